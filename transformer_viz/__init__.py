@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .capture import probe as probe
     from .checkpoints import available as available
     from .checkpoints import load as load
+    from .checkpoints import propose_names as propose_names
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
     from .given.building import from_attentions as from_attentions
@@ -56,6 +57,7 @@ __all__ = [
     "model_view",
     "neuron_view",
     "probe",
+    "propose_names",
     "rank",
     "roles",
     "swap",
@@ -73,6 +75,7 @@ __getattr__ = lazy(
     {
         "available": ".checkpoints",
         "load": ".checkpoints",
+        "propose_names": ".checkpoints",
         "trace": ".inference.tracing",
         "from_attentions": ".given.building",
         "head_view": ".bertviz.head_view",

@@ -18,6 +18,7 @@ NOT_RUN = {
     "transformer-viz app": "serves until it is ended: tests/browser",
     "transformer-viz train": "data that is not in the repository: tests/training",
     "transformer-viz match my-clip": "a model that is not in the box: tests/cli",
+    "mine.pt": "a file of the reader's own: tests/cli/test_names.py",
     "path/to/checkpoint": "stands for the reader's own",
 }
 #: Blocks of other languages: how many a page has, and why they are not run as they stand.
@@ -27,7 +28,8 @@ OTHER = {
     ("deploy.md", "text"): (1, "needs Docker"),
     ("hub.md", "text"): (1, "needs the Hub: tests/checkpoints/hub runs the same on a small one"),
     ("open-your-own.md", "text"): (3, "models that are not in the box: tests/families"),
-    ("public-api.md", "text"): (20, "signatures, compared by tests/architecture/test_public.py"),
+    ("README.md", "text"): (1, "a file of the reader's own: tests/cli/test_names.py"),
+    ("public-api.md", "text"): (21, "signatures, compared by tests/architecture/test_public.py"),
     ("take-it-with-you.md", "text"): (2, "outputs of a reader's model: tests/given, tests/cli"),
 }
 PAIRS = "The cat sleeps.\tDie Katze schläft.\nThe dog barks.\tDer Hund bellt.\n"

@@ -41,6 +41,7 @@ FLOORS: dict[str, float] = {
     "checkpoints/hugging_face": 2.3,
     "checkpoints/layouts": 2.3,
     "checkpoints/hub": 2.35,
+    "checkpoints/naming": 2.35,
     "checkpoints": 2.4,
     "inference/decoding": 2.45,
     "inference": 2.5,

@@ -29,6 +29,7 @@ PUBLIC = {
     "model_view",
     "neuron_view",
     "probe",
+    "propose_names",
     "rank",
     "roles",
     "swap",

@@ -17,7 +17,7 @@ from transformer_viz.checkpoints.loader import discover, layout_of
 
 from .rows import LOGITS
 from .torch_core import LAYERS, F
-from .torch_tutorial import PAD, D, H, inputs, rows, save, state
+from .torch_tutorial import PAD, D, H, P, inputs, rows, save, state, table
 
 
 def test_it_computes_what_the_tutorial_computes():
@@ -92,6 +92,30 @@ def test_lines_of_one_batch_do_not_disturb_each_other(tmp_path: Path):
     assert (together - stepwise).abs().max() <= LOGITS
 
 
+def test_position_tables_of_any_shape_and_name_are_the_same_model(tmp_path: Path):
+    """Batch-first copies of the tutorial, and those that store no table."""
+    own, stored = "positional_encoding.pos_embedding", table()
+    with torch.inference_mode():
+        ids = inputs()["padding"]
+        wanted = tv.load(save(tmp_path), heads=H).calls.forward(*ids)
+    for name in (own, "pe", "positional_encoding.pe", "pos_encoder.pos_table.weight", None):
+        for shape in ((P, 1, D), (1, P, D), (P, D)):
+            tensors = {key: t for key, t in state().items() if key != own}
+            if name is not None:
+                tensors[name] = stored.reshape(shape)
+            torch.save(tensors, tmp_path / "copy.pt")
+            model = tv.load(tmp_path / "copy.pt", heads=H)
+            with torch.inference_mode():
+                found = model.calls.forward(*ids)
+            assert (found - wanted).abs().max() <= LOGITS, (name, shape)
+            assert ("positions" in model.guesses) == (name is None), (name, shape)
+            assert (model.max_tokens == P) == (name is not None)
+    with pytest.raises(CheckpointError, match="needs a stored table"):
+        tv.load(tmp_path / "copy.pt", positions="learned")
+    with pytest.raises(CheckpointError, match="whose numbers are sinusoidal"):
+        tv.load(save(tmp_path), positions="sinusoidal_halves")
+
+
 @pytest.mark.parametrize(
     ("change", "overrides", "said"),
     [
@@ -113,7 +137,11 @@ def test_lines_of_one_batch_do_not_disturb_each_other(tmp_path: Path):
             {},
             r"\[19\]; expected \[token, d_model\]",
         ),
-        ({"positional_encoding.pos_embedding": torch.zeros(5, D)}, {}, r"expected \[position, 1,"),
+        (
+            {"positional_encoding.pos_embedding": torch.zeros(5, D + 1)},
+            {},
+            r"expected \[position, 1,",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(change, overrides, said, tmp_path: Path):

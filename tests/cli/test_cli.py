@@ -87,7 +87,7 @@ def refusal(*words: str, stdin: str | bytes | None = None) -> str:
 def test_help_lists_the_commands() -> None:
     commands = {"app", "models", "inspect", "trace", "translate", "generate", "report", "export"}
     assert set(main.commands) == commands | {
-        *("match", "rank", "explain", "swap", "align", "atlas", "compare", "train")
+        *("match", "names", "rank", "explain", "swap", "align", "atlas", "compare", "train"),
     }
     assert all(name in answer("--help") for name in commands)
     assert answer() == answer("--help")

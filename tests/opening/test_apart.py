@@ -27,14 +27,15 @@ from tests.checkpoints.hostile.hugging import hugging
 from tests.checkpoints.hostile.test_hostile import check_sentence, tokenizer
 from tests.checkpoints.hugging_face import CASES, D
 from tests.checkpoints.hugging_face import folder_of as folder_of_library
+from tests.checkpoints.own_models import PLANS, Own
 from tests.checkpoints.test_adapters import Q, adapter, factors
 from tests.checkpoints.test_gpt import LETTERS, byte_pair_files, meta
 from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
-from transformer_viz.checkpoints import CheckpointError, load
+from transformer_viz.checkpoints import CheckpointError, load, propose_names
 from transformer_viz.checkpoints.common.bundled import PRETRAINED
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.confinement.processes import Nursery
-from transformer_viz.opening import places
+from transformer_viz.opening import places, propose_apart
 from transformer_viz.opening.workshop import Workshop
 from transformer_viz.preprocessing.elsewhere import RemoteTokenizer
 from transformer_viz.preprocessing.tokenizers import PlainIds
@@ -350,3 +351,30 @@ def test_sound_weights_are_not_written_again(tmp_path: Path, opened: Open) -> No
     before = (path / "model.safetensors").stat().st_mtime_ns
     opened(path, device="cpu")
     assert (path / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_names_reach_the_process_and_are_proposed_there(tmp_path: Path, opened: Open) -> None:
+    """The same model as opened here: from a file of torch.save, and from safetensors."""
+    own = Own(PLANS["the journey: no position buffer, scaled"])
+    for file in ("mine.pt", "mine.safetensors"):
+        folder = tmp_path / file.partition(".")[2]
+        folder.mkdir()
+        if file.endswith(".pt"):
+            torch.save(own.state_dict(), folder / file)
+        else:
+            safetensors.torch.save_file(own.state_dict(), folder / file)
+        found = propose_apart(folder / file)
+        assert found == propose_names(folder / file) and not found.open
+        table = tmp_path / "elsewhere.json"
+        table.write_text(json.dumps(found.names))
+        mine = load(folder / file, names=found.names, heads=3, device="cpu")
+        for names in (found.names, table):
+            model = opened(folder / file, device="cpu", names=names, heads=3)
+            assert model.provenance == mine.provenance and model.notes == mine.notes
+            for one, other in zip(model.module.parameters(), mine.module.parameters(), strict=True):
+                assert torch.equal(one, other)
+        (folder / "names.json").write_text(json.dumps(found.names))
+        assert opened(folder / file, device="cpu", heads=3).layout == mine.layout
+    with pytest.raises(CheckpointError, match="has no such weight"):
+        opened(tmp_path / "pt" / "mine.pt", device="cpu", names={"x": "y"})

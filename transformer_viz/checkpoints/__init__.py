@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from .common.model import Calls, Model
     from .files.errors import CheckpointError
     from .loader import load
+    from .proposing import propose_names
 
-__all__ = ["Calls", "CheckpointError", "Model", "available", "load"]
+__all__ = ["Calls", "CheckpointError", "Model", "available", "load", "propose_names"]
 
 __getattr__ = lazy(
     __name__,
@@ -26,5 +27,6 @@ __getattr__ = lazy(
         "Model": ".common.model",
         "available": ".common.bundled",
         "load": ".loader",
+        "propose_names": ".proposing",
     },
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +11,15 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from ..core.errors import visible
-from ..core.trace import Trace
 from ..model import Transformer
 from ..preprocessing.tokenizers import Tokenizer
 from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
 from .common.model import Model
+from .common.names import read_names, rename_notes, shape_tables
 from .common.number_type import number_type
+from .common.provenance import doubt_layout, override_advice
 from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .given_vocabularies import given_vocabularies
@@ -44,6 +43,8 @@ from .layouts import (
     torch_tutorial,
 )
 from .layouts import module as plain
+from .layouts.own_models import reference, torch_language_model
+from .unknown_layout import unknown_layout
 from .vocabularies.beside import sounds
 
 
@@ -70,6 +71,7 @@ class Layout(Protocol):
 #: Every layout, asked in this order. A new one is a file beside this one and a word here.
 layouts: tuple[Layout, ...] = (
     hugging_face,
+    reference,
     native,
     jadore_2020,
     jadore_2019,
@@ -83,11 +85,18 @@ layouts: tuple[Layout, ...] = (
     opennmt,
     timm,
     torch_tutorial,
+    torch_language_model,
     torch_core,
 )
 BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
 AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
-OURS = ("layout", "allow_nonfinite", "weights", "base")  # overrides that are not a layout's own
+OURS = (
+    "layout",
+    "allow_nonfinite",
+    "weights",
+    "base",
+    "names",
+)  # overrides that are not a layout's own
 
 
 def load(
@@ -101,6 +110,7 @@ def load(
     dtype: str | torch.dtype | None = None,
     max_memory: Mapping[int | str, int | str] | None = None,
     offload_folder: str | os.PathLike[str] | None = None,
+    names: Mapping[str, str | None] | str | os.PathLike[str] | None = None,
     **overrides: Any,
 ) -> Model:
     """Open a trained model.
@@ -118,7 +128,9 @@ def load(
     computes in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
     dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
     (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
-    the model as ``device="auto"`` does, with the accelerate package. ``overrides`` are words
+    the model as ``device="auto"`` does, with the accelerate package. ``names`` maps the file's own
+    names of weights to a layout's (or is a JSON file of such a table; ``names.json`` beside the
+    weights is read too), see :mod:`.common.names`. ``overrides`` are words
     of the layout (:class:`ModelConfig` for our own); they win over the file, and
     ``Model.provenance`` says so. ``tgt_lang=`` is the target language of a Hugging Face translator
     whose tokenizer has several (``"deu_Latn"``). ``layout=`` names the layout instead of
@@ -134,8 +146,10 @@ def load(
     """
     spread = {"max_memory": max_memory, "offload_folder": offload_folder}
     spread = {word: value for word, value in spread.items() if value is not None}
+    if names is not None:
+        overrides["names"] = names
     if isinstance(thing, nn.Module):
-        _refuse_in_memory(dtype=dtype, revision=revision, **spread)
+        _refuse_in_memory(names=names, dtype=dtype, revision=revision, **spread)
         place = None if device is None else choose_device(device)
         vocabularies = given_vocabularies(tokenizer, target_tokenizer)
         if isinstance(thing, Transformer):
@@ -182,6 +196,11 @@ def open_as(
     words = dict(words)
     dtype = words.pop("dtype", None) if dtype is None else dtype
     if layout is hugging_face:
+        if found.names is not None and found.names.origin == "override":
+            raise CheckpointError(
+                f"names= maps the weights of a file of one's own, and {found.folder.name} is a "
+                "folder of a Hugging Face model, whose config says them. Leave names= out."
+            )
         words |= spread | {"dtype": dtype} | ({"device": AUTO} if place is None else {})
         model = layout.open(found, tokenizer, words)
     elif found.adapter is not None:
@@ -200,13 +219,36 @@ def open_as(
             "name one device, such as cpu."
         )
     else:
-        model = layout.open(found, tokenizer, words)
+        model = layout.open(_with_own_tables(found, layout), tokenizer, words)
         model = model if dtype is None else model.cast(number_type(dtype, model.file_dtype))
+    if layout is not hugging_face and found.renamed:
+        model = _of_mapped_names(model, layout, found)
     model = replace(model, **_of_the_file(found))
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
         model = replace(model, notes=(*model.notes, note))
     return model if place is None else model.to(place)
+
+
+def _with_own_tables(found: Candidate, layout: Layout) -> Candidate:
+    """The same, with position tables of mapped names in the shape that the layout stores."""
+    if not found.renamed:
+        return found
+    other = replace(found)
+    shapes = getattr(layout, "TABLE_SHAPES", {})
+    other.__dict__["weights"] = shape_tables(found.weights, shapes)
+    return other
+
+
+def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:
+    """The same model, with all marked as guesses that only its layout's own code would settle."""
+    settled = getattr(layout, "settled_words", None)
+    certain = () if settled is None else settled(found.weights)
+    model = replace(model, provenance=doubt_layout(model.provenance, certain))
+    notes = (*model.notes, *rename_notes(found.weights, found.names))
+    guesses = {word: model.config[word] for word in model.guesses if word in layout.WORDS}
+    guesses = {word: value for word, value in guesses.items() if word not in ("d_k", "d_v")}
+    return replace(model, notes=(*notes, override_advice(guesses)) if guesses else notes)
 
 
 def _refuse_in_memory(**given: Any) -> None:
@@ -217,9 +259,13 @@ def _refuse_in_memory(**given: Any) -> None:
     """
     for word, value in given.items():
         if value is not None:
+            do = (
+                "Leave names= out."
+                if word == "names"
+                else "Convert or move it yourself (module.to(torch.bfloat16)) before load."
+            )
             raise CheckpointError(
-                f"{word} is for checkpoints on disk; a module in memory is opened as it is. "
-                "Convert or move it yourself (module.to(torch.bfloat16)) before load."
+                f"{word} is for checkpoints on disk; a module in memory is opened as it is. {do}"
             )
 
 
@@ -255,7 +301,8 @@ def discover(
             "out."
         )
     config = read_config(path.parent / CONFIG)
-    return Candidate(path, config, allow, which == "ema", adapter), words
+    names = read_names(overrides.get("names"), path.parent)
+    return Candidate(path, config, allow, which == "ema", adapter, names), words
 
 
 def layout_of(found: Candidate, wanted: str | None = None) -> Layout:
@@ -281,50 +328,7 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
         for layout in layouts:
             if layout.recognise(what):
                 return layout, what
-    if Trace.is_file(found.path):
-        raise CheckpointError(
-            f"{found.path.name} is a trace file, a run that is over, and no checkpoint. See it "
-            f"with `transformer-viz report {found.path.name} --out report.html`, with "
-            "tv.Trace.load, or drop it on the page Checkpoint."
-        )
-    raise CheckpointError(
-        f"The layout of {_ending(found.path.name)} is not known; {_nearest(found)} "
-        "build its module, and load(module)."
-    )
-
-
-def _ending(name: str, most: int = 36) -> str:
-    """A name of a file or weight on one line; a long one only by its end, where names differ."""
-    name = visible(name)
-    return name if len(name) <= most else f"…{name[-most:]}"
-
-
-def _nearest(found: Candidate) -> str:
-    """Which layout comes closest to a file that none recognises, what does not fit, and what to
-    do."""
-    names = sorted(found.weights.tensors)
-    near, strange = "", names
-    for layout in layouts:
-        patterns = [re.compile(pattern) for pattern in layout.NAMES]
-        left = [name for name in names if not any(p.fullmatch(name) for p in patterns)]
-        if len(left) < len(strange):
-            near, strange = layout.NAME, left
-    if not near:
-        known_layouts = ", ".join(layout.NAME for layout in layouts)
-        return (
-            f"its first weight is {_ending(names[0])}, and no weight bears a known name. Known are "
-            f"{known_layouts}. Or"
-        )
-    known = len(names) - len(strange)
-    odd = (
-        f"; {_ending(strange[0])} is the first that does not"
-        if strange
-        else ", and others are missing"
-    )
-    return (
-        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's "
-        f'names{odd}). Say layout="{near}" to read what it lacks, or'
-    )
+    raise unknown_layout(found, layouts)
 
 
 def choose_device(device: str | None) -> str:

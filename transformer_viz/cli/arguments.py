@@ -205,7 +205,7 @@ def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trac
     ):
         raise ValueError(
             f"{path!r} is a trace file: a run that is over, with its own input. Leave the input, "
-            "--intervention, --set and --tokenizer out, or name a checkpoint."
+            "--intervention, --set, --names and --tokenizer out, or name a checkpoint."
         )
     return _loaded(path)
 

@@ -37,6 +37,7 @@ from .atlas import atlas
 from .compare import compare
 from .explain import explain
 from .match import match
+from .names import names
 from .options import (
     input_options,
     intervention_option,
@@ -391,6 +392,7 @@ main.add_command(atlas)
 main.add_command(align)
 main.add_command(compare)
 main.add_command(match)
+main.add_command(names)
 main.add_command(rank)
 main.add_command(explain)
 main.add_command(swap)

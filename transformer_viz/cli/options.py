@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,24 @@ intervention_option = click.option(
     "--intervention",
     metavar="FILE|JSON",
     help="What to change in the run, as JSON or a file of it.",
+)
+NAMES = "names"  # the word of an override; in a context, the file that --names gave
+
+_words_option = click.option(
+    "--set",
+    "words",
+    metavar="WORD=VALUE",
+    multiple=True,
+    callback=lambda context, option, words: (*words, *context.meta.get(NAMES, ())),
+    help="Override a word of the checkpoint, such as heads=8; may be repeated.",
+)
+_names_option = click.option(
+    "--names",
+    metavar="F.json",
+    is_eager=True,  # so that its file is among the words that --set gives
+    expose_value=False,
+    callback=lambda context, option, file: _note_names(context, file),
+    help="Which weight of one's own file is which, as `transformer-viz names` writes it.",
 )
 
 
@@ -45,15 +65,28 @@ def vocabulary_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Overrides of the checkpoint's words, and its vocabularies."""
-    words = click.option(
-        "--set",
-        "words",
-        metavar="WORD=VALUE",
-        multiple=True,
-        help="Override a word of the checkpoint, such as heads=8; may be repeated.",
-    )
-    return words(vocabulary_options(command))
+    """Add ``--set``, ``--names`` and the vocabularies.
+
+    The first two reach the command as ``words``, ``WORD=VALUE``.
+    """
+    return _words_option(_names_option(vocabulary_options(command)))
+
+
+def _note_names(context: click.Context, file: str | None) -> None:
+    if file is not None:
+        context.meta[NAMES] = (f"names={json.dumps(file)}",)
+
+
+def _overrides(words: tuple[str, ...]) -> dict[str, Any]:
+    """The overrides of ``WORD=VALUE``; a file of names must be there."""
+    overrides = dict(map(config_word, words))
+    file = overrides.get(NAMES)
+    if isinstance(file, str) and not Path(file).is_file():
+        raise ValueError(
+            f"There is no file {file!r}; --names takes a JSON file, which `transformer-viz names "
+            "PATH --out F.json` writes."
+        )
+    return overrides
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +112,7 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
 
     What was guessed of it is marked on stderr, for every command alike.
     """
-    overrides = dict(map(config_word, words))
+    overrides = _overrides(words)
     known = known_checkpoint(path, overrides)
     with after_a_second(f"Loading {path}"):
         from ..checkpoints import load
@@ -93,7 +126,7 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
 
 def load_apart(path: str, words: tuple[str, ...]) -> Model:
     """The same in a process of its own, as the app opens a stranger's."""
-    known, overrides = known_checkpoint(path), dict(map(config_word, words))
+    known, overrides = known_checkpoint(path), _overrides(words)
     with after_a_second(f"Loading {path}"):
         from ..opening import open_apart
 

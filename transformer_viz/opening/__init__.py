@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ..core.lazy import lazy
 
 if TYPE_CHECKING:
-    from .apart import open_apart
+    from .apart import open_apart, propose_apart
 
-__all__ = ["open_apart"]
+__all__ = ["open_apart", "propose_apart"]
 
-__getattr__ = lazy(__name__, {"open_apart": ".apart"})
+__getattr__ = lazy(__name__, {"open_apart": ".apart", "propose_apart": ".apart"})

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.files.reading import file_size
 from ..checkpoints.given_vocabularies import given_vocabularies, vocabulary_path
 from ..checkpoints.loader import choose_device, discover, open_as
+from ..checkpoints.naming.name_proposals import NameProposal
 from ..confinement.processes import StoppedError, ending
 from ..i18n import say
 from ..preprocessing.elsewhere import made_by
@@ -53,9 +55,8 @@ def open_apart(
     """
     place = choose_device(device)
     found, words = discover(thing, overrides)
-    size = sum(file_size(path) for path in (found.path, found.adapter) if path is not None)
-    seconds = settings.OPEN_SECONDS.number + size // PACE
-    memory = settings.OPEN_MB.number * MEGA + TIMES * size
+    if found.names is not None and found.names.origin == "override":
+        overrides = overrides | {"names": dict(found.names.table)}  # it may be a file elsewhere
     given = {"tokenizer": tokenizer, "target_tokenizer": target_tokenizer}
     paths = {
         word: vocabulary_path(path, found.folder, word).absolute()
@@ -63,24 +64,56 @@ def open_apart(
         if path is not None
     }
     known = readable(found, *paths.values())
-    child, folder = begin(REHEARSAL, seconds, memory, known)
-    try:
-        try:
-            answer = child.ask(
-                {
-                    "thing": str(thing),
-                    "overrides": _plain(overrides),
-                    "vocabularies": _plain(paths),
-                },
-                PATIENCE * seconds,
-            )
-        finally:
-            child.close()
-        _refuse(answer, found, memory, folder)
+    request = {
+        "thing": str(thing),
+        "overrides": _plain(overrides),
+        "vocabularies": _plain(paths),
+    }
+    with _asked(request, found, known) as (answer, folder):
         layout, plain = taken(found, answer, folder)
         with made_by(Workshop(known)):
             vocabularies = given_vocabularies(paths.get("tokenizer"), paths.get("target_tokenizer"))
             return open_as(layout, plain, words, vocabularies, device=place)
+
+
+def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> NameProposal:
+    """Propose names as `propose_names` does, with the file read in another process.
+
+    Raises:
+        CheckpointMissing: nothing of that name.
+        CheckpointError: what `propose_names` refuses; and a file whose process took too long, too
+            much memory, or broke off.
+        OSError: no process can be begun.
+    """
+    found, _ = discover(thing, {"names": {}})
+    with _asked({"thing": str(thing), "propose": layout}, found, readable(found)) as (answer, _):
+        try:
+            return NameProposal.from_dict(answer["proposal"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"What was read of {found.path.name} is incomplete; open it again."
+            ) from error
+
+
+@contextmanager
+def _asked(
+    request: dict[str, Any], found: Candidate, known: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], Path]]:
+    """Have a process answer a request about a checkpoint; its folder lives as long as the block.
+
+    ``known`` are the paths that it may read.
+    """
+    size = sum(file_size(path) for path in (found.path, found.adapter) if path is not None)
+    seconds = settings.OPEN_SECONDS.number + size // PACE
+    memory = settings.OPEN_MB.number * MEGA + TIMES * size
+    child, folder = begin(REHEARSAL, seconds, memory, known)
+    try:
+        try:
+            answer = child.ask(request, PATIENCE * seconds)
+        finally:
+            child.close()
+        _refuse(answer, found, memory, folder)
+        yield answer, folder
     except StoppedError as error:
         raise _stopped(error, found, seconds, memory) from error
     finally:

@@ -17,7 +17,7 @@ import safetensors.torch
 from torch import Tensor
 
 from ..checkpoints.files.errors import CheckpointError
-from ..checkpoints.files.reading import Weights, read_tensors
+from ..checkpoints.files.reading import MAX_TENSORS, Weights, read_tensors
 
 WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
 TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
@@ -54,7 +54,12 @@ def written(weights: Weights, folder: Path) -> dict[str, Any]:
     write_tensors(weights.tensors, folder / WEIGHTS)
     if beside:
         write_tensors(beside, folder / BESIDE)
-    return {"extra": kept, "unwrapped": list(weights.unwrapped), "order": list(weights.tensors)}
+    return {
+        "extra": kept,
+        "unwrapped": list(weights.unwrapped),
+        "order": list(weights.tensors),
+        "names": dict(weights.names),
+    }
 
 
 def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Weights:
@@ -71,8 +76,10 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
     """
     beside = read_tensors(folder / BESIDE) if (folder / BESIDE).is_file() else {}
     extra, notes, order = (told.get(word) for word in ("extra", "unwrapped", "order"))
+    names = told.get("names", {})
     tensors = read_tensors(folder / WEIGHTS)
     fit = isinstance(order, list) and sorted(map(str, order)) == sorted(tensors)
+    fit = fit and isinstance(names, dict) and len(names) <= MAX_TENSORS
     if not isinstance(extra, dict) or not isinstance(notes, list) or not fit:
         raise CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
     return Weights(
@@ -81,6 +88,7 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
         {str(name): decode(value, beside) for name, value in extra.items()},
         tuple(str(note)[:300] for note in notes[:20]),
         allow_nonfinite,
+        {str(key): None if name is None else str(name) for key, name in names.items()},
     )
 
 

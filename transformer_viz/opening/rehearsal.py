@@ -15,6 +15,7 @@ from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.given_vocabularies import given_vocabularies
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.loader import discover, load, open_as, recognised
+from ..checkpoints.proposing import propose_names
 from ..confinement.channel import Channel
 from ..core.errors import is_panic
 from ..inference.inspection import sample_source, sample_target
@@ -67,12 +68,20 @@ def run_sample(model: Model) -> None:
 
 
 def rehearse(channel: Channel) -> None:
-    """Answer one request: ``thing``, ``overrides`` and ``vocabularies`` as of `load`."""
+    """Answer one request: ``thing``, ``overrides`` and ``vocabularies`` as of `load`.
+
+    With ``propose``, a layout or None, names are proposed as by `propose_names`.
+    """
     request = channel.receive()
     try:
-        answer = opened(
-            str(request["thing"]), request["overrides"], Path.cwd(), request.get("vocabularies")
-        )
+        if "propose" in request:
+            answer = {
+                "proposal": propose_names(str(request["thing"]), request["propose"]).to_dict()
+            }
+        else:
+            answer = opened(
+                str(request["thing"]), request["overrides"], Path.cwd(), request.get("vocabularies")
+            )
     except BaseException as error:  # a stranger's file can raise anything
         answer = refusal(error)
     channel.send(answer)

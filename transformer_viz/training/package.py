@@ -148,7 +148,7 @@ def save_weights(plan: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
     Raises:
         ValueError: weights of another model, not finite, or too large for float16; names it.
     """
-    compare(plan, Weights(path, dict(weights), {}))
+    compare(plan, Weights(path, dict(weights), {}), config=True)
     names = [group[0] for group in shared_names(plan)]
     tensors = {name: weights[name].half().contiguous() for name in names}
     for name, tensor in tensors.items():

@@ -166,5 +166,6 @@ def test_names_of_links_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hub_models.internal("a/b@v1") == "hub:a/b@v1"
     changed = 'a/b//{"heads":2}'
     assert model_names.public_name(hub_models.internal(changed)) == changed
-    with pytest.raises(ValueError, match="holds no words"):
-        model_names.read_words('{"allow_pickle": true}')
+    for words in ('{"allow_pickle": true}', '{"names": "/srv/elsewhere.json"}'):
+        with pytest.raises(ValueError, match="holds no words"):
+            model_names.read_words(words)

@@ -17,7 +17,10 @@ BAD_WORDS = {
     "truth": ({"gated": 1}, "gated needs true or false; got 1"),
     "choice": ({"norm": "sideways"}, "norm='sideways' is not supported"),
     "does not divide": ({"heads": 5}, "cannot be split"),
-    "other size": ({"d_model": 24}, r"is \[17, 12\] in w\.pt, but the config makes it \[17, 24\]"),
+    "other size": (
+        {"d_model": 24},
+        r"is \[17, 12\] in w\.pt, but the rest of the model makes it \[17, 24\]",
+    ),
     "huge table": ({"max_positions": 10**12}, "a position table of 12,000,000,000,000 numbers"),
     "endless matrix": ({"d_ff": 10**13}, "asks for more memory than there is"),
     "endless layers": ({"decoder_layers": 10**12}, "asks for 1000000000002 layers, but w.pt holds"),

@@ -15,6 +15,7 @@ from ...checkpoints.common import bundled
 from ...checkpoints.common.bundled import (
     CONFIG,
     EXAMPLE,
+    NAMES_FILE,
     PREFERRED,
     PRETRAINED,
     WEIGHTS,
@@ -74,7 +75,8 @@ class Shelved:
     def written(self) -> tuple[object, ...]:
         """Where it stands and when its files were written: another one is another model."""
         weights = self.weights if self.weights.exists() else self.path
-        files = [path.stat() for path in (weights, self.folder / CONFIG) if path.exists()]
+        beside = (self.folder / name for name in (CONFIG, NAMES_FILE))
+        files = [path.stat() for path in (weights, *beside) if path.exists()]
         return self.path, *((file.st_mtime_ns, file.st_size) for file in files)
 
     @property

@@ -23,7 +23,7 @@ MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
 #: What `load` itself is told; no words of a config, and places on the server among them.
 NOT_WORDS = (
     *("thing", "device", "tokenizer", "target_tokenizer", "max_memory", "offload_folder", "base"),
-    *("revision", "allow_pickle"),
+    *("revision", "allow_pickle", "names"),
 )
 #: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
 VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...model import ModelConfig, Transformer
-from ...model.positional_encoding import places
+from ...model.positional_encoding import places, sinusoidal_table
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from . import native
@@ -23,6 +23,7 @@ from .rename_keys import Table
 from .vocabularies import filled, named_ids, settled
 
 WORDS = native.WORDS
+SINUSOID = 1e-4  # how far a stored table may be from the sinusoid that it was computed as
 #: What most code bases never vary: the last source of their words, with the origin ``layout``.
 PLAIN: dict[str, Any] = {
     "norm_kind": "layer",
@@ -61,6 +62,15 @@ class StoredPositions(nn.Module):
     def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
         table = self.table.reshape(-1, x.shape[-1])
         return x + (table[: x.shape[1]] if before is None else table[places(x, before)])
+
+
+def kind_of_table(table: Tensor) -> str:
+    """Return which ``positions`` a stored table ``[position, d_model]`` holds, by its numbers."""
+    for kind, halves in (("sinusoidal", False), ("sinusoidal_halves", True)):
+        computed = sinusoidal_table(table.shape[0], table.shape[1], halves)
+        if float((table.float() - computed).abs().max()) < SINUSOID:
+            return kind
+    return "learned"
 
 
 @dataclass(frozen=True, eq=False)

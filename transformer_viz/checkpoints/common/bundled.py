@@ -9,6 +9,7 @@ from ...paths import ROOT
 PRETRAINED = ROOT / "pretrained"
 LABS = "labs"  # the folder of the tiny models
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
+NAMES_FILE = "names.json"  # beside weights: a table of their names, see :mod:`.names`
 #: Which file of a folder holds the weights, the first that is there; an index names its parts.
 PREFERRED = (
     WEIGHTS,

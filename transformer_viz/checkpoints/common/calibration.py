@@ -58,6 +58,7 @@ SAMPLES = {
         "Hablaremos de ello mañana.",
     ),
 }
+GIVE_HEADS = "Give the number you trained with, as tv.load(..., heads=8) or --set heads=8."
 BLIND = 0.9  # of the loss of guessing blindly: a model that is no better says nothing about a word
 
 
@@ -107,7 +108,10 @@ def calibrated_heads(rows: Mapping[str, int], make: Callable[[dict[str, Any]], M
     ``rows`` are those of the projections of keys (``d_k``) and, if it has another number, values.
     """
     usual = usual_heads(math.gcd(*rows.values()))
-    return calibrated(("heads", "d_k", "d_v"), possible_heads(rows), usual, make)
+    model = calibrated(("heads", "d_k", "d_v"), possible_heads(rows), usual, make)
+    if model.provenance["heads"] != "convention":
+        return model
+    return replace(model, notes=(*model.notes[:-1], f"{model.notes[-1]} {GIVE_HEADS}"))
 
 
 def _losses(

@@ -11,6 +11,7 @@ from typing import Any
 from ..files.adapters import Adapter, read_adapter
 from ..files.reading import Weights, digest, read_weights
 from ..files.unwrapping import bared
+from .names import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Candidate:
     ``path`` is the weights file, or the index of a checkpoint in several parts; ``config`` is
     empty where there is no ``config.json`` beside it; ``averaged`` asks for the running average of
     the weights, where the file holds one; ``adapter`` is the file of an adapter to be merged into
-    the model.
+    the model; ``names`` maps the file's names of weights to a layout's.
     """
 
     path: Path
@@ -28,6 +29,7 @@ class Candidate:
     allow_nonfinite: bool = False
     averaged: bool = False
     adapter: Path | None = None
+    names: Names | None = None
 
     @property
     def folder(self) -> Path:
@@ -38,7 +40,13 @@ class Candidate:
     def weights(self) -> Weights:
         """The tensors of the file, read and checked when first asked for."""
         weights = read_weights(self.path, self.averaged)
-        return replace(weights, allow_nonfinite=self.allow_nonfinite)
+        weights = replace(weights, allow_nonfinite=self.allow_nonfinite)
+        return weights if self.names is None else self.names.rename(weights)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether names of weights were mapped: then nothing says whose code wrote the file."""
+        return self.names is not None and bool(self.weights.names)
 
     def in_a_field(self) -> tuple[Candidate, ...]:
         """The same without the first part of the weights' names, if all have the same one."""

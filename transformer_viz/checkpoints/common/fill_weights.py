@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..files.reading import CheckpointError, Weights, refuse_non_finite
-from .rename_keys import Table, file_name, nearest, pattern, uncut
+from .rename_keys import Table, file_name, has_config, map_names, nearest, pattern, uncut
 
 #: The functions that fill a tensor with random numbers.
 DRAWS = {
@@ -63,16 +63,19 @@ def build(
         with torch.random.fork_rng(devices=[]), NoFirstWeights():
             module = make()
     except (RuntimeError, MemoryError) as error:
+        what = "config" if has_config(weights) else "words given"
+        asks = "config asks" if has_config(weights) else "model asks"
         raise CheckpointError(
-            f"The config asks for more memory than there is; {weights.path.name} is much smaller. "
-            "Check the sizes in the config."
+            f"The {asks} for more memory than there is; {weights.path.name} is much smaller. "
+            f"Check the sizes in the {what}."
         ) from error
     except CheckpointError:
         raise
     except ValueError as error:
         reason = str(error).rstrip(". ")
+        what = "of the config" if has_config(weights) else "given"
         raise CheckpointError(
-            f"No model can be built from the words of the config: {reason}. Correct the word."
+            f"No model can be built from the words {what}: {reason}. Correct the word."
         ) from error
     _leave_out(module, weights, table, optional)
     compare(module, weights, table)
@@ -104,8 +107,17 @@ def shared_names(module: nn.Module) -> list[list[str]]:
     return list(names.values())
 
 
-def compare(module: nn.Module, weights: Weights, table: Table = ()) -> None:
+def compare(
+    module: nn.Module, weights: Weights, table: Table = (), config: bool | None = None
+) -> None:
     """Hold the names and shapes of a file against those of a module.
+
+    Args:
+        module: what was built.
+        weights: those of the file.
+        table: names of the file and of the module.
+        config: whether a config describes the module, which errors then name; None looks beside
+            the file.
 
     Raises:
         CheckpointError: names the first weight that is missing, unknown, or of another shape.
@@ -113,25 +125,36 @@ def compare(module: nn.Module, weights: Weights, table: Table = ()) -> None:
     told = _wanted(module, weights, table)
     wanted = {told[name]: tensor for name, tensor in module.state_dict(keep_vars=True).items()}
     found, file = weights.tensors, weights.path.name
+    config = has_config(weights) if config is None else config
+    fits = "the config fits the file"
+    if not config:
+        fits = f"the file is whole and of this layout{map_names(weights)}"
     for names in shared_names(module):
         if not any(told[name] in found for name in names):
             lost = uncut(told[names[0]])
             near = nearest(lost, set(map(uncut, set(found) - set(wanted))))
             raise CheckpointError(
                 f"{file} lacks the weight {lost}{near}. Missing weights are not made up; check "
-                "that the config fits the file."
+                f"that {fits}."
             )
     for name, tensor in found.items():
         if name not in wanted:
             near = nearest(uncut(name), set(map(uncut, set(wanted) - set(found))))
             raise CheckpointError(
                 f"{file} has a weight {uncut(name)} that this model does not know{near}. Check "
-                "that the config fits the file."
+                f"that {fits}."
             )
         if tensor.shape != wanted[name].shape:
+            if config:
+                makes, do = "the config makes it", "Correct the config, or override its words"
+            else:
+                makes, do = (
+                    "the rest of the model makes it",
+                    f"Correct the overrides, or check that {fits}",
+                )
             raise CheckpointError(
-                f"{name} is {list(tensor.shape)} in {file}, but the config makes it "
-                f"{list(wanted[name].shape)}. Correct the config, or override its words."
+                f"{name} is {list(tensor.shape)} in {file}, but {makes} "
+                f"{list(wanted[name].shape)}. {do}."
             )
 
 
@@ -144,14 +167,16 @@ def fill(module: nn.Module, weights: Weights, table: Table = ()) -> None:
         if not weights.allow_nonfinite:
             refuse_non_finite(present[0], value, weights.path)
         for other in present[1:]:
-            _require_equal(present[0], value, other, weights.tensors[other])
+            _require_equal(present[0], value, other, weights)
         wanted[names[0]].copy_(value)
 
 
-def _require_equal(first: str, value: Tensor, other: str, second: Tensor) -> None:
+def _require_equal(first: str, value: Tensor, other: str, weights: Weights) -> None:
+    second = weights.tensors[other]
     same = (value == second) | (value.isnan() & second.isnan())
     if not bool(same.all()):
+        who = "The config ties" if has_config(weights) else "This model ties"
         raise CheckpointError(
-            f"The config ties {first} and {other}, but the file holds two different matrices; "
+            f"{who} {first} and {other}, but the file holds two different matrices; "
             "override tied= (none, embeddings, output or all)."
         )

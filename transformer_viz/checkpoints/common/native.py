@@ -25,6 +25,7 @@ from .bundled import PREFERRED, WEIGHTS, vocabulary_of
 from .candidate import Candidate
 from .fill_weights import build
 from .model import Calls, Model
+from .rename_keys import has_config
 from .vocabularies import filled, settled
 
 NAME = "transformer_viz"
@@ -320,16 +321,17 @@ def check_types(settings: dict[str, Any]) -> None:
 
 def check_sizes(settings: dict[str, Any], weights: Weights) -> None:
     """Refuse sizes that would cost time or memory before the file could contradict them."""
+    asks = "config asks" if has_config(weights) else "model asks"
     layers = settings.get("encoder_layers", 0) + settings.get("decoder_layers", 0)
     if layers > len(weights.tensors):
         raise CheckpointError(
-            f"The config asks for {layers} layers, but {weights.path.name} holds only "
+            f"The {asks} for {layers} layers, but {weights.path.name} holds only "
             f"{len(weights.tensors)} weights."
         )
     table = settings.get("max_positions", 0) * settings.get("d_model", 0)
     if table > MAX_TABLE:
         raise CheckpointError(
-            f"The config asks for a position table of {table:,} numbers, and {MAX_TABLE:,} are "
+            f"The {asks} for a position table of {table:,} numbers, and {MAX_TABLE:,} are "
             "the most; give a smaller max_positions."
         )
 

@@ -7,7 +7,7 @@ convention. The last two are guesses, and are marked as such wherever they are s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ...i18n import mark
@@ -27,6 +27,11 @@ ORIGINS = {
 GUESSES = ("calibration", "convention")
 #: Words that follow from another one: who settles that one settles them.
 FOLLOWING = {"d_k": "heads", "d_v": "heads"}
+#: Words that the weights settle whatever code wrote them: parts that are there or not.
+PARTS = (
+    *("encoder_layers", "decoder_layers", "source_vocab", "target_vocab"),
+    *("gated", "embedding_norm", "attention_bias", "output_bias", "final_norm"),
+)
 
 
 def settling(guesses: Iterable[str]) -> tuple[str, ...]:
@@ -54,3 +59,34 @@ def resolve(
             if word not in settings:
                 settings[word], origins[word] = value, origin
     return settings, origins
+
+
+def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> dict[str, str]:
+    """Return the origins of a file whose names were mapped, so that its code base is not known.
+
+    What "this code base always does" is then the usual choice, a guess.
+
+    Args:
+        origins: as `resolve` gives them.
+        settled: words that are certain all the same, beside `PARTS`.
+    """
+    known = dict.fromkeys(settled, "layout") | dict.fromkeys(PARTS, "shapes")
+    return {
+        word: known.get(word, "convention") if origin == "layout" else origin
+        for word, origin in origins.items()
+    }
+
+
+def override_advice(guesses: Mapping[str, Any]) -> str:
+    """Return the sentence that says how to give the values of guessed words."""
+    shown = [f"{word}={_short(value)}" for word, value in guesses.items()]
+    word = next((word for word in ("heads", "norm") if word in guesses), next(iter(guesses)))
+    value = guesses[word]
+    return (
+        f"Guessed: {', '.join(shown)}. Give what you trained with, as tv.load(..., "
+        f"{word}={value!r}) or --set {word}={_short(value)}."
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
+from ..files.errors import shell_name
 from ..files.reading import CheckpointError, Weights
+from .bundled import CONFIG
 
 Table = Sequence[tuple[str, str]]
 NUMBER, PART = r"\d+", r"[^.]+"
@@ -85,8 +87,20 @@ def _lacking(weights: Weights, name: str) -> CheckpointError:
     near = nearest(name, set(weights.tensors))
     return CheckpointError(
         f"{weights.path.name} lacks the weight {name}{near}. Missing weights are not made up; "
-        "check that the file is whole and of this layout."
+        f"check that the file is whole and of this layout{map_names(weights)}."
     )
+
+
+def map_names(weights: Weights) -> str:
+    """Return the end of a sentence: a weight under another name can be mapped."""
+    if weights.names:
+        return ", or correct names="
+    return f", or map its name (`transformer-viz names {shell_name(weights.path.name)}`)"
+
+
+def has_config(weights: Weights) -> bool:
+    """Whether a config.json stands beside the weights; errors blame none that is not there."""
+    return (weights.path.parent / CONFIG).is_file()
 
 
 def nearest(name: str, others: set[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 LONG = re.compile(r"(\S{80})\S{220,}")  # a word that a file wrote into its own error
 
@@ -13,11 +14,19 @@ INSIDES = re.compile(
 )
 
 
+PLAIN_NAME = re.compile(r"[\w.][\w./ -]{0,99}")
+
+
 class CheckpointError(ValueError):
     """A checkpoint that cannot be opened; the message says what came and what to do."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(LONG.sub(r"\1...", x) if isinstance(x, str) else x for x in args))
+
+
+def shell_name(name: str) -> str:
+    """Return a file's name as a shell takes it, or FILE for one with odd characters."""
+    return shlex.quote(name) if PLAIN_NAME.fullmatch(name) else "FILE"
 
 
 class CheckpointMissing(CheckpointError, FileNotFoundError):

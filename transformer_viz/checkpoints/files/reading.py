@@ -13,7 +13,7 @@ import io
 import pathlib
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,15 @@ HARMLESS: list[Any] = [
 @dataclass(frozen=True, eq=False)
 class Weights:
     """The tensors of one file by name, whatever else the file held (``extra``), and in words what
-    was taken off around them (``unwrapped``). ``allow_nonfinite`` opens what is NaN or infinite."""
+    was taken off around them (``unwrapped``). ``allow_nonfinite`` opens what is NaN or infinite;
+    ``names`` are the file's own names that were mapped to others, None for one left out."""
 
     path: Path
     tensors: dict[str, Tensor]
     extra: dict[str, Any]
     unwrapped: tuple[str, ...] = ()
     allow_nonfinite: bool = False
+    names: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:

@@ -66,6 +66,8 @@ TABLE: Table = (
 )
 NAMES = patterns(TABLE)
 TABLES = {"encoder": "src_embed.1.pe", "decoder": "tgt_embed.1.pe"}
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {"{side}.1.pe": (1, -1)}
 #: What this code base always does.
 ALWAYS = {
     "norm": "pre",

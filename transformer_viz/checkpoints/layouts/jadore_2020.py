@@ -46,6 +46,8 @@ TABLE: Table = (
 )
 NAMES = patterns(TABLE)
 TABLES = {stack: f"{stack}.position_enc.pos_table" for stack in ("encoder", "decoder")}
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {"{stack}.position_enc.pos_table": (1, -1)}
 USUAL_IDS = {"pad_id": 1, "bos_id": 2, "eos_id": 3}  # of a torchtext vocabulary
 ADVICE = (
     "Files of November 2019 to May 2020 (norm='query_only') and later ones (norm='post') look the "

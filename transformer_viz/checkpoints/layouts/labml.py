@@ -11,9 +11,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
-from ...model.positional_encoding import sinusoidal_table
 from ...preprocessing.tokenizers import Tokenizer
 from ..common import native
 from ..common.build_reference import (
@@ -21,6 +18,7 @@ from ..common.build_reference import (
     ReferencePlan,
     add,
     build_reference_model,
+    kind_of_table,
     sidecar,
     special_ids,
     widths,
@@ -61,7 +59,6 @@ OPTIONAL = tuple(
         *("feed_forward.inner", "feed_forward.outer", "feed_forward.gate"),
     )
 )
-SINUSOID = 1e-4  # how far a stored table may be from the sinusoid that it was computed as
 EITHER = "A GPT-like model and a masked one look the same here: say kind='encoder-only' if it is."
 
 
@@ -80,7 +77,13 @@ def _table(stacks: dict[str, str]) -> Table:
     return (*rows, ("generator.projection.{part}", "output.{part}"))
 
 
-NAMES = patterns(_table({"encoder": "encoder", "decoder": "decoder"}))
+#: The file's names and those of the reference Transformer, for proposals of names.
+ROLES = _table({"encoder": "encoder", "decoder": "decoder"})
+NAMES = patterns(ROLES)
+
+
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {"{side}.positional_encodings": (-1, 1)}
 
 
 def recognise(found: Candidate) -> bool:
@@ -184,16 +187,11 @@ def _positions(weights: Weights, tables: dict[str, tuple[int, ...]]) -> dict[str
     if not tables:
         return {"positions": "none"}
     stored = [weights.tensors[f"{EMBED[stack]}.positional_encodings"] for stack in tables]
-    fixed = all(_is_sinusoid(table.flatten(0, 1)) for table in stored)
+    fixed = all(kind_of_table(table.flatten(0, 1)) == "sinusoidal" for table in stored)
     return {
         "positions": "sinusoidal" if fixed else "learned",
         "max_positions": min(shape[0] for shape in tables.values()),
     }
-
-
-def _is_sinusoid(table: Tensor) -> bool:
-    """Whether ``[position, d_model]`` are the sines and cosines that this code base computes."""
-    return bool((table.float() - sinusoidal_table(*table.shape)).abs().max() < SINUSOID)
 
 
 def _measured(weights: Weights, stacks: dict[str, str]) -> dict[str, Any]:

@@ -33,6 +33,8 @@ EARLY: Table = (
     ("ln_f.{part}", "decoder.norm.{part}"),
     ("head.weight", "output.weight"),
 )
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {"pos_emb": (1, -1), "{trunk}.wpe.weight": (-1,), "wpe.weight": (-1,)}
 EARLY_MASK = "blocks.{n}.attn.mask"
 NAMES = (*gpt.NAMES, *patterns((*EARLY, (EARLY_MASK, ""))))
 #: Layers, heads and width of the sizes that minGPT has names for.

@@ -25,6 +25,8 @@ OPTIONAL = (
     "decoder.layers.{n}.{part}.bias",
     "decoder.norm.bias",
 )
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {"{trunk}.wpe.weight": (-1,), "wpe.weight": (-1,)}
 OPTIONS = {"heads": "n_head", "dropout": "dropout"}  # of the options, what shapes cannot tell
 
 

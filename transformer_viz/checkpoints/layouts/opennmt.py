@@ -80,6 +80,8 @@ TABLE: Table = (
     ("{stack}.layer_norm.{part}", "{stack}.norm.{part}"),
     ("generator.{part}", "output.{part}"),
 )
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {POSITIONS: (-1, 1)}
 NAMES = patterns(TABLE)
 STACKS = ("encoder", "decoder")
 #: Biases that a model can be trained without, by the module's names.

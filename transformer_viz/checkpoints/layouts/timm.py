@@ -20,7 +20,7 @@ from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
-from ..common.rename_keys import count
+from ..common.rename_keys import count, has_config
 from ..common.word_checks import refuse_unknown, usual_heads
 from ..files.reading import CheckpointError, Weights
 from .vision_transformer import VisionConfig, VisionTransformer
@@ -348,17 +348,19 @@ def _check_types(settings: Mapping[str, Any]) -> None:
 def _check_sizes(settings: Mapping[str, Any], weights: Weights) -> None:
     """Refuse sizes that would cost time or memory before the file could contradict them."""
     held = [tensor for tensor in weights.tensors.values() if tensor.numel()]
+    asks, mend = "model asks", "Give another value"
+    if has_config(weights):
+        asks, mend = "config asks", "Correct the config, or override the word"
     longest = max((side for tensor in held for side in tensor.shape), default=0)
     for word in ("d_model", "d_ff", "channels", "classes", "registers", "patch_size"):
         if np.max(settings[word]) > longest:
             raise CheckpointError(
-                f"The config asks for {word} {settings[word]}, but no weight of "
-                f"{weights.path.name} is longer than {longest}. Correct the config, or override "
-                "the word."
+                f"The {asks} for {word} {settings[word]}, but no weight of "
+                f"{weights.path.name} is longer than {longest}. {mend}."
             )
     if settings["encoder_layers"] > len(weights.tensors):
         raise CheckpointError(
-            f"The config asks for {settings['encoder_layers']} layers, but {weights.path.name} "
+            f"The {asks} for {settings['encoder_layers']} layers, but {weights.path.name} "
             f"holds only {len(weights.tensors)} weights."
         )
 

@@ -24,7 +24,7 @@ from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
-from ..common.rename_keys import count
+from ..common.rename_keys import Table, count, map_names
 from ..common.word_checks import refuse_unknown, usual_heads
 from ..files.reading import CheckpointError, Weights
 
@@ -36,12 +36,39 @@ NAMES: tuple[str, ...] = (
     r"((encoder|decoder)\.)?layers\.\d+\.(linear[12]|norm[123])\.(weight|bias)",
     r"((encoder|decoder)\.)?norm\.(weight|bias)",
 )
+#: The file's names and those of the reference Transformer, for proposals of names.
+ROLES: Table = (
+    *(
+        (
+            f"{{stack}}.layers.{{n}}.{theirs}.in_proj_{{part}}",
+            f"{{stack}}.layers.{{n}}.{ours}.fused.{{part}}",
+        )
+        for theirs, ours in (("self_attn", "self_attention"), ("multihead_attn", "cross_attention"))
+    ),
+    *(
+        (
+            f"{{stack}}.layers.{{n}}.{theirs}.out_proj.{{part}}",
+            f"{{stack}}.layers.{{n}}.{ours}.output.{{part}}",
+        )
+        for theirs, ours in (("self_attn", "self_attention"), ("multihead_attn", "cross_attention"))
+    ),
+    ("{stack}.layers.{n}.linear1.{part}", "{stack}.layers.{n}.feed_forward.inner.{part}"),
+    ("{stack}.layers.{n}.linear2.{part}", "{stack}.layers.{n}.feed_forward.outer.{part}"),
+    ("{stack}.layers.{n}.norm1.{part}", "{stack}.layers.{n}.self_norm.{part}"),
+    ("encoder.layers.{n}.norm2.{part}", "encoder.layers.{n}.feed_forward_norm.{part}"),
+    ("decoder.layers.{n}.norm2.{part}", "decoder.layers.{n}.cross_norm.{part}"),
+    ("decoder.layers.{n}.norm3.{part}", "decoder.layers.{n}.feed_forward_norm.{part}"),
+    ("{stack}.norm.{part}", "{stack}.norm.{part}"),
+)
 WORDS: tuple[str, ...] = ("heads", "norm", "activation", "norm_eps")
 CHOICES: dict[str, tuple[str, ...]] = {"norm": ("post", "pre"), "activation": tuple(ACTIVATIONS)}
 #: What no file of PyTorch's stacks says, as PyTorch has it where nothing is said.
 CUSTOMARY = {"norm": "post", "activation": "relu", "norm_eps": 1e-5}
 READY_MADE_EPS = 1e-5  # of a last norm that is given to a stack: the layers' eps does not reach it
-SILENT = "Such a file says neither heads nor norm (post or pre) nor activation; override them."
+SILENT = (
+    "Such a file says neither heads nor norm (post or pre) nor activation; give them, as "
+    "tv.load(..., heads=8, norm='pre') or --set heads=8 --set norm=pre."
+)
 
 
 @dataclass(frozen=True)
@@ -235,6 +262,17 @@ def sizes(stacks: Mapping[str, Stack]) -> dict[str, Any]:
     }
 
 
+def built_in(weights: Weights) -> tuple[str, ...]:
+    """Return the words that PyTorch's own layers settle, where the file's own names are theirs.
+
+    Names that were mapped may be those of other code, which nothing is known of.
+    """
+    own = weights.names or weights.tensors
+    if not any(re.search(r"layers\.0\.self_attn\.in_proj_weight$", name) for name in own):
+        return ()
+    return ("norm_kind", "score", "mask_fill")
+
+
 def check(settings: Mapping[str, Any], stacks: Mapping[str, Stack], found: Candidate) -> None:
     """Refuse values that PyTorch's stacks cannot have.
 
@@ -281,7 +319,8 @@ def _stack(weights: Weights, prefix: str) -> Stack:
         if name not in tensors or tensors[name].dim() != 2:
             found = list(tensors[name].shape) if name in tensors else "missing"
             raise CheckpointError(
-                f"{name} in {weights.path.name} is {found}; expected [rows, d_model]."
+                f"{name} in {weights.path.name} is {found}; expected [rows, d_model]"
+                f"{map_names(weights)}."
             )
     keys = tensors.get(f"{first}multihead_attn.k_proj_weight")
     d_ff, width = tensors[f"{first}linear1.weight"].shape

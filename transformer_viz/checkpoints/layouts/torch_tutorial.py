@@ -3,76 +3,75 @@
 Its file is a bare state dict of a ``Seq2SeqTransformer``; heads, norm and activation are not in it,
 and neither is the vocabulary. Unknown 0, padding 1, start 2, end 3; unlike the reference
 Transformer it hides padding in the target too, and a query that may see nothing gathers zeros.
+
+Models of one's own around ``nn.Transformer`` open as this layout with ``names=``: with learned,
+computed or no positions, one embedding for both sides, an output layer without bias.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ...preprocessing.vocabularies import Tables
 from ..common import native
-from ..common.build_reference import (
-    PLAIN,
-    configured,
-    same_matrix,
-    sidecar,
-    special_ids,
-)
+from ..common.build_reference import PLAIN, configured, same_matrix, sidecar, special_ids
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
+from ..common.rename_keys import Table, map_names
 from ..common.vocabularies import filled, settled
 from ..common.word_checks import refuse_unknown
-from ..files.reading import CheckpointError
+from ..files.reading import CheckpointError, Weights
 from . import torch_core
-from .torch_core import Stack, core, hidden, later, sizes, stacks_of
+from .own_models.torch_embeddings import (
+    COMPUTED,
+    Embedding,
+    make_positions,
+    position_tables,
+    position_words,
+)
+from .torch_core import Stack, built_in, core, hidden, later, sizes, stacks_of
 
 NAME = "torch_tutorial_seq2seq"
 PREFIX = "transformer."
 SOURCE, TARGET = "src_tok_emb.embedding.weight", "tgt_tok_emb.embedding.weight"
+OUTPUT = "generator.weight"
 POSITIONS = "positional_encoding.pos_embedding"
-NAMES: tuple[str, ...] = (
+#: The second only where the target has a table of its own.
+TABLES = {"source": POSITIONS, "target": "tgt_positional_encoding.pos_embedding"}
+OTHERS: tuple[str, ...] = (
     *(rf"transformer\.{name}" for name in torch_core.NAMES),
     r"(src|tgt)_tok_emb\.embedding\.weight",
-    r"positional_encoding\.pos_embedding",
     r"generator\.(weight|bias)",
 )
-WORDS: tuple[str, ...] = (*torch_core.WORDS, *native.IDS)
+NAMES: tuple[str, ...] = (*OTHERS, r"(tgt_)?positional_encoding\.pos_embedding")
+#: The file's names and those of the reference Transformer, for proposals of names.
+ROLES: Table = (
+    *((PREFIX + theirs, ours) for theirs, ours in torch_core.ROLES),
+    (SOURCE, "encoder.embedding.tokens.weight"),
+    (TARGET, "decoder.embedding.tokens.weight"),
+    (TABLES["source"], "encoder.embedding.positions.table"),
+    (TABLES["target"], "decoder.embedding.positions.table"),
+    ("generator.{part}", "output.{part}"),
+)
+WORDS: tuple[str, ...] = (
+    *torch_core.WORDS,
+    *native.IDS,
+    *("embedding_scale", "positions", "max_positions", "tied", "output_bias", "logit_scale"),
+)
 #: What the tutorial's code does and its file does not say.
 TUTORIAL = {"norm": "post", "output_bias": True, "pad_id": 1, "bos_id": 2, "eos_id": 3}
+STACKS = ("encoder", "decoder")
 CLOSED = "The tutorial's vocabulary is not in its file, so token ids are typed."
-
-
-class Embedding(nn.Module):
-    """A vector for each token, scaled by sqrt(d_model)."""
-
-    def __init__(self, tokens: int, width: int):
-        super().__init__()
-        self.embedding = nn.Embedding(tokens, width)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
-
-
-class Positions(nn.Module):
-    """Adds the stored table ``[position, 1, d_model]`` to vectors ``[batch, token, d_model]``."""
-
-    pos_embedding: Tensor
-
-    def __init__(self, positions: int, width: int):
-        super().__init__()
-        self.register_buffer("pos_embedding", torch.empty(positions, 1, width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.pos_embedding[: x.shape[1], 0]
+NO_WORDS = "No vocabulary was given, so token ids are typed."
 
 
 class Seq2Seq(nn.Module):
@@ -81,24 +80,40 @@ class Seq2Seq(nn.Module):
     ``source_mask`` is true where a source token may be seen, ``[batch, token]``.
     """
 
-    def __init__(self, stacks: Mapping[str, Stack], settings: Mapping[str, Any]):
+    def __init__(
+        self,
+        stacks: Mapping[str, Stack],
+        settings: Mapping[str, Any],
+        shapes: Mapping[str, tuple[int, ...]],
+    ):
         super().__init__()
-        width = settings["d_model"]
+        width, scale, tied = settings["d_model"], settings["embedding_scale"], settings["tied"]
         transformer = core(stacks, settings)
         assert isinstance(transformer, nn.Transformer)
         self.transformer = transformer
-        self.src_tok_emb = Embedding(settings["source_vocab"], width)
-        self.tgt_tok_emb = Embedding(settings["target_vocab"], width)
-        self.positional_encoding = Positions(settings["max_positions"], width)
-        self.generator = nn.Linear(width, settings["target_vocab"])
-        self.pad_id = settings["pad_id"]
+        rows = settings["target_vocab"]
+        self.src_tok_emb = Embedding(settings["source_vocab"], width, scale)
+        self.tgt_tok_emb = Embedding(shapes.get("target tokens", (rows,))[0], width, scale)
+        self.positional_encoding = make_positions(settings, shapes.get("source"))
+        self.tgt_positional_encoding = (
+            make_positions(settings, shapes["target"]) if "target" in shapes else None
+        )
+        self.generator = nn.Linear(width, rows, bias=settings["output_bias"])
+        if tied in ("embeddings", "all"):
+            self.src_tok_emb.embedding.weight = self.tgt_tok_emb.embedding.weight
+        if tied in ("output", "all"):
+            self.generator.weight = self.tgt_tok_emb.embedding.weight
+        self.pad_id, self.logit_scale = settings["pad_id"], settings["logit_scale"]
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        x = self.positional_encoding(self.src_tok_emb(source))
+        x = self.src_tok_emb(source)
+        x = x if self.positional_encoding is None else self.positional_encoding(x)
         return self.transformer.encoder(x, src_key_padding_mask=hidden(source_mask))
 
     def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
-        x = self.positional_encoding(self.tgt_tok_emb(target))
+        x, positions = self.tgt_tok_emb(target), self.tgt_positional_encoding
+        positions = self.positional_encoding if positions is None else positions
+        x = x if positions is None else positions(x)
         states = self.transformer.decoder(
             x,
             memory,
@@ -106,12 +121,25 @@ class Seq2Seq(nn.Module):
             tgt_key_padding_mask=target == self.pad_id,
             memory_key_padding_mask=hidden(source_mask),
         )
-        return self.generator(states)
+        return self.generator(states) * self.logit_scale
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the tutorial's names of embeddings and positions are there."""
-    return {SOURCE, TARGET, POSITIONS} <= set(found.weights.tensors)
+    """Whether the tutorial's names of embeddings stand beside an nn.Transformer.
+
+    Of mapped names, one embedding may be missing, which both sides share then.
+    """
+    tensors = found.weights.tensors
+    stacks = (f"{PREFIX}{side}.layers.0.self_attn.in_proj_weight" for side in STACKS)
+    if {SOURCE, TARGET, POSITIONS} <= set(tensors):
+        return True
+    tables = SOURCE in tensors and (TARGET in tensors or found.renamed)
+    return tables and all(name in tensors for name in stacks)
+
+
+def settled_words(weights: Weights) -> tuple[str, ...]:
+    """Return the words that PyTorch's own layers settle, where names of weights were mapped."""
+    return built_in(weights)
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
@@ -122,25 +150,42 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     """
     refuse_unknown(overrides, WORDS)
     beside = sidecar(found, WORDS)
-    stacks = _stacks(found)
+    stacks, weights = _stacks(found), found.weights
     shapes = _sizes(found, stacks)
+    width = shapes["d_model"]
     if "heads" not in overrides and "heads" not in beside:
-        rows = {"d_k": shapes["d_model"]}
+        rows = {"d_k": width}
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
+    tables = position_tables(weights, OTHERS, TABLES, width)
+    stored = position_words(weights, tables, beside | overrides, width)
     words, origins = resolve(
         overrides,
         ("sidecar", special_ids(found, tokenizer) | beside),
+        ("file", _tied(found)),
         ("shapes", shapes),
-        ("layout", TUTORIAL | {"embedding_scale": math.sqrt(shapes["d_model"])}),
+        ("file", stored),
+        ("convention", _missing(found) | COMPUTED),
+        ("layout", TUTORIAL | {"embedding_scale": math.sqrt(width)}),
         ("layout", PLAIN),
     )
     torch_core.check(words, stacks, found)
-    config = configured(words, found.weights)
-    module = build(lambda: Seq2Seq(stacks, words), found.weights)
+    if words["positions"] == "none":
+        weights = replace(
+            weights, tensors={n: t for n, t in weights.tensors.items() if n not in tables.values()}
+        )
+        tables = {}
+    config = configured(words, weights)
+    sized = {side: tuple(weights.tensors[name].shape) for side, name in tables.items()}
+    if TARGET in weights.tensors:
+        sized["target tokens"] = tuple(weights.tensors[TARGET].shape)
+    table = tuple(
+        (name, f"{TABLES[side].partition('.')[0]}.table") for side, name in tables.items()
+    )
+    module = build(lambda: Seq2Seq(stacks, words, sized), weights, table)
     assert isinstance(module, Seq2Seq)
     ids = native.special_ids(words)
     given, note = filled(found, tokenizer)
-    notes = [note] if note else [] if given is not None else [CLOSED]
+    notes = [note] if note else [] if given is not None else [NO_WORDS if found.renamed else CLOSED]
     if given is None:
         given = PlainIds(config.source_vocab, target_size=config.target_vocab, **ids)
     shared = same_matrix(found.weights, SOURCE, TARGET)
@@ -155,9 +200,9 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         device="cpu",
         calls=make_calls(module),
         layout=NAME,
-        max_tokens=config.max_positions,
+        max_tokens=None if config.positions == "none" else config.max_positions,
         hash=found.hash,
-        file_dtype=str(found.weights.tensors[SOURCE].dtype).removeprefix("torch."),
+        file_dtype=str(weights.tensors[SOURCE].dtype).removeprefix("torch."),
         folder=found.folder,
         title=str(found.config.get("title", "")),
         notes=(*notes, *more),
@@ -192,10 +237,10 @@ def make_calls(module: Seq2Seq) -> Calls:
 def _stacks(found: Candidate) -> dict[str, Stack]:
     stacks = stacks_of(found.weights, PREFIX)
     looking = [name for name, stack in stacks.items() if stack.memory]
-    if set(stacks) != {"encoder", "decoder"} or looking != ["decoder"]:
+    if set(stacks) != set(STACKS) or looking != ["decoder"]:
         raise CheckpointError(
             f"{found.path.name} lacks the weights of an encoder or a decoder; the tutorial's model "
-            "has both. Save its whole state dict again."
+            f"has both. Save its whole state dict again{map_names(found.weights)}."
         )
     return stacks
 
@@ -203,19 +248,45 @@ def _stacks(found: Candidate) -> dict[str, Stack]:
 def _sizes(found: Candidate, stacks: Mapping[str, Stack]) -> dict[str, Any]:
     """The words that follow from the shapes."""
     tensors, shared = found.weights.tensors, sizes(stacks)
-    for name, shape in ((SOURCE, "token"), (TARGET, "token"), (POSITIONS, "position, 1")):
+    for name in (SOURCE, *(name for name in (TARGET, OUTPUT) if _needed(found, name))):
         tensor = tensors.get(name)
-        if tensor is None or tensor.dim() != 2 + shape.count(","):
+        if tensor is None or tensor.dim() != 2:
             raise CheckpointError(
                 f"{name} in {found.path.name} is "
                 f"{'missing' if tensor is None else list(tensor.shape)}; expected "
-                f"[{shape}, d_model]."
+                f"[token, d_model]{map_names(found.weights)}."
             )
+    target = next(name for name in (OUTPUT, TARGET, SOURCE) if name in tensors)
+    bias = "generator.bias" in tensors
     return {
         **{word: shared[word] for word in ("d_model", "d_ff", "encoder_layers", "decoder_layers")},
         "final_norm": shared["final_norm"],
         "attention_bias": shared["bias"],
         "source_vocab": tensors[SOURCE].shape[0],
-        "target_vocab": tensors[TARGET].shape[0],
-        "max_positions": tensors[POSITIONS].shape[0],
+        "target_vocab": tensors[target].shape[0],
+        **({"output_bias": bias} if bias or found.renamed else {}),
     }
+
+
+def _needed(found: Candidate, name: str) -> bool:
+    """Whether a table must be there: in the tutorial's file, or where it is there."""
+    return name in found.weights.tensors or not found.renamed
+
+
+def _missing(found: Candidate) -> dict[str, Any]:
+    """Which tables are one, where the file of a model of one's own lacks one of them."""
+    lacks = {name for name in (TARGET, OUTPUT) if name not in found.weights.tensors}
+    if not lacks or not found.renamed:
+        return {}
+    return {"tied": "all" if len(lacks) == 2 else "embeddings" if TARGET in lacks else "output"}
+
+
+def _tied(found: Candidate) -> dict[str, Any]:
+    """Which tables hold one matrix, where the file holds all of them."""
+    if not {SOURCE, TARGET, OUTPUT} <= found.weights.tensors.keys():
+        return {}
+    source = same_matrix(found.weights, TARGET, SOURCE)
+    output = same_matrix(found.weights, TARGET, OUTPUT)
+    if source and output:
+        return {"tied": "all"}
+    return {"tied": "embeddings" if source else "output" if output else "none"}

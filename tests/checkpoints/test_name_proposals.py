@@ -1,0 +1,90 @@
+"""Proposals of names: right for models of many styles, said to be by order where they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import transformer_viz as tv
+from transformer_viz.checkpoints.common.candidate import Candidate
+from transformer_viz.checkpoints.files.reading import CheckpointError
+from transformer_viz.checkpoints.naming.name_proposals import NameProposal, propose
+
+from .name_styles import STYLES, file_of
+from .own_models import PLANS, H, Own
+
+pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+
+
+def test_most_names_are_proposed_right_in_every_style(tmp_path: Path) -> None:
+    """Measured on all styles together: 99 of 100, and nothing wrong that is called certain."""
+    right = whole = 0
+    for name in STYLES:
+        torch.manual_seed(1)
+        tensors, table, layout = file_of(name)
+        torch.save(tensors, tmp_path / "mine.pt")
+        found = propose(Candidate(tmp_path / "mine.pt", {}))
+        assert found.layout == layout, (name, found.layout, found.missing, found.open)
+        wrong = {row.key: row.proposed for row in found.rows if row.proposed != table[row.key]}
+        right, whole = right + len(table) - len(wrong), whole + len(table)
+        sure = [row.key for row in found.rows if row.key in wrong and row.why == "name"]
+        assert not sure, (name, sure)
+    assert right >= 0.99 * whole, f"{right} of {whole}"
+
+
+def test_a_proposal_opens_the_file_and_nothing_is_applied_silently(tmp_path: Path) -> None:
+    own = Own(PLANS["the journey: no position buffer, scaled"])
+    torch.save(own.state_dict(), tmp_path / "mine.pt")
+    with pytest.raises(CheckpointError, match=r"transformer-viz names mine\.pt --out names\.json"):
+        tv.load(tmp_path / "mine.pt")
+    with pytest.raises(CheckpointError, match=r"map its name \(`transformer-viz names mine\.pt`\)"):
+        tv.load(tmp_path / "mine.pt", layout="torch_tutorial_seq2seq")
+    found = tv.propose_names(tmp_path / "mine.pt")
+    assert not found.open and not found.missing
+    assert NameProposal.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    model = tv.load(tmp_path / "mine.pt", names=found.names, device="cpu", heads=H)
+    assert model.layout == found.layout == "torch_tutorial_seq2seq"
+    (tmp_path / "names.json").write_text(json.dumps(found.names))
+    beside = tv.load(tmp_path / "mine.pt", device="cpu", heads=H)
+    assert any("names.json beside the file gives" in note for note in beside.notes)
+    assert beside.guesses == model.guesses
+    again = tv.load(tmp_path / "mine.pt", names=tmp_path / "names.json", device="cpu", heads=H)
+    for one, other in zip(model.module.parameters(), again.module.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_was_computed_is_left_out_and_what_has_no_name_is_said(tmp_path: Path) -> None:
+    tensors, table, _ = file_of("a GPT")
+    tensors["blocks.0.sa.tril"] = torch.ones(24, 24).tril()
+    tensors["blocks.1.sa.bias_mask"] = torch.full((1, 1, 24, 24), float("-inf")).triu(1)
+    tensors["strange"] = torch.randn(3)
+    torch.save(tensors, tmp_path / "mine.pt")
+    found = propose(Candidate(tmp_path / "mine.pt", {}))
+    left = {row.key for row in found.rows if row.computed}
+    assert left == {"blocks.0.sa.tril", "blocks.1.sa.bias_mask"}
+    assert found.open == ("strange",) and found.names == table | dict.fromkeys(left)
+    model = tv.load(tmp_path / "mine.pt", names=found.names | {"strange": None}, device="cpu")
+    assert any("leaves out blocks.0.sa.tril" in note for note in model.notes)
+
+
+@pytest.mark.parametrize("layout", ["nanogpt", "labml", "annotated_transformer"])
+def test_names_of_any_layout_can_be_asked_for(layout: str, tmp_path: Path) -> None:
+    style = "a GPT" if layout == "nanogpt" else "lists of projections"
+    torch.save(file_of(style)[0], tmp_path / "mine.pt")
+    found = tv.propose_names(tmp_path / "mine.pt", layout)
+    assert found.layout == layout
+    if layout != "nanogpt":  # which has one matrix for queries, keys and values
+        assert not found.missing
+        model = tv.load(tmp_path / "mine.pt", names=found.names, heads=H, device="cpu")
+        assert model.layout == layout and "norm" in model.guesses
+    with pytest.raises(CheckpointError, match="not proposed for the layout 'x'; choose one of"):
+        tv.propose_names(tmp_path / "mine.pt", "x")
+
+
+def test_a_file_without_attention_is_refused(tmp_path: Path) -> None:
+    torch.save(torch.nn.LSTM(8, 8).state_dict(), tmp_path / "mine.pt")
+    with pytest.raises(CheckpointError, match="no numbered layers with matrices of attention"):
+        tv.propose_names(tmp_path / "mine.pt")

@@ -1,0 +1,285 @@
+"""A proposal for the names of an unknown file: each weight with the layout's name that fits it.
+
+Nothing here is applied by itself; a person confirms or corrects the table and gives it as names=.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..common.candidate import Candidate
+from ..common.rename_keys import Table, pattern, uncut
+from ..files.errors import CheckpointError
+from ..layouts import (
+    annotated,
+    fairseq,
+    gpt,
+    jadore_2018,
+    jadore_2020,
+    labml,
+    mingpt,
+    nanogpt,
+    opennmt,
+    torch_core,
+    torch_tutorial,
+)
+from ..layouts.own_models import reference, torch_language_model
+from .weight_roles import ALONE, BUFFER, NAME, Roles, find_roles
+
+#: Why a name is proposed, as a reader sees it.
+REASONS = {
+    "name": "by its name",
+    "shape": "by its shape",
+    "order": "by order",
+    "buffer": "computed, left out",
+    "": "no proposal",
+}
+
+
+class Target(Protocol):
+    """A layout that names can be proposed for."""
+
+    NAME: str
+
+
+#: Each layout that names are proposed for, with its names and the reference Transformer's. Of
+#: layouts that fit a file alike, the first is proposed.
+TARGETS: tuple[tuple[Target, Table], ...] = (
+    (torch_tutorial, torch_tutorial.ROLES),
+    (torch_language_model, torch_language_model.ROLES),
+    (torch_core, torch_core.ROLES),
+    (reference, reference.ROLES),
+    (labml, labml.ROLES),
+    (annotated, annotated.TABLE),
+    (jadore_2020, jadore_2020.TABLE),
+    (jadore_2018, jadore_2018.TABLE),
+    (mingpt, mingpt.EARLY),
+    (nanogpt, gpt.TABLE),
+    (opennmt, opennmt.TABLE),
+    (fairseq, fairseq.TABLE),
+)
+#: Parts of a model that a layout does without.
+OPTIONAL = re.compile(
+    r".*\.bias|.*\.gate\..*|.*embedding\.norm\..*|.*positions.*|.*\.embedding\.table|.*\.places\..*"
+    r"|(encoder|decoder)\.norm\..*"
+)
+STACKS = ("encoder", "decoder")
+ANNOTATED = ("a_2", "b_2")  # of a norm whose arithmetic is another
+FUSED = re.compile(r"\.(query|key|value)\.")
+
+
+@dataclass(frozen=True)
+class NameRow:
+    """One weight of a file and the name proposed for it.
+
+    ``proposed`` is None where there is no proposal, or where the weight is ``computed`` (a causal
+    mask) and can be left out; ``why`` is a key of `REASONS`.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    proposed: str | None
+    why: str
+
+    @property
+    def computed(self) -> bool:
+        """Whether the tensor was computed and not learned, so that it can be left out."""
+        return self.why == BUFFER
+
+
+@dataclass(frozen=True)
+class NameProposal:
+    """A layout's names for the weights of a file, to be confirmed by a person.
+
+    Attributes:
+        layout: the layout's name.
+        rows: one for each weight, in the order of the file.
+        missing: names that the layout needs and no weight was proposed for.
+    """
+
+    layout: str
+    rows: tuple[NameRow, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def names(self) -> dict[str, str | None]:
+        """The table for ``names=``; weights without a proposal are not in it."""
+        known = (row for row in self.rows if row.proposed is not None or row.computed)
+        return {row.key: row.proposed for row in known}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The weights without a proposal."""
+        return tuple(row.key for row in self.rows if not row.why)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, as JSON holds it."""
+        return {
+            "layout": self.layout,
+            "rows": [[row.key, list(row.shape), row.proposed, row.why] for row in self.rows],
+            "missing": list(self.missing),
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> NameProposal:
+        """Return the proposal that `to_dict` wrote."""
+        rows = tuple(
+            NameRow(
+                str(key),
+                tuple(int(n) for n in shape),
+                None if name is None else str(name),
+                why if why in REASONS else "",
+            )
+            for key, shape, name, why in given["rows"]
+        )
+        return cls(str(given["layout"]), rows, tuple(map(str, given["missing"])))
+
+
+def propose(found: Candidate, layout: str | None = None) -> NameProposal:
+    """Return the names of a layout for the weights of a file.
+
+    Args:
+        found: the file.
+        layout: the layout's name; None takes the one that fits best.
+
+    Raises:
+        CheckpointError: names are not proposed for that layout, or the file has no layers of
+            attention.
+    """
+    roles = find_roles(found.weights.tensors)
+    targets = [target for target in TARGETS if layout in (None, target[0].NAME)]
+    if not targets:
+        known = ", ".join(target.NAME for target, _ in TARGETS)
+        raise CheckpointError(
+            f"Names are not proposed for the layout {layout!r}; choose one of {known}."
+        )
+    if not roles.stacks:
+        raise CheckpointError(
+            f"{found.path.name} has no numbered layers with matrices of attention, so no names can "
+            "be proposed. Build its module with its own code, and load(module)."
+        )
+    made = [_proposal(target.NAME, table, roles, found) for target, table in targets]
+    return max(made, key=_fit)
+
+
+def _fit(proposal: NameProposal) -> float:
+    """How well a layout fits a file: names found less names missing; names alike decide.
+
+    A norm of another kind (``a_2`` for ``weight``) counts against a layout.
+    """
+    mapped = [(row.key, row.proposed) for row in proposal.rows if row.proposed is not None]
+    alike = sum(key == name for key, name in mapped) / (len(mapped) or 1)
+    ends = [(key.rpartition(".")[2], name.rpartition(".")[2]) for key, name in mapped]
+    other = sum((one in ANNOTATED) != (name in ANNOTATED) for one, name in ends)
+    return len(mapped) - len(proposal.missing) - other + alike / 2
+
+
+def _proposal(name: str, table: Table, roles: Roles, found: Candidate) -> NameProposal:
+    """The proposal for one layout; a stack alone is the layout's own one."""
+    choices = [_renamed(roles, stack) for stack in _alone(name, roles)]
+    made = [_assigned(table, chosen) for chosen in choices]
+    best = max(range(len(made)), key=lambda n: len(made[n]))
+    given = made[best]
+    rows, taken = [], set[str]()
+    for key, tensor in found.weights.tensors.items():
+        proposed, why = given.get(key, (None, ""))
+        if key in roles.buffers:
+            proposed, why = None, BUFFER
+        if proposed in taken:
+            proposed, why = None, ""
+        if proposed is not None:
+            taken.add(proposed)
+            why = NAME if _inside(key) == _inside(proposed) else why
+        rows.append(NameRow(key, tuple(tensor.shape), proposed, why))
+    missing = _missing(table, choices[best], roles, taken)
+    return NameProposal(name, tuple(rows), tuple(missing))
+
+
+def _inside(name: str) -> str:
+    """The end of a name that says what a weight is, inside its layer."""
+    return re.split(r"\.\d+\.", name)[-1]
+
+
+def _alone(name: str, roles: Roles) -> tuple[str, ...]:
+    """What a stack alone may be called: a decoder where each token gives the next one."""
+    if ALONE not in roles.stacks:
+        return ("",)
+    causal = roles.output in (0, roles.tokens)
+    if name == reference.NAME:
+        return ("decoder",) if causal else ("encoder",)
+    return ("decoder", "encoder") if causal else ("encoder", "decoder")
+
+
+def _renamed(roles: Roles, stack: str) -> dict[str, tuple[str, str]]:
+    """The roles, with a stack alone called so."""
+    if not stack:
+        return dict(roles.of)
+    return {
+        key: (re.sub(rf"^{ALONE}\.", f"{stack}.", role), why)
+        for key, (role, why) in roles.of.items()
+    }
+
+
+def _assigned(
+    table: Table, roles: Mapping[str, tuple[str, str]]
+) -> dict[str, tuple[str | None, str]]:
+    """The layout's name of each key, and why."""
+    found: dict[str, tuple[str | None, str]] = {}
+    for key, (role, why) in roles.items():
+        name = _named(table, role)
+        if name is not None:
+            found[key] = name, why
+    return found
+
+
+def _named(table: Table, role: str) -> str | None:
+    """The layout's name for a role; None where the layout has no such part."""
+    spellings = [role]
+    if ".positions.table" in role:
+        plain = role.removesuffix(".weight")
+        stack = role.partition(".")[0]
+        places = (f"{stack}.embedding.table", f"{stack}.places.weight")
+        spellings = [plain, f"{plain}.weight", *places]
+    for spelling in spellings:
+        for theirs, ours in table:
+            form = FUSED.sub(".fused.", ours) if "[" in theirs else ours
+            match = pattern(form).fullmatch(spelling)
+            if match is not None:
+                return uncut(theirs).format(**match.groupdict())
+    return None
+
+
+def _missing(
+    table: Table, chosen: Mapping[str, tuple[str, str]], roles: Roles, taken: set[str]
+) -> list[str]:
+    """The names that the layout needs for the file's stacks and layers and that none goes by."""
+    held = {role.partition(".")[0] for role, _ in chosen.values()}
+    counts = {s: roles.stacks.get(s, roles.stacks.get(ALONE, 0)) for s in STACKS if s in held}
+    needed: dict[str, list[str]] = {}
+    for theirs, ours in table:
+        form = FUSED.sub(".fused.", ours) if "[" in theirs else ours
+        for stack in counts if "{stack}" in form else (form.partition(".")[0],):
+            for n in range(counts.get(stack, 0)) if "{n}" in form else (0,):
+                parts = {"stack": stack, "n": n, "part": "weight"}
+                name = uncut(theirs.format(**parts))
+                needed.setdefault(form.format(**parts), []).append(name)
+    known = {role for role, names in needed.items() if not taken.isdisjoint(names)}
+    looks = "decoder" in roles.stacks
+    return [
+        names[0]
+        for role, names in needed.items()
+        if role not in known
+        and not OPTIONAL.fullmatch(role)
+        and not (".cross_" in role and (role.startswith("encoder.") or not looks))
+        and not _is_other_way(role, known)
+    ]
+
+
+def _is_other_way(role: str, known: set[str]) -> bool:
+    """Whether a projection is there in the other form: apart, or fused with others."""
+    fused = FUSED.sub(".fused.", role)
+    apart = (role.replace(".fused.", f".{piece}.") for piece in ("query", "key", "value"))
+    return (fused != role and fused in known) or (".fused." in role and not known.isdisjoint(apart))
