@@ -11,7 +11,7 @@ import click
 from ..corpus.sentence_file import sentences
 from ..views.csv_text import csv_text
 from .arguments import known_checkpoint, new_file, read_intervention, stored_run
-from .options import load_model, set_option, vocabulary_options
+from .options import load_model, set_option
 from .swap import card_beside
 from .terminal import Counter, tell
 
@@ -40,7 +40,6 @@ SHOWN = 20  # rows of the printed table
 @set_option
 @click.option("--out", metavar="F.csv", help="All heads as a table; F.card.json says of what.")
 @click.option("--matched", metavar="F.csv", help="Each head with its counterpart, as a table.")
-@vocabulary_options
 def compare(
     a: str,
     b: str,

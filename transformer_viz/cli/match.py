@@ -10,7 +10,7 @@ import click
 
 from ..core.guesses import guess_entry, guesses_in, with_mark
 from .arguments import existing_picture
-from .options import load_model, model_path, set_option, vocabulary_options
+from .options import load_model, model_path, set_option
 from .terminal import after_a_second, tell
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ BOTH = "both"  # towers
 @click.option(
     "--out", metavar="DIR", help="Store the runs: picture.safetensors, caption-1.safetensors ..."
 )
-@vocabulary_options
 def match(
     path: str,
     picture: str,

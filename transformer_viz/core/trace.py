@@ -26,10 +26,9 @@ from .trace_parts import Attention, Produced, Report, Tokens, read_only
 class Trace:
     """What happened when one input went through one model once. Look-ups only.
 
-    Batch is always one above the model. Arrays are numpy and read-only. ``logits`` are ``[token,
-    vocabulary]``, ``[class]``, or ``[2, token]`` of a model that marks where an answer starts and
-    ends, before the last softmax; a model that ends in states has none of them and gives ``output``
-    ``[token, d_model]`` instead.
+    Batch is always one above the model. Arrays are numpy and read-only. ``logits`` (before the last
+    softmax) are ``[token, vocabulary]``, ``[class]``, or ``[2, token]`` for start and end of an
+    answer; a model that ends in states has none, but ``output`` ``[token, d_model]``.
     """
 
     source: Tokens
@@ -58,9 +57,10 @@ class Trace:
         words.append(f"{len(self.heads)} heads in {len(self.attentions)} attentions")
         if self.report.given:
             words.append(self.report.GIVEN)
-        words += filter(None, [guess_mark(self.guesses)])
         model = visible(str(self.manifest.get("model", "a model")))
-        return f"<Trace of {model}: {', '.join(words)}>"
+        return (
+            f"<Trace of {model}: {', '.join([*words, *filter(None, [guess_mark(self.guesses)])])}>"
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this trace to one safetensors file (see :mod:`transformer_viz.core.trace_file`)."""
@@ -144,9 +144,8 @@ class Trace:
         self.thumbnail(block)
         layers = sorted({one.site.layer for one in self._kept(block)})
         if not layers:
-            raise LookupError(
-                f"The matrices of {block!r} {self._absent('weights')}{self._untiled(block)}"
-            )
+            absent = f"{self._absent('weights')}{self._untiled(block)}"
+            raise LookupError(f"The matrices of {block!r} {absent}")
         self._refuse_large(block, self._tiled(block))
         return tuple(self.block(block, layer) for layer in layers)
 
@@ -162,9 +161,8 @@ class Trace:
         if not kept:
             self.blocks(block)
         if layer not in kept:
-            raise LookupError(
-                f"{block!r} has no layer {layer} in this trace; it has {sorted(kept)}."
-            )
+            there = f"it has {sorted(kept)}"
+            raise LookupError(f"{block!r} has no layer {layer} in this trace; {there}.")
         found = kept[layer]
         if isinstance(found, Attention):
             return found
@@ -187,9 +185,8 @@ class Trace:
         if cells > MOST_CELLS:
             raise LookupError(
                 f"The matrices of {block!r} would take {4 * cells / 1e6:,.0f} MB, and at most "
-                f"{4 * MOST_CELLS / 1e6:,.0f} MB are built on demand. Ask for a part with "
-                f"tile({block!r}, layer, head, rows=, columns=), or for the whole in small with "
-                "level."
+                f"{4 * MOST_CELLS / 1e6:,.0f} MB are built on demand. Ask for a part with tile("
+                f"{block!r}, layer, head, rows=, columns=), or for the whole in small with level."
             )
 
     def tile(
@@ -326,7 +323,7 @@ class Trace:
 
     @property
     def task(self) -> str:
-        """What the logits of a classifier mean, see :mod:`.tasks`; empty for all others."""
+        """The task of a classifier, see :mod:`.numerics`; empty for all others."""
         return str(self.manifest.get("task", ""))
 
     @property
@@ -336,10 +333,7 @@ class Trace:
 
     @property
     def patches(self) -> np.ndarray | None:
-        """The numbers of the source's tokens that are patches of a picture, ``[row, column]``.
-
-        None where the input had no picture.
-        """
+        """The numbers of the tokens that are patches of a picture, ``[row, column]``, or None."""
         cut = self.manifest.get("image")
         if not cut:
             return None
@@ -400,8 +394,5 @@ class Trace:
         return self.target
 
     def words_of(self, stack: str) -> Tokens:
-        """The tokens whose vectors run through a stack.
-
-        Of ``encoder`` the source; of ``decoder`` the target, or the source where there is none.
-        """
+        """The tokens of a stack: the source of ``encoder``, of ``decoder`` the target if any."""
         return self.tokens("source" if stack == "encoder" else "target")

@@ -359,10 +359,8 @@ def _check_sizes(settings: Mapping[str, Any], weights: Weights) -> None:
                 f"{weights.path.name} is longer than {longest}. {mend}."
             )
     if settings["encoder_layers"] > len(weights.tensors):
-        raise CheckpointError(
-            f"The {asks} for {settings['encoder_layers']} layers, but {weights.path.name} "
-            f"holds only {len(weights.tensors)} weights."
-        )
+        found = f"{weights.path.name} holds only {len(weights.tensors)} weights"
+        raise CheckpointError(f"The {asks} for {settings['encoder_layers']} layers, but {found}.")
 
 
 def _reader(config: VisionConfig, settings: Mapping[str, Any]) -> ImageReader:

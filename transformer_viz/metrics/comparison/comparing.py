@@ -61,16 +61,14 @@ class Comparison:
     """How two sides differ, head by head, on the words that both read.
 
     ``heads`` has a row for every place that both sides have: stack, block, layer, head;
-    ``divergence``, the mean Jensen-Shannon divergence over rows in bits (0: both look alike; 1:
-    they share no key), NaN where no row could be asked; ``rows``, how many were; over several
-    sentences also ``low`` and ``high``, the 95 % bootstrap interval. ``matched`` pairs the heads of
-    one side with those of the other that look most alike, see `pairing.paired`. ``words`` has a row
-    for each word: sentence, side (source or target), ``a`` and ``b`` (missing where one side lacks
-    it), ``tokens_a`` and ``tokens_b`` (how many make it), ``same``, ``special``, and for words of
-    the output ``score_a`` and ``score_b`` (in ``unit``: nats of the log-probability that each run
-    gives; NaN for others). ``outputs`` are those of classifiers. ``card`` says what
-    was compared, ``notes`` what must be known beside the numbers. ``runs`` are those compared, and
-    ``shared`` the maps of the first pair.
+    ``divergence``, the mean Jensen-Shannon divergence over rows in bits (0: alike; 1: no key in
+    common), NaN where no row could be asked; ``rows``, how many were; over several sentences also
+    ``low`` and ``high``, the 95 % bootstrap interval. ``matched`` pairs each head with the most
+    similar one of the other side, see `pairing.paired`. ``words`` has a row for each word:
+    sentence, side (source or target), ``a`` and ``b`` (missing where one side lacks it),
+    ``tokens_a`` and ``tokens_b`` (counts), ``same``, ``special``; ``score_a`` and ``score_b`` are
+    log-probabilities of output words (NaN for others), in ``unit``. ``outputs`` are those of
+    classifiers. ``runs`` are those compared, ``shared`` the maps of the first pair.
     """
 
     heads: pd.DataFrame
@@ -103,9 +101,8 @@ class Comparison:
         one = there[block]
         a = _head(one.a, block, (layer, head), "first")
         b = _head(one.b, block, (layer, head) if other is None else other, "second")
-        columns = (*_names(one.columns.shared), ELSEWHERE)
-        rows = _names(one.rows.shared)
-        return HeadMaps(read_only(a), read_only(b), rows, columns, guesses_in(self.card))
+        names = _names(one.rows.shared), (*_names(one.columns.shared), ELSEWHERE)
+        return HeadMaps(read_only(a), read_only(b), *names, guesses_in(self.card))
 
     def pairs(self, block: str, matched: bool = False) -> dict[Place, Place]:
         """The heads of a map of the first side, (layer, head), and those they are put beside: of
@@ -156,15 +153,11 @@ class Comparison:
     def measures(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """What the heads of each side do, as `tv.metrics` measures runs, in the view asked for."""
         view = str(self.card["view"])
-        return tuple(
-            table_of(
-                [
-                    [measured(b.site, rows) for b, rows in blocks_of(run[side], view)]
-                    for run in self.runs
-                ]
-            )
-            for side in (0, 1)
-        )
+
+        def of(run: Trace) -> list[Any]:
+            return [measured(b.site, rows) for b, rows in blocks_of(run, view)]
+
+        return tuple(table_of([of(run[side]) for run in self.runs]) for side in (0, 1))
 
 
 def compared(
@@ -185,8 +178,8 @@ def compared(
     matched = pd.concat([paired(costs, within) for costs in _costs(maps)], ignore_index=True)
     words = _words(maps, pairs)
     card = _card(pairs, view, heads)
-    more = said_of_outputs(output_table(pairs[:1]))
-    notes = (*_notes(maps[0], heads, matched), *([more] if more else []), *library_note(card))
+    more = filter(None, [said_of_outputs(output_table(pairs[:1]))])
+    notes = (*_notes(maps[0], heads, matched), *more, *library_note(card))
     return Comparison(heads, matched, words, card, notes, tuple(pairs), maps[0])
 
 
