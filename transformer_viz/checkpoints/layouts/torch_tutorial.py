@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...model.transformer import ACTIVATIONS
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common import native
 from ..common.build_reference import PLAIN, configured, sidecar, vocabulary
@@ -22,6 +23,7 @@ from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
+from ..common.stated import REFERENCE, stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError
 from . import torch_core
@@ -38,8 +40,9 @@ NAMES: tuple[str, ...] = (
     r"generator\.(weight|bias)",
 )
 WORDS: tuple[str, ...] = (*torch_core.WORDS, *native.IDS)
-#: What the tutorial's code does and its file does not say.
-TUTORIAL = {"norm": "post", "output_bias": True, "pad_id": 1, "bos_id": 2, "eos_id": 3}
+TUTORIAL = {"output_bias": True}  # what its code always does
+#: What the tutorial's code does; many share its classes with other arguments and vocabularies.
+CUSTOMARY = torch_core.CUSTOMARY | {"pad_id": 1, "bos_id": 2, "eos_id": 3}
 CLOSED = "The tutorial's vocabulary is not in its file, so token ids are typed."
 
 
@@ -116,14 +119,16 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     beside = sidecar(found, WORDS)
     stacks = _stacks(found)
     shapes = _sizes(found, stacks)
-    if "heads" not in overrides and "heads" not in beside:
+    told = stated(found, REFERENCE, shapes, beside, activations=tuple(ACTIVATIONS))
+    if "heads" not in overrides and not any("heads" in given for _, given in told):
         rows = {"d_k": shapes["d_model"]}
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     words, origins = resolve(
         overrides,
-        ("sidecar", beside),
+        *told,
         ("shapes", shapes),
         ("layout", TUTORIAL | {"embedding_scale": math.sqrt(shapes["d_model"])}),
+        ("convention", CUSTOMARY),
         ("layout", PLAIN),
     )
     torch_core.check(words, stacks, found)
