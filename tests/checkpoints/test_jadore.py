@@ -134,9 +134,6 @@ BAD = {
         ("2020", f"{FC}.weight", torch.full((14, 21), torch.nan)),
         rf"{FC}\.weight in model\.chkpt has 294 values that are NaN",
     ),
-    "heads": (("2020", "n_head", 4), "heads=4 does not divide the 15 rows .* one of 1[,.]"),
-    "heads as text": (("2018", "n_head", "3"), "heads='3' does not divide"),
-    "no heads": (("2020", "n_head", 0), "heads=0 does not divide"),
     "padding": (("2020", "trg_pad_idx", "1"), "pad_id needs a whole number from 0; got '1'"),
     "a tie that is none": (
         ("2020", "proj_share_weight", True),
@@ -151,6 +148,20 @@ def test_files_that_do_not_fit_are_told_in_their_own_names(case, tmp_path):
     (version, name, value), message = BAD[case]
     with pytest.raises(CheckpointError, match=message):
         tv.load(save(tmp_path, changed(version, name, value)), device="cpu", **POST[version])
+
+
+def test_heads_that_the_shapes_contradict_are_a_note_and_those_written_as_text_are_read(tmp_path):
+    for version, stated, heads, origin in (
+        ("2020", 4, 1, "convention"),
+        ("2020", 0, 1, "convention"),
+        ("2018", "3", 3, "file"),
+    ):
+        path = save(tmp_path, changed(version, "n_head", stated))
+        model = tv.load(path, device="cpu", **POST[version])
+        found = (model.config["heads"], model.provenance["heads"])
+        assert found == (heads, origin), (version, stated)
+        noted = "settings.n_head=4 is stated, but does not divide the 3 rows" in str(model.notes)
+        assert noted == (stated == 4), model.notes
 
 
 def test_a_word_that_the_layout_does_not_have_is_refused(tmp_path):

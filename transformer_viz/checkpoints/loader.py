@@ -22,6 +22,8 @@ from .common.number_type import number_type
 from .common.provenance import doubt_layout, override_advice
 from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
+from .files.run_folders import name_places, weights_below
+from .files.unwrapping import LEFT
 from .given_vocabularies import given_vocabularies
 from .hub.door import local
 from .hub.ids import hint
@@ -223,7 +225,9 @@ def open_as(
         model = model if dtype is None else model.cast(number_type(dtype, model.file_dtype))
     if layout is not hugging_face and found.renamed:
         model = _of_mapped_names(model, layout, found)
-    model = replace(model, **_of_the_file(found))
+    words_of_file = _of_the_file(found)
+    notes = (*model.notes, *found.remarks, *words_of_file.pop("left_out"))
+    model = replace(model, **words_of_file, notes=notes)
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
         model = replace(model, notes=(*model.notes, note))
@@ -270,12 +274,16 @@ def _refuse_in_memory(**given: Any) -> None:
 
 
 def _of_the_file(found: Candidate) -> dict[str, Any]:
-    """What every layout would say alike of a file: its size, and what was taken off its names."""
+    """What every layout would say alike of a file: its size, what was taken off its names, and the
+    weights that were left out."""
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     name = id_of((found.adapter or found.path).parent)  # layouts name the folder, here a commit
+    changes = () if read is None else read.unwrapped
+    gone = [change for change in changes if LEFT in change]
     return {
         "file_size": sum(map(file_size, filter(None, (found.path, found.adapter)))),
-        "unwrapped": () if read is None else read.unwrapped,
+        "unwrapped": tuple(change for change in changes if change not in gone),
+        "left_out": tuple(f"{change[0].upper()}{change[1:]}." for change in gone),
         **({"name": name} if name else {}),
     }
 
@@ -313,8 +321,8 @@ def layout_of(found: Candidate, wanted: str | None = None) -> Layout:
 def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Candidate]:
     """The layout asked for, or the first that recognises a checkpoint, and what it is to open.
 
-    Where none does, the name of the field in which a larger module kept the model (``gpt.``) is
-    taken off all names, if all carry it, and everyone is asked once more.
+    Where none does, everyone is asked once more about the field in which a larger module kept the
+    model (``gpt.``), without what stands beside it.
 
     Raises:
         CheckpointError: no layout of that name; or none knows the file, with the nearest one.
@@ -323,7 +331,10 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
     if wanted is not None:
         if wanted not in names:
             raise CheckpointError(f"There is no layout {wanted!r}; known are {', '.join(names)}.")
-        return layouts[names.index(wanted)], found
+        asked = layouts[names.index(wanted)]
+        fields = () if asked in (hugging_face, native) else found.in_a_field()
+        known = asked.recognise(found)
+        return asked, found if known else next(filter(asked.recognise, fields), found)
     for what in (found, *found.in_a_field()):
         for layout in layouts:
             if layout.recognise(what):
@@ -373,14 +384,10 @@ def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
     adapter = weights_of(path)
     if adapter is not None and not whole:
         return adapter
-    for name in PREFERRED:
-        if (path / name).is_file():
-            return path / name
-    files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
-    files = [file for file in files if file.is_file() and file.name not in BESIDE]
-    files = [file for file in files if file != adapter]
-    files = [file for file in files if not sounds(file.name)] or files
+    files = [file for file in _weights_in(path) if file != adapter]
     if not files:
+        if below := weights_below(path, _weights_in):
+            raise CheckpointMissing(name_places(path, below))
         raise CheckpointMissing(
             f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "
             f"{', '.join(SUFFIXES)}."
@@ -391,3 +398,13 @@ def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
             f"The folder {path.name} holds several weights files ({names}); give one of them alone."
         )
     return files[0]
+
+
+def _weights_in(folder: Path) -> list[Path]:
+    """The weights files of a folder; one alone where its name settles that it is the one."""
+    for name in PREFERRED:
+        if (folder / name).is_file():
+            return [folder / name]
+    files = sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES))
+    files = [file for file in files if file.is_file() and file.name not in BESIDE]
+    return [file for file in files if not sounds(file.name)] or files

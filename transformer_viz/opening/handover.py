@@ -13,8 +13,9 @@ from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import read_tensors
 from ..checkpoints.files.sharded import is_index, parts_of
 from ..checkpoints.loader import Layout, layouts
-from .plain_data import read_back, write_tensors, written
+from .plain_data import decode, encode, read_back, write_tensors, written
 
+MOST_REMARKS, LONGEST_REMARK = 20, 400  # notes, characters
 ADAPTER = "adapter_model.safetensors"
 
 
@@ -27,6 +28,7 @@ def hand_over(layout: Layout, found: Candidate, folder: Path) -> dict[str, Any]:
         CheckpointError: a file that is unsafe or damaged.
     """
     told: dict[str, Any] = {"layout": layout.NAME, "unwrapped": list(found.weights.unwrapped)}
+    told |= {"beside": encode(found.beside), "remarks": list(found.remarks)}
     if not is_plain(found.path):
         told |= written(found.weights, folder)
     if found.adapter is not None and not is_plain(found.adapter):
@@ -54,18 +56,28 @@ def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout,
     if layout is None:
         raise CheckpointError(f"What was read of {found.path.name} is incomplete; open it again.")
     if is_plain(found.path):
-        if tuple(map(str, told.get("unwrapped", ()))) != found.weights.unwrapped:
-            found = next(iter(found.in_a_field()), found)
+        if not _notes(told, found):
+            found = next((one for one in found.in_a_field() if _notes(told, one)), found)
     else:
         weights = read_back(told, folder, found.path, found.allow_nonfinite)
         found = replace(found)
         found.__dict__["weights"] = weights
+    beside = decode(told.get("beside"), {})
+    found.__dict__["beside"] = beside if isinstance(beside, dict) else {}
+    remarks = told.get("remarks")
+    for remark in remarks[:MOST_REMARKS] if isinstance(remarks, list) else ():
+        found.remark(str(remark)[:LONGEST_REMARK])
     if found.adapter is not None and not is_plain(found.adapter):
         place = folder / found.adapter.resolve().parent.name / ADAPTER
         own = Candidate(place, {}, found.allow_nonfinite, adapter=place).change
         assert own is not None
         found.__dict__["change"] = Adapter(place, own.words, read_tensors(place))
     return layout, found
+
+
+def _notes(told: dict[str, Any], found: Candidate) -> bool:
+    """Whether a candidate's names are those that were recognised."""
+    return tuple(map(str, told.get("unwrapped", ()))) == found.weights.unwrapped
 
 
 def is_plain(path: Path) -> bool:

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import MAX_TENSORS, Weights, read_tensors
+from ..checkpoints.files.stand_ins import is_left_out, plain_value
 
 WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
 TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
 DEEPEST = 12  # containers in containers that are handed over
+DEEPEST_LEFT_OUT = 3  # in an object that was left out
 MOST_WHOLE = 2**63
 
 
@@ -96,6 +98,9 @@ def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEE
     """A value of plain data in JSON's words; tensors go into ``tensors``, where that is given."""
     if isinstance(value, np.generic):
         value = value.item()
+    if is_left_out(value):
+        deep = min(deep, DEEPEST_LEFT_OUT)
+        value = plain_value(value)
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):

@@ -22,7 +22,8 @@ from ..session.keys import private
 
 GRACE = 120.0  # seconds in which a visit that lost its connection may come back to its files
 MAX_UPLOADS = 3  # uploads that one visit keeps
-BESIDE = (".json", ".txt", ".model", ".spm", ".vocab", ".md")  # what stands beside weights
+#: How names end of what stands beside weights.
+BESIDE = (".json", ".yaml", ".yml", ".toml", ".txt", ".model", ".spm", ".vocab", ".md")
 
 
 class UploadFolder:

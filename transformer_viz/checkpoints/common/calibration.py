@@ -59,6 +59,7 @@ SAMPLES = {
     ),
 }
 GIVE_HEADS = "Give the number you trained with, as tv.load(..., heads=8) or --set heads=8."
+TIE = 0.005  # nats: losses that differ by less are the same as far as the note shows them
 BLIND = 0.9  # of the loss of guessing blindly: a model that is no better says nothing about a word
 
 
@@ -86,7 +87,18 @@ def calibrated(
     model = make({word: usual})
     losses = _losses(model, word, candidates, usual, make)
     best = min(losses, key=lambda candidate: losses[candidate]) if losses else usual
-    if losses and losses[best] < BLIND * math.log(len(model.tokenizer.pieces)):
+    tied = [one for one in losses if losses[one] - losses[best] < TIE]
+    knowing = bool(losses) and losses[best] < BLIND * math.log(len(model.tokenizer.pieces))
+    if knowing and len(tied) > 1:
+        best = usual if usual in tied else best
+        origin = "convention"
+        others = ", ".join(str(one) for one in tied if one != best)
+        note = (
+            f"{word}={best} is a guess that nothing supports: sample text is as probable with "
+            f"{others} (loss {losses[best]:.2f} nats)."
+        )
+        model = model if best == usual else make({word: best})
+    elif knowing:
         origin, note = "calibration", _note(word, losses)
         model = model if best == usual else make({word: best})
     else:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ..files.adapters import Adapter, read_adapter
+from ..files.beside import options_beside
 from ..files.reading import Weights, digest, read_weights
 from ..files.unwrapping import bared
 from .names import Names
+
+MOST_FIELDS = 6  # fields in fields that are looked into
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,8 @@ class Candidate:
     ``path`` is the weights file, or the index of a checkpoint in several parts; ``config`` is
     empty where there is no ``config.json`` beside it; ``averaged`` asks for the running average of
     the weights, where the file holds one; ``adapter`` is the file of an adapter to be merged into
-    the model; ``names`` maps the file's names of weights to a layout's.
+    the model; ``names`` maps the file's names of weights to a layout's; ``remarks`` become
+    notes of the model.
     """
 
     path: Path
@@ -30,6 +35,12 @@ class Candidate:
     averaged: bool = False
     adapter: Path | None = None
     names: Names | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    def remark(self, sentence: str) -> None:
+        """Add a note, once."""
+        if sentence not in self.remarks:
+            self.remarks.append(sentence)
 
     @property
     def folder(self) -> Path:
@@ -39,7 +50,10 @@ class Candidate:
     @cached_property
     def weights(self) -> Weights:
         """The tensors of the file, read and checked when first asked for."""
-        weights = read_weights(self.path, self.averaged)
+        librarys = isinstance(self.config.get("model_type"), str)  # Hugging Face's, which knows
+        weights = read_weights(self.path, self.averaged, other_networks=librarys)
+        for note in weights.notes:
+            self.remark(note)
         weights = replace(weights, allow_nonfinite=self.allow_nonfinite)
         return weights if self.names is None else self.names.rename(weights)
 
@@ -48,15 +62,30 @@ class Candidate:
         """Whether names of weights were mapped: then nothing says whose code wrote the file."""
         return self.names is not None and bool(self.weights.names)
 
-    def in_a_field(self) -> tuple[Candidate, ...]:
-        """The same without the first part of the weights' names, if all have the same one."""
-        tensors, taken = bared(self.weights.tensors)
-        if not taken:
-            return ()
-        other = replace(self)
-        unwrapped = (*self.weights.unwrapped, *taken)
-        other.__dict__["weights"] = replace(self.weights, tensors=tensors, unwrapped=unwrapped)
-        return (other,)
+    @cached_property
+    def beside(self) -> dict[str, Any]:
+        """The options of the training beside the weights, by name of the file, ``config.json`` too.
+
+        A file that cannot be read is left out with a remark.
+        """
+        files, notes = options_beside(self.path)
+        for note in notes:
+            self.remark(note)
+        return {"config.json": self.config, **files}
+
+    def in_a_field(self) -> Iterator[Candidate]:
+        """The same as it is in a field of a larger module, or in a field of that: see `bared`."""
+        waiting = [(self.weights.tensors, self.weights.unwrapped)]
+        for _ in range(MOST_FIELDS):
+            if not waiting:
+                return
+            tensors, unwrapped = waiting.pop(0)
+            for inner, taken in bared(tensors):
+                other = replace(self)
+                notes = (*unwrapped, *taken)
+                other.__dict__["weights"] = replace(self.weights, tensors=inner, unwrapped=notes)
+                waiting.append((inner, notes))
+                yield other
 
     @cached_property
     def change(self) -> Adapter | None:

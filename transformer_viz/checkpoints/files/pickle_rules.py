@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 #: Names that are only ever handed over: kinds of numbers and of storages.
 VALUES = re.compile(
@@ -26,13 +26,20 @@ MAX_AXES = 32
 
 
 class StandIn:
-    """What stands for a class or function of a pickle: it does nothing, whatever is done to it."""
+    """What stands for a class or function of a pickle: it does nothing, whatever is done to it.
 
-    name = ""
+    ``left_out``: of a package whose objects are not made; ``filled`` as what, a dict or a list.
+    """
+
+    name: ClassVar[str] = ""
+    left_out: ClassVar[bool] = False
+    filled: ClassVar[set[str]] = set()
 
     def __new__(cls, *args: Any, **named: Any) -> StandIn:
         check = CALLS.get(cls.name)
-        called = cls.name in CALLS and not named and (check is None or check(args))
+        called = cls.name in CALLS and not named
+        # torch's functions get only what they know: never an object that was left out.
+        called = called and (check(args) if check else not any(map(_is_left_out, args)))
         if not called and (cls.name in CALLS or VALUES.fullmatch(cls.name)):
             raise Refused(f"{cls.name} is called with what no state dict holds")
         made = super().__new__(cls)
@@ -45,17 +52,20 @@ class StandIn:
     def __setstate__(self, state: Any) -> None:
         # numpy and torch follow what a state says without a look: a pointer may stand there.
         check = STATES.get(self.name)
-        if check is None or not check(self, state):
+        if not self.left_out and (check is None or not check(self, state)):
             raise Refused(f"{self.name} is filled with what no state dict holds")
         self.parts.append(state)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        self.filled.add("dict")
         self.parts.append(value)
 
     def append(self, item: Any) -> None:
+        self.filled.add("list")
         self.parts.append(item)
 
     def extend(self, items: Any) -> None:
+        self.filled.add("list")
         self.parts.extend(items)
 
 
@@ -72,6 +82,11 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(_scalar(item) or isinstance(item, StandIn) for item in value)
     return _scalar(value) or isinstance(value, StandIn | type)
+
+
+def _is_left_out(value: Any) -> bool:
+    kind = value if isinstance(value, type) else type(value)
+    return issubclass(kind, StandIn) and kind.left_out
 
 
 def _scalars(args: tuple[Any, ...]) -> bool:

@@ -2,19 +2,23 @@
 
 ``torch.load(weights_only=True)`` runs no strangers' code, but some of what it allows can fill the
 memory or take hours (``bytearray(10**12)``, a set of a tensor that repeats one number). So each
-pickle is first gone through here with stand-ins in place of everything it names, and only the few
-calls that state dicts are made of pass.
+pickle is first gone through here with stand-ins in place of everything it names. The few calls that
+state dicts are made of pass. Objects of other packages are found here too; they are left out
+(:mod:`.stand_ins`).
 """
 
 from __future__ import annotations
 
 import pickle
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from .errors import CheckpointError
 from .pickle_rules import CALLS, STRANGE_TENSORS, VALUES, Refused, StandIn, is_plain
+from .stand_ins import MOST_NAMES, holding_objects, may_be_left_out
 
 MAX_STEPS = 2_000_000  # reads of the walk: some seconds
 MAX_STRING = 2**28  # bytes that are read at once
@@ -31,6 +35,15 @@ WIDTHS = {
 FOLDING = (dict, list, tuple, set, frozenset, StandIn)
 
 
+@dataclass
+class Contents:
+    """What a walk found: the bytes of each storage by key, and the names that are to be left out,
+    each with the kind of :func:`.stand_ins.stand_in`."""
+
+    storages: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
 class _Walk(pickle._Unpickler):
     """Goes through a pickle and keeps the names it asks for and the storages it refers to."""
 
@@ -38,17 +51,18 @@ class _Walk(pickle._Unpickler):
 
     def __init__(self, file: _Metered):
         super().__init__(file)
-        self.names: set[str] = set()
         self.storages: dict[str, int] = {}
-        self._types: dict[str, type[StandIn]] = {}
+        self.types: dict[str, type[StandIn]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        home = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
-        full = f"{home}.{name}"
-        self.names.add(full)
-        if full not in self._types:
-            self._types[full] = type("StandIn", (StandIn,), {"name": full})
-        return self._types[full]
+        if (module, name) in NAME_MAPPING:  # names of Python 2, as torch reads them
+            module, name = NAME_MAPPING[module, name]
+        full = f"{IMPORT_MAPPING.get(module, module)}.{name}"
+        if full not in self.types:
+            left = is_strange(full) and may_be_left_out(full)
+            words = {"name": full, "left_out": left, "filled": set()}
+            self.types[full] = type("StandIn", (StandIn,), words)
+        return self.types[full]
 
     def persistent_load(self, pid: Any) -> Any:
         """Note a storage: ``("storage", kind, key, place, count of numbers, ...)``."""
@@ -120,19 +134,15 @@ class _Metered:
             raise Refused(f"it takes more than {MAX_STEPS:,} steps")
 
 
-def look_through(file: IO[bytes], size: int, path: Path, pickles: int = 1) -> dict[str, int]:
+def look_through(file: IO[bytes], size: int, path: Path, pickles: int = 1) -> Contents:
     """Go through the pickles at the beginning of an open file; nothing that they name is run.
-
-    Returns:
-        The bytes of each storage that the pickles refer to, by key.
 
     Raises:
         CheckpointError: names that could run code, tensors whose numbers are not simply there, or
             a pickle that no state dict gives.
     """
-    metered, names = _Metered(file, size), set[str]()
-    storages: dict[str, int] = {}
-    reason = ""
+    metered, contents = _Metered(file, size), Contents()
+    names, reason = set[str](), ""
     for _ in range(pickles):
         walk = _Walk(metered)
         try:
@@ -141,17 +151,24 @@ def look_through(file: IO[bytes], size: int, path: Path, pickles: int = 1) -> di
             reason = str(error)
         except Exception as error:  # a damaged pickle can raise nearly anything
             reason = f"its table of contents is damaged ({type(error).__name__})"
-        names |= walk.names
-        storages |= walk.storages
+        names |= walk.types.keys()
+        contents.storages |= walk.storages
+        for name, made in walk.types.items():
+            if made.left_out:
+                kinds = {contents.left_out.get(name, ""), *made.filled} - {""}
+                contents.left_out[name] = kinds.pop() if kinds else ""
+                reason = f"{name} is filled as a list and as a dict" if kinds else reason
         if reason:
             break
     _refuse_names(names, path)
+    if len(contents.left_out) > MOST_NAMES or (reason and contents.left_out):
+        raise holding_objects(path, set(contents.left_out))
     if reason:
         raise CheckpointError(
             f"{path.name} cannot be read as weights: {reason}. Save the state dict again with "
             "torch.save, or as safetensors."
         )
-    return storages
+    return contents
 
 
 def _refuse_unfolding(root: Any) -> None:
@@ -185,20 +202,17 @@ def _inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list | tuple | set | frozenset) else ()
 
 
+def is_strange(name: str) -> bool:
+    """Whether no state dict needs a name."""
+    known = name in CALLS or VALUES.fullmatch(name) or STRANGE_TENSORS.fullmatch(name)
+    return not known
+
+
 def _refuse_names(names: set[str], path: Path) -> None:
     strange = sorted(name for name in names if STRANGE_TENSORS.fullmatch(name))
-    unknown = sorted(
-        name
-        for name in names
-        if name not in CALLS and name not in strange and not VALUES.fullmatch(name)
-    )
-    if unknown:
-        shown = ", ".join(ascii(name[:80])[1:-1] for name in unknown[:3])
-        raise CheckpointError(
-            f"{path.name} holds Python objects ({shown}), not only tensors; "
-            "opening them could run code, so they are refused. Where the model was trained, save "
-            "its weights: torch.save(model.state_dict(), 'weights.pt')."
-        )
+    unknown = {name for name in names if is_strange(name)}
+    if not all(map(may_be_left_out, unknown)):
+        raise holding_objects(path, unknown)
     if strange:
         what = strange[0].rpartition("_rebuild_")[2].partition("tensor")[0].strip("_")
         known = {"q": "quantised", "meta": "empty (meta)", "": "unusual"}

@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import io
 import pathlib
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,8 +30,9 @@ from .errors import reason
 from .pickles import look_through
 from .sharded import is_index, parts_of
 from .sniffing import kind_of
+from .stand_ins import holding_objects, left_out_note, names_among, stand_in, what_was_left_out
 from .strict_json import parse, read_json
-from .unwrapping import unwrap
+from .unwrapping import state_dict_of, unwrap
 from .zips import damaged, members
 
 MAX_FILE = 16 * 2**30  # bytes of weights
@@ -44,6 +46,7 @@ LEGACY_PICKLES = 5  # magic number, protocol, machine, content, keys of the stor
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".chkpt", ".pth.tar")  # the last is no tar file
 SUFFIXES = (".safetensors", *TORCH_SUFFIXES)
 
+_ONE_LIST = threading.Lock()  # torch keeps one list of allowed names for all threads
 _SCALAR, _RECONSTRUCT = np.float64(0).__reduce__()[0], np.zeros(0).__reduce__()[0]
 
 #: Plain data that training scripts store beside their weights; none of it can run anything.
@@ -57,7 +60,8 @@ HARMLESS: list[Any] = [
     np.dtype,
     _SCALAR,
     _RECONSTRUCT,
-    *(type(np.dtype(name)) for name in ("float64", "float32", "int64", "int32", "bool")),
+    *(type(np.dtype(f"{kind}{size}")) for kind in "iu" for size in (1, 2, 4, 8)),
+    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool")),
     (_SCALAR, "numpy.core.multiarray.scalar"),  # as numpy 1 wrote them
     (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
 ]
@@ -67,7 +71,8 @@ HARMLESS: list[Any] = [
 class Weights:
     """The tensors of one file by name, whatever else the file held (``extra``), and in words what
     was taken off around them (``unwrapped``). ``allow_nonfinite`` opens what is NaN or infinite;
-    ``names`` are the file's own names that were mapped to others, None for one left out."""
+    ``names`` are the file's own names that were mapped to others, None for one left out; ``notes``
+    are sentences on what of the file was not read."""
 
     path: Path
     tensors: dict[str, Tensor]
@@ -75,6 +80,7 @@ class Weights:
     unwrapped: tuple[str, ...] = ()
     allow_nonfinite: bool = False
     names: Mapping[str, str | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def dtype(self) -> str:
@@ -88,12 +94,13 @@ class Weights:
         return str(next(floats, "")).removeprefix("torch.")
 
 
-def read_weights(path: Path, averaged: bool = False) -> Weights:
+def read_weights(path: Path, averaged: bool = False, other_networks: bool = False) -> Weights:
     """Every tensor of a weights file, or of all parts of an index, in the dtype of the file.
 
     Args:
         path: the file, or a ``*.index.json``.
         averaged: the running average of the weights, where the file holds one beside them.
+        other_networks: keep what is no part of usual models, such as the weights of a loss.
 
     Raises:
         CheckpointMissing: no such file.
@@ -101,7 +108,12 @@ def read_weights(path: Path, averaged: bool = False) -> Weights:
             tensors, or tensors larger than their data; says which and what to do.
     """
     content = _parts(path) if is_index(path) else _content(path)
-    weights = Weights(path, *unwrap(content, averaged))
+    left_out = what_was_left_out(content)
+    read = unwrap(content, averaged, other_networks)
+    weights = Weights(path, *read, notes=left_out_note(path, left_out))
+    among = names_among(state_dict_of(content, averaged)[0].values())
+    if among or (left_out and not weights.tensors):
+        raise holding_objects(path, among or {left.name for left in left_out})
     if not weights.tensors:
         raise _without_tensors(path, content)
     if averaged and not any("average" in note for note in weights.unwrapped):
@@ -246,12 +258,10 @@ def _read_torch(path: Path, zipped: bool) -> Any:
     """The content of a file of torch.save: a zip, or what it wrote before 2020, a bare pickle."""
     if path.suffix == ".safetensors":  # torch would go by the name too
         raise CheckpointError(f"{path.name} is a file of torch.save; let its name end in .pt.")
-    if zipped:
-        _check_zip(path)
-    else:
-        _check_pickles(path)
+    left_out = _check_zip(path) if zipped else _check_pickles(path)
+    strange: list[Any] = [(stand_in(name, kind), name) for name, kind in (left_out or {}).items()]
     try:
-        with torch.serialization.safe_globals(HARMLESS):
+        with _ONE_LIST, torch.serialization.safe_globals([*HARMLESS, *strange]):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     except Exception as error:  # a damaged file can raise nearly anything
         raise CheckpointError(
@@ -260,20 +270,28 @@ def _read_torch(path: Path, zipped: bool) -> Any:
         ) from error
 
 
-def _check_pickles(path: Path) -> None:
-    """Go through the pickles of an old file, whose storages must fit into it."""
+def _check_pickles(path: Path) -> dict[str, str]:
+    """Go through the pickles of an old file, whose storages must fit into it.
+
+    Returns the names that are left out, see :class:`.Contents`.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
-        claimed = sum(look_through(file, size, path, LEGACY_PICKLES).values())
+        contents = look_through(file, size, path, LEGACY_PICKLES)
+    claimed = sum(contents.storages.values())
     if claimed > size:
         raise CheckpointError(
             f"{path.name} cannot be read as weights: its tensors claim {claimed:,} bytes and the "
             f"file has {size:,}. It is damaged; copy or save it again."
         )
+    return contents.left_out
 
 
-def _check_zip(path: Path) -> None:
-    """Refuse zips that would unpack to more than they are, and those that hold programs."""
+def _check_zip(path: Path) -> dict[str, str]:
+    """Refuse zips that would unpack to more than they are, and those that hold programs.
+
+    Returns the names that are left out, see :class:`.Contents`.
+    """
     found = members(path)
     names = [member.filename for member in found]
     if any(name.endswith(("/constants.pkl", "models/model.json")) for name in names):
@@ -294,10 +312,10 @@ def _check_zip(path: Path) -> None:
             f"{f' ({compressed[0]} is compressed)' if compressed else ''}; files of torch.save "
             "are never compressed. Save the state dict again with torch.save."
         )
-    _check_records(path, content[0], {member.filename: member.file_size for member in found})
+    return _check_records(path, content[0], {member.filename: member.file_size for member in found})
 
 
-def _check_records(path: Path, content: str, sizes: dict[str, int]) -> None:
+def _check_records(path: Path, content: str, sizes: dict[str, int]) -> dict[str, str]:
     """Go through the pickle of a zip, and hold the storages that it names against the records."""
     if sizes[content] > MAX_PICKLE or len(sizes) > MAX_TENSORS:
         raise CheckpointError(
@@ -310,13 +328,15 @@ def _check_records(path: Path, content: str, sizes: dict[str, int]) -> None:
     except (zipfile.BadZipFile, OSError, RuntimeError, EOFError) as error:
         raise damaged(path, error) from error
     folder = content.removesuffix("data.pkl")
-    for key, claimed in look_through(io.BytesIO(table), len(table), path).items():
+    contents = look_through(io.BytesIO(table), len(table), path)
+    for key, claimed in contents.storages.items():
         stored = sizes.get(f"{folder}data/{key}", 0)
         if claimed != stored:
             raise CheckpointError(
                 f"{path.name} cannot be read as weights: record data/{key[:40]} has {stored:,} "
                 f"bytes and should have {claimed:,}. It is damaged; copy or save it again."
             )
+    return contents.left_out
 
 
 def _without_tensors(path: Path, content: Any) -> CheckpointError:

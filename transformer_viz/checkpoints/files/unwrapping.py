@@ -1,30 +1,82 @@
-"""The state dict inside what trainers put around it: containers, and prefixes of names."""
+"""The state dict inside what trainers put around it: containers, prefixes, what stands beside.
+
+A file can hold more than one model (a running average, a teacher) and more than models (weights of
+a loss, states of metrics). What is known to be none of the model's is left out, by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
 #: Where trainers put the weights, and where their running average.
-CONTAINERS = ("model", "state_dict", "model_state_dict", "net")
-AVERAGES = ("ema", "state_dict_ema", "model_ema")
+CONTAINERS = (
+    *("model", "state_dict", "model_state_dict", "net", "module", "model_state", "network"),
+    *("net_state_dict", "network_state_dict", "weights", "student", "generator", "params"),
+)
+AVERAGES = (
+    *("ema", "state_dict_ema", "model_ema", "ema_model", "ema_state_dict", "model_ema_state_dict"),
+    *("ema_model_state_dict", "ema_state", "averaged_model", "swa_model", "swa_state_dict"),
+)
 LIGHTNING = "pytorch-lightning_version"  # the key that Lightning's checkpoints carry
 #: What data-parallel and compiled modules put before names; what a Lightning module's field does.
 PREFIXES, FIELDS = ("module.", "_orig_mod."), ("model.", "net.")
+#: What wrappers of one layer put into its names: compiled, checkpointed, sharded.
+WRAPPERS = (
+    *("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module", "_forward_module"),
+    *("_fpw_module", "_ddp_module"),
+)
+#: The field of a larger module that holds the model, where other fields hold something too.
+MAIN = ("model", "net", "network", "student", "online_model", "module", "lm", "gpt", "backbone")
+AVERAGE = re.compile(r"(\w+_)?(ema|swa|shadow|averaged?)(_\w+)?", re.I)
+#: Fields of a training that no model has: losses, metrics, other networks.
+ASIDE = re.compile(
+    r"(\w+_)?(criterion|criteria|loss(es)?|objective|lossfn)(_\w+)?|(\w+_)?metrics?(_\w+)?"
+    r"|(train|training|val|valid|validation|test|eval)_\w+|(pos|class|label|loss)_weights?"
+    r"|(\w+_)?(accuracy|acc|f1|auroc|precision|recall|bleu|perplexity|confusion_matrix|confmat)"
+    r"|(\w+_)?(teacher|discriminator|critic|target_network|reward_model|ref_model|old_policy)"
+    r"|log_vars?|normalizer|lpips|perceptual\w*",
+    re.I,
+)
+#: Counters that trainers keep as tensors of one number.
+COUNTERS = re.compile(
+    r"n_averaged|initted|(global_)?steps?|epochs?|num_updates|(ema_)?decay|iterations?|best_\w+",
+    re.I,
+)
+LEFT = "were left out"  # in the note on weights that are not opened
 DEEPEST = 3  # containers in containers
+MOST_CHANGES = 20  # that names are put through
+MOST_PARTS = 30  # of a name that are looked at
+MOST_SHOWN = 3  # names in a note
 
 
 def unwrap(
-    content: Any, averaged: bool = False
+    content: Any, averaged: bool = False, other_networks: bool = False
 ) -> tuple[dict[str, Tensor], dict[str, Any], tuple[str, ...]]:
     """The named tensors in a file's content, whatever else stood there, and what was taken off.
 
     Args:
         content: what the file held.
         averaged: take the running average of the weights, where the file holds one too.
+        other_networks: keep weights of losses and metrics, and parts of names that may be the
+            model's own: a library that knows the model sorts them out.
     """
+    inner, extra, notes = state_dict_of(content, averaged)
+    found = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
+    if found:
+        rest = {str(name): value for name, value in inner.items() if str(name) not in found}
+        extra = rest | extra
+    tensors, taken = strip(found, LIGHTNING in extra, averaged, other_networks)
+    return tensors, extra, (*notes, *taken)
+
+
+def state_dict_of(
+    content: Any, averaged: bool = False
+) -> tuple[Mapping[Any, Any], dict[str, Any], list[str]]:
+    """The container of the weights in a file's content, what stood around it, and notes."""
     words = (*AVERAGES, *CONTAINERS) if averaged else (*CONTAINERS, *AVERAGES)
     inner = content if isinstance(content, Mapping) else {}
     extra: dict[str, Any] = {}
@@ -39,33 +91,195 @@ def unwrap(
         notes.append(f"{what} stood under {word!r}")
     also = [word for word in AVERAGES if not averaged and _holds_tensors(extra.get(word))]
     notes += [f"their running average stands beside them, under {word!r}" for word in also]
-    found = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
-    tensors, taken = strip(found, LIGHTNING in extra)
-    return tensors, extra, (*notes, *taken)
+    return inner, extra, notes
 
 
-def bared(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The same tensors without the first part of their names, if all share it, and a note."""
-    field = next(iter(tensors), "").partition(".")[0] + "."
-    if not _all_begin(tensors, field):
-        return tensors, ()
-    bare = {name.removeprefix(field): tensor for name, tensor in tensors.items()}
-    return bare, (f"the prefix {field!r} was taken off every name",)
+def bared(tensors: dict[str, Tensor]) -> list[tuple[dict[str, Tensor], tuple[str, ...]]]:
+    """The tensors of each field that a larger module may keep its model in, with notes.
+
+    Where all names share a field, it is that one. Where they do not, it is each of the usual ones,
+    and the rest is left out: a copy of the model, and single numbers and rows of them, but never a
+    matrix, which may be a part of the model.
+    """
+    fields = list(dict.fromkeys(name.partition(".")[0] for name in tensors))
+    found = []
+    for field in fields if len(fields) == 1 else (one for one in MAIN if one in fields):
+        prefix = f"{field}."
+        inner = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(prefix) and name != prefix
+        }
+        if not all(
+            _may_go(name, tensors, inner) for name in tensors if name[: len(prefix)] != prefix
+        ):
+            continue
+        every = "every name" if len(inner) == len(tensors) else f"{len(inner)} names"
+        notes = [f"the prefix {prefix!r} was taken off {every}"]
+        notes += _left(f"weights outside {prefix!r}", tensors, prefix)
+        if inner:
+            found.append((inner, tuple(notes)))
+    return found
+
+
+def _may_go(name: str, tensors: Mapping[str, Tensor], inner: Mapping[str, Tensor]) -> bool:
+    """Whether a weight beside a field is none of its model's: a small one, or of a copy of it."""
+    copied = inner.get(name.partition(".")[2])
+    same = copied is not None and copied.shape == tensors[name].shape
+    return same or tensors[name].dim() < 2 or not tensors[name].is_floating_point()
 
 
 def strip(
-    tensors: dict[str, Tensor], lightning: bool = False
+    tensors: dict[str, Tensor],
+    lightning: bool = False,
+    averaged: bool = False,
+    other_networks: bool = False,
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """The same tensors without the prefixes that every name carries, and a note of each.
 
-    ``lightning`` takes off the name of the module's field too, as Lightning writes it.
+    Names of wrappers inside names go too, and so does what is none of the model's. ``lightning``
+    takes off the name of the module's field, as Lightning writes it; ``averaged`` takes the running
+    average where it stands beside the weights; ``other_networks`` as of :func:`unwrap`.
     """
+    changes = (_unwrapped, _one_model, _without_modules, _without_others)
     notes: list[str] = []
     prefixes = (*PREFIXES, *FIELDS) if lightning else PREFIXES
-    while prefix := next((p for p in prefixes if tensors and _all_begin(tensors, p)), None):
-        tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-        notes.append(f"the prefix {prefix!r} was taken off every name")
+    for _ in range(MOST_CHANGES if tensors else 0):
+        prefix = next((p for p in prefixes if _all_begin(tensors, p)), None)
+        if prefix is not None:
+            tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+            notes.append(f"the prefix {prefix!r} was taken off every name")
+            continue
+        for change in changes[:2] if other_networks else changes:
+            changed, said = change(tensors, averaged)
+            if said:
+                break
+        else:
+            break
+        tensors = changed
+        notes += said
     return tensors, tuple(notes)
+
+
+def _unwrapped(
+    tensors: dict[str, Tensor], averaged: bool
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The tensors without the names that wrappers put into theirs."""
+    parts = {part for name in tensors for part in name.split(".")}
+    for wrapper in WRAPPERS:
+        if wrapper in parts:
+            inner = {_without(name, wrapper): tensor for name, tensor in tensors.items()}
+            if len(inner) == len(tensors) and "" not in inner:
+                count = sum(wrapper in name.split(".") for name in tensors)
+                return inner, (f"the part {wrapper + '.'!r} was taken out of {count} names",)
+    return tensors, ()
+
+
+def _without_modules(
+    tensors: dict[str, Tensor], averaged: bool
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The tensors without ``module`` in names where nothing stands beside it, as DDP puts it."""
+    wrapped = _wrapped(tensors)
+    inner = {_less_modules(name, wrapped): tensor for name, tensor in tensors.items()}
+    if not wrapped or len(inner) < len(tensors):
+        return tensors, ()
+    count = sum(_less_modules(name, wrapped) != name for name in tensors)
+    return inner, (f"the part 'module.' was taken out of {count} names",)
+
+
+def _wrapped(names: Iterable[str]) -> set[tuple[str, ...]]:
+    """The places in names that hold nothing but a ``module``, as wrappers do."""
+    below: dict[tuple[str, ...], set[str]] = {}
+    for name in names:
+        parts = name.split(".")[:MOST_PARTS]
+        for at in range(1, len(parts)):
+            below.setdefault(tuple(parts[:at]), set()).add(parts[at])
+    return {place for place, parts in below.items() if parts == {"module"}}
+
+
+def _less_modules(name: str, wrapped: set[tuple[str, ...]]) -> str:
+    parts = name.split(".")
+    kept = [part for at, part in enumerate(parts) if tuple(parts[:at]) not in wrapped]
+    return ".".join(kept)
+
+
+def _without(name: str, part: str) -> str:
+    return ".".join(one for one in name.split(".") if one != part)
+
+
+def _one_model(
+    tensors: dict[str, Tensor], averaged: bool
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The trained weights or their running average, where the names hold both.
+
+    An average is known by its field's name, and by names and shapes that the weights have too.
+    """
+    fields = _fields(tensors)
+    for field, average in fields.items():
+        if not AVERAGE.fullmatch(field.rstrip(".").rpartition(".")[2]):
+            continue
+        others = {name: w for name, w in tensors.items() if not name.startswith(field)}
+        inner = {name.removeprefix(field): tensor for name, tensor in average.items()}
+        trained = [one for one in fields if one != field and _alike(fields[one], one, inner)]
+        if not trained and not _alike(others, "", inner):
+            continue
+        if not averaged:
+            return others, (f"their running average stands beside them, under {field!r}",)
+        before = trained[0] if trained else ""
+        taken = {before + name: tensor for name, tensor in inner.items()}
+        return taken, (f"a running average of the weights stood under {field!r}",)
+    return tensors, ()
+
+
+def _alike(tensors: Mapping[str, Tensor], field: str, average: Mapping[str, Tensor]) -> bool:
+    """Whether an average has most of these weights, in the same shapes, and no others."""
+    own = {name.removeprefix(field): tensor.shape for name, tensor in tensors.items()}
+    fits = all(own.get(name) == tensor.shape for name, tensor in average.items())
+    return fits and 2 * len(average) > len(own)
+
+
+def _without_others(
+    tensors: dict[str, Tensor], averaged: bool
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The tensors without losses, metrics, counters and other networks, unless there is no rest."""
+    kept = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not ASIDE.fullmatch(name.partition(".")[0])
+        and not (tensor.numel() == 1 and COUNTERS.fullmatch(name))
+    }
+    if not kept or len(kept) == len(tensors):
+        return tensors, ()
+    gone = [name for name in tensors if name not in kept]
+    return kept, _left("weights of losses, metrics and other models", gone)
+
+
+def _left(what: str, names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
+    """A note on the names without a prefix, by their fields; empty without any."""
+    counts: dict[str, int] = {}
+    for name in names:
+        if not prefix or not name.startswith(prefix):
+            field = name.partition(".")[0]
+            counts[field] = counts.get(field, 0) + 1
+    if not counts:
+        return ()
+    shown = ", ".join(f"{field} ({count})" for field, count in list(counts.items())[:MOST_SHOWN])
+    more = f" and {len(counts) - MOST_SHOWN} more" if len(counts) > MOST_SHOWN else ""
+    return (f"{what} {LEFT}: {shown[:200]}{more}",)
+
+
+def _fields(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """The tensors by the first part of their names, dot and all, that not all of them share."""
+    first, shared = next(iter(tensors)), ""
+    for _ in range(DEEPEST):
+        prefix = shared + first.removeprefix(shared).partition(".")[0] + "."
+        shared = prefix if _all_begin(tensors, prefix) else shared
+    found: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        part, dot, _ = name.removeprefix(shared).partition(".")
+        if dot:
+            found.setdefault(f"{shared}{part}.", {})[name] = tensor
+    return found
 
 
 def _all_begin(names: Mapping[str, Any], prefix: str) -> bool:

@@ -21,7 +21,9 @@ BESIDE = ("training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt", 
 SIDE = re.compile(
     r"(config|generation_config|preprocessor_config|processor_config|adapter_config"
     r"|chat_template|normalizer|emoji|entity_vocab|word_shape|word_pronunciation"
-    r"|special_tokens_map|added_tokens|target_vocab|vocab[\w-]*|tokenizer[\w-]*)\.json"
+    r"|special_tokens_map|added_tokens|target_vocab|vocab[\w-]*|tokenizer[\w-]*"
+    r"|args|hparams|hyperparameters|params|model_args|model_config|training_args)\.json"
+    r"|(config|hparams|args|params|model_config)\.ya?ml"
     r"|(vocab|dict|merges|char_vocab|subword_vocab)[\w.-]*\.txt"
     r"|[\w.-]+\.(model|spm|bpe|codes|tiktoken|jinja|tokenizer)|bpe\.codes|vocab\.bpe"
 )

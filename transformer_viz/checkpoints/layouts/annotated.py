@@ -26,6 +26,7 @@ from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, patterns, size
+from ..common.stated import REFERENCE, stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
 
@@ -97,10 +98,11 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     refuse_unknown(overrides, WORDS)
     weights = found.weights
     sizes = _measured(weights)
+    beside = special_ids(found, tokenizer) | sidecar(found, WORDS)
     words, origins = resolve(
         overrides,
         ("file", {"tied": _tied(weights)}),
-        ("sidecar", special_ids(found, tokenizer) | sidecar(found, WORDS)),
+        *stated(found, REFERENCE, sizes, beside),
         ("shapes", sizes),
         ("layout", ALWAYS | {"embedding_scale": math.sqrt(sizes["d_model"])}),
         ("layout", PLAIN),

@@ -37,12 +37,14 @@ from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, pattern, patterns, size, split, without
+from ..common.stated import stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
 from ..vocabularies.dictionaries import fairseq_words
 
 NAME = "fairseq"
 LANGUAGES = ("source_lang", "target_lang")
+FILE_WORDS = ("heads", "activation", "norm_eps", "dropout", "max_positions")
 WORDS: tuple[str, ...] = (*REFERENCE, *LANGUAGES)
 STACKS, SIDES = ("encoder", "decoder"), ("source", "target")
 SHARING = ("share_decoder_input_output_embed", "share_all_embeddings")
@@ -253,7 +255,7 @@ def _words(
         overrides,
         ("shapes", _limit(weights)),
         ("file", _told(options, overrides)),
-        ("sidecar", sidecar(found, WORDS)),
+        *stated(found, FILE_WORDS, _measured(weights, options), sidecar(found, WORDS)),
         ("shapes", _measured(weights, options)),
         ("layout", ALWAYS),
         (unsaid, USUAL),

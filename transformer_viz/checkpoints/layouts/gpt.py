@@ -31,6 +31,7 @@ from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, layers, pattern, patterns, size, split, without
+from ..common.stated import UNPADDED, stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
 from ..vocabularies.dictionaries import byte_pairs, characters
@@ -123,6 +124,7 @@ def opened(
     tokenizer: Tokenizer | None,
     overrides: dict[str, Any],
     *sources: tuple[str, dict[str, Any]],
+    shapes: dict[str, Any],
     weights: Weights,
     table: Table = TABLE,
     stored: dict[str, tuple[int, ...]] | None = None,
@@ -136,8 +138,10 @@ def opened(
         name: the layout's.
         tokenizer: the user's; left out, the characters or byte pairs beside the file.
         overrides: the user's words.
-        sources: what the layout knows, pairs of an origin and words. Where none of them says how
-            many heads there are, sample text or the usual width of a head decides.
+        sources: what the layout knows, pairs of an origin and words; what the file states goes
+            first. Where nothing says how many heads there are, sample text or the usual width of a
+            head decides.
+        shapes: the words that the shapes of the weights tell.
         weights: those of the file, made ready for the ``table``.
         table: names of the file and of the module, see :mod:`.renaming`.
         stored: the shape of a position table that is no embedding, see :class:`.ReferencePlan`.
@@ -149,8 +153,8 @@ def opened(
             not fit.
     """
     refuse_unknown(overrides, WORDS)
-    told = (*sources, ("layout", ALWAYS), ("sidecar", sidecar(found, WORDS)))
-    words, origins = resolve(overrides, *told)
+    told = stated(found, UNPADDED, shapes, sidecar(found, WORDS))
+    words, origins = resolve(overrides, ("shapes", shapes), *told, *sources, ("layout", ALWAYS))
     check_types(words)
     if tokenizer is None:
         tokenizer, end = vocabulary(found.folder, dataset, words["target_vocab"])

@@ -50,9 +50,10 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         NAME,
         tokenizer,
         overrides,
-        ("shapes", gpt.measured(weights)),
         ("shapes", {"tied": "output" if gpt.ties_output(weights) or absent else "none"}),
-        ("layout", {"activation": "gelu_tanh"}),
+        # The library lets a config choose both, and this file has none.
+        ("convention", {"activation": "gelu_tanh", "norm_eps": 1e-5}),
+        shapes=gpt.measured(weights),
         weights=gpt.apart(weights),
     )
 

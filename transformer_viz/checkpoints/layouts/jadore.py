@@ -43,10 +43,8 @@ def stacked(found: Candidate) -> bool:
 
 
 def told(weights: Weights, target: str) -> dict[str, Any]:
-    """The words that the settings say, and which tables are one; ``target`` is trg or tgt."""
+    """Which tables are one, by the settings or by their numbers; ``target`` is trg or tgt."""
     held = settings(weights, "settings")
-    names = {"heads": "n_head", "dropout": "dropout", "pad_id": "src_pad_idx"}
-    words = {word: held[name] for word, name in names.items() if name in held}
     table = f"decoder.{target}_word_emb.weight"
     same = {
         "embeddings": held.get("embs_share_weight"),
@@ -57,8 +55,7 @@ def told(weights: Weights, target: str) -> dict[str, Any]:
         if flag is None:
             same[tie] = same_matrix(weights, table, other[tie])
     both = same["embeddings"] and same["output"]
-    words["tied"] = "all" if both else next((tie for tie in same if same[tie]), "none")
-    return words
+    return {"tied": "all" if both else next((tie for tie in same if same[tie]), "none")}
 
 
 def measured(weights: Weights, target: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ query that may see nothing gives NaN.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, pattern, patterns, size
+from ..common.stated import stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
 from .jadore import CLOSED, SUBLAYERS, measured, projected, stacked, told
@@ -49,6 +51,7 @@ TABLE: Table = (
     ("tgt_word_prj.weight", "output.weight"),
 )
 NAMES = patterns(TABLE)
+STATED = ("heads", "activation", "norm_eps", "dropout")
 PLACES = tuple(f"{stack}.position_enc.weight" for stack in ("encoder", "decoder"))
 
 
@@ -135,18 +138,18 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     """
     refuse_unknown(overrides, WORDS)
     weights = _flat(found.weights)
-    sizes = measured(weights, "tgt")
+    sizes, rows = measured(weights, "tgt"), projected(weights)
+    beside = special_ids(found, tokenizer) | sidecar(found, WORDS)
     words, origins = resolve(
         overrides,
         ("file", told(weights, "tgt")),
-        ("sidecar", special_ids(found, tokenizer) | sidecar(found, WORDS)),
+        *stated(found, STATED, sizes, beside, rows=math.gcd(*rows.values())),
         ("shapes", sizes),
         ("shapes", {"max_positions": min(size(weights, name)[0] for name in PLACES) - 1}),
         ("layout", {"norm": "post", "final_norm": False, "pad_id": 0, "bos_id": 2, "eos_id": 3}),
     )
     scaled = words["tied"] in ("output", "all")
     add(words, origins, "layout", {"logit_scale": sizes["d_model"] ** -0.5 if scaled else 1.0})
-    rows = projected(weights)
     if "heads" not in words:
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     add(words, origins, "shapes", widths(words["heads"], rows))

@@ -30,6 +30,7 @@ from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, patterns, size
+from ..common.stated import REFERENCE, stated
 from ..common.word_checks import refuse_unknown
 from .jadore import CLOSED, SUBLAYERS, measured, projected, stacked, told
 
@@ -45,6 +46,7 @@ TABLE: Table = (
     ("trg_word_prj.weight", "output.weight"),
 )
 NAMES = patterns(TABLE)
+STATED = tuple(word for word in REFERENCE if word != "norm")  # it has two of its own
 TABLES = {stack: f"{stack}.position_enc.pos_table" for stack in ("encoder", "decoder")}
 #: The axes of a position table before d_model, for tables under mapped names.
 TABLE_SHAPES = {"{stack}.position_enc.pos_table": (1, -1)}
@@ -103,17 +105,20 @@ def _words(
     held = settings(weights, "settings")
     newest = {"norm": "post"} if "scale_emb_or_prj" in held else {}
     sizes = measured(weights, "trg")
+    beside = special_ids(found, tokenizer) | sidecar(found, WORDS)
     tables = [size(weights, name, 3)[1] for name in TABLES.values()]
     words, origins = resolve(
         overrides,
         ("file", told(weights, "trg") | newest),
-        ("sidecar", special_ids(found, tokenizer) | sidecar(found, WORDS)),
+        *stated(found, STATED, sizes, beside, rows=math.gcd(*projected(weights).values())),
         ("shapes", sizes | {"max_positions": min(tables)}),
         ("layout", {"attention_bias": False, "mask_fill": -1e9, "norm_eps": 1e-6}),
         ("convention", USUAL_IDS),
     )
     scales = _scales(held, words["tied"], sizes["d_model"])
-    add(words, origins, "file" if newest else "layout", scales)
+    # Without settings, a file since 2021 may scale the embeddings instead.
+    unsaid = "layout" if held or words["tied"] not in ("output", "all") else "convention"
+    add(words, origins, "file" if newest else unsaid, scales)
     if "norm" in words:
         early = words["norm"] != "post"
         origin = "layout" if origins["norm"] == "override" else origins["norm"]

@@ -28,6 +28,7 @@ from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, patterns, size
+from ..common.stated import UNPADDED, stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
 
@@ -102,17 +103,18 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     kind, told = _kind(weights, overrides)
     stacks, tables = _stacks(kind), _tables(weights)
     sizes = _measured(weights, stacks)
+    beside = special_ids(found, tokenizer) | sidecar(found, native.WORDS)
+    width = size(weights, "encoder.layers.0.self_attn.query.linear.weight")[0]
     words, origins = resolve(
         {word: value for word, value in overrides.items() if word != "kind"},
         ("file", _positions(weights, tables)),
-        ("sidecar", special_ids(found, tokenizer) | sidecar(found, native.WORDS)),
+        *stated(found, UNPADDED, sizes, beside, rows=width),
         ("shapes", sizes),
         ("layout", {"norm": "pre", **dict.fromkeys(native.IDS, -1)}),
         ("convention", {"activation": "relu"}),
     )
     scale = math.sqrt(sizes["d_model"]) if tables else 1.0
     add(words, origins, "layout", {"embedding_scale": scale})
-    width = size(weights, "encoder.layers.0.self_attn.query.linear.weight")[0]
     rows = dict.fromkeys(("d_k", "d_v"), width)
     if "heads" not in words:
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))

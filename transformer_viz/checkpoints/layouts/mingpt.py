@@ -74,8 +74,9 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         tokenizer,
         overrides,
         ("sidecar", _heads(found.config, shapes)),
-        ("shapes", shapes),
-        ("layout", {"activation": "gelu" if early else "gelu_tanh", "tied": "none"}),
+        ("layout", {"tied": "none"}),
+        *_activation(found.config, early),
+        shapes=shapes,
         weights=without(weights, EARLY_MASK) if early else gpt.apart(weights),
         table=EARLY if early else gpt.TABLE,
         stored={"decoder": size(weights, "pos_emb", 3)} if early else None,
@@ -100,10 +101,22 @@ def _measured(weights: Weights) -> dict[str, Any]:
 
 
 def _heads(config: dict[str, Any], shapes: dict[str, Any]) -> dict[str, int]:
-    """How many heads the ``config.json`` beside the weights means, if it is of this model."""
+    """How many heads the size means that ``config.json`` names, if it is of this model."""
+    layers, heads, width = SIZES.get(str(_options(config).get("model_type")), (0, 0, 0))
+    fits = (layers, width) == (shapes["decoder_layers"], shapes["d_model"])
+    return {"heads": heads} if fits else {}
+
+
+def _activation(config: dict[str, Any], early: bool) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """The GELU of a version. nanoGPT with an output of its own has the names of the later one and
+    another GELU, so that only minGPT's own config beside the weights settles it."""
+    if early:
+        return (("layout", {"activation": "gelu"}),)
+    surely = "layout" if "model_type" in _options(config) else "convention"
+    return ((surely, {"activation": "gelu_tanh"}),)
+
+
+def _options(config: dict[str, Any]) -> Mapping[str, Any]:
+    """The model's part of minGPT's ``config.json``."""
     held = config.get("model")
-    held = held if isinstance(held, Mapping) else config
-    layers, heads, width = SIZES.get(str(held.get("model_type")), (0, 0, 0))
-    if (layers, width) == (shapes["decoder_layers"], shapes["d_model"]):
-        return {"heads": heads}
-    return {} if held.get("n_head") is None else {"heads": held["n_head"]}
+    return held if isinstance(held, Mapping) else config

@@ -17,7 +17,7 @@ from . import gpt
 
 NAME = "nanogpt"
 NAMES = gpt.NAMES
-ALWAYS = {"activation": "gelu", "tied": "output"}
+ACTIVATION = {"activation": "gelu"}
 #: Biases that a model can be trained without, by the module's names.
 OPTIONAL = (
     "decoder.layers.{n}.self_attention.{part}.bias",
@@ -27,7 +27,6 @@ OPTIONAL = (
 )
 #: The axes of a position table before d_model, for tables under mapped names.
 TABLE_SHAPES = {"{trunk}.wpe.weight": (-1,), "wpe.weight": (-1,)}
-OPTIONS = {"heads": "n_head", "dropout": "dropout"}  # of the options, what shapes cannot tell
 
 
 def recognise(found: Candidate) -> bool:
@@ -38,22 +37,26 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that ``model_args`` and shapes describe, with the file's weights.
+    """The reference Transformer that options and shapes describe, with the file's weights.
 
     Raises:
         CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
             not fit.
     """
     weights = found.weights
-    options, shapes = settings(weights, "model_args"), gpt.measured(weights)
+    shapes = gpt.measured(weights)
+    # Others tie the output under the same names and take another GELU (build-nanogpt), so only
+    # nanoGPT's own options settle it.
+    surely = "layout" if "model_args" in weights.extra else "convention"
+    untied = gpt.OUTPUT[0] in weights.tensors and not gpt.ties_output(weights)
     return gpt.opened(
         found,
         NAME,
         tokenizer,
         overrides,
-        ("file", {word: options[name] for word, name in OPTIONS.items() if name in options}),
-        ("shapes", shapes),
-        ("layout", ALWAYS),
+        ("shapes" if untied else "layout", {"tied": "none" if untied else "output"}),
+        (surely, ACTIVATION),
+        shapes=shapes,
         weights=gpt.apart(weights),
         optional=() if shapes["attention_bias"] else OPTIONAL,
         dataset=str(settings(weights, "config").get("dataset", "")),

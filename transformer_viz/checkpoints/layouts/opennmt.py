@@ -36,6 +36,7 @@ from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, patterns, size
+from ..common.stated import REFERENCE, stated
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
 from ..vocabularies.dictionaries import opennmt_words
@@ -206,9 +207,10 @@ def _words(
         overrides,
         ("file", {word: options[name] for word, name in names.items() if name in options}),
         ("file", _ids(_lists(weights))),
-        ("sidecar", named | sidecar(found, WORDS)),
+        *stated(found, REFERENCE, shapes, named | sidecar(found, WORDS)),
         ("shapes", shapes),
-        ("layout", {"norm": "pre", "norm_eps": 1e-6, "mask_fill": -1e18, "output_bias": True}),
+        ("layout", {"norm": "pre", "mask_fill": -1e18, "output_bias": True}),
+        ("layout" if options else "convention", {"norm_eps": 1e-6, "activation": "relu"}),
         ("layout", {"embedding_scale": math.sqrt(shapes["d_model"])}),
         ("convention", USUAL),
     )

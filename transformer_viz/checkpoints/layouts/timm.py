@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -21,9 +20,11 @@ from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
 from ..common.rename_keys import count, has_config
+from ..common.stated import stated
 from ..common.word_checks import refuse_unknown, usual_heads
 from ..files.reading import CheckpointError, Weights
-from .vision_transformer import VisionConfig, VisionTransformer
+from ..files.stand_ins import named_values
+from .vision_transformer import ACTIVATIONS, VisionConfig, VisionTransformer
 
 NAME = "timm"
 NAMES: tuple[str, ...] = (
@@ -83,6 +84,7 @@ HEADS = {
     "gigantic": (16, 1664),
 }
 ODD = {"plus", "gap"}
+STATED = ("heads", "activation", "norm_eps")
 CUSTOMARY = {"mean": (0.5,), "std": (0.5,), "interpolation": "bicubic", "crop": 0.9}
 UNSAID = (None, "", "random")  # what an argument is that says nothing about the picture at hand
 MODES = {"center": False, "squash": True}  # timm's crop modes: is the picture squeezed?
@@ -159,18 +161,22 @@ def _words(found: Candidate, overrides: dict[str, Any]) -> tuple[dict[str, Any],
     refuse_unknown(overrides, WORDS)
     weights, config = found.weights, found.config
     own, inside, beside = _plain(overrides), _arguments(weights), _configured(config)
+    inside = {word: value for word, value in inside.items() if word not in STATED}
     given = beside | inside | own
     _check_types(given)
     shapes = _shapes(weights, given.get("image_size"))
     name = _architecture(weights.extra)
+    # CLIP's towers, with their norm before the first layer, have other values.
+    clip = shapes["norm_pre"] and not name and not config.get("architecture")
     named = ("file", name) if name else ("sidecar", str(config.get("architecture", "")))
     words, origins = resolve(
         own,
         ("file", inside),
-        ("sidecar", beside),
+        *stated(found, STATED, shapes, beside, activations=tuple(ACTIVATIONS)),
         ("shapes", shapes),
         (named[0], _named(named[1], shapes["d_model"])),
-        ("layout", {"activation": "gelu", "norm_eps": 1e-6, "squeezed": False}),
+        ("convention" if clip else "layout", {"activation": "gelu", "norm_eps": 1e-6}),
+        ("layout", {"squeezed": False}),
         ("convention", _customary(weights, named[1], shapes)),
     )
     return {word: words[word] for word in WORDS}, {word: origins[word] for word in WORDS}
@@ -223,9 +229,7 @@ def _configured(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _vars(thing: Any) -> dict[str, Any]:
     """The words of a dictionary or of a training script's arguments; none of anything else."""
-    if isinstance(thing, Mapping):
-        return dict(thing)
-    return dict(vars(thing)) if isinstance(thing, argparse.Namespace) else {}
+    return dict(named_values(thing))
 
 
 def _architecture(extra: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, map_names
+from ..common.stated import stated
 from ..common.word_checks import refuse_unknown, usual_heads
 from ..files.reading import CheckpointError, Weights
 
@@ -110,14 +111,14 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             f"of each; it has {f'{len(kinds)} stacks of one kind' if kinds else 'neither'}. Build "
             "the module with its own code and give it to load(module)."
         )
-    if "heads" not in overrides and "heads" not in beside:
+    shapes = sizes(stacks)
+    told = stated(found, WORDS, shapes, beside, activations=CHOICES["activation"])
+    if "heads" not in overrides and not any("heads" in given for _, given in told):
         heads = usual_heads(next(iter(stacks.values())).width)
         return calibrated(
             ("heads",), (), heads, lambda chosen: open(found, tokenizer, overrides | chosen), SILENT
         )
-    words, origins = resolve(
-        overrides, ("sidecar", beside), ("shapes", sizes(stacks)), ("convention", CUSTOMARY)
-    )
+    words, origins = resolve(overrides, *told, ("shapes", shapes), ("convention", CUSTOMARY))
     check(words, stacks, found)
     module = build(lambda: core(stacks, words), weights)
     kind = "encoder-only" if not words["decoder_layers"] else "encoder-decoder"

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...model.transformer import ACTIVATIONS
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ...preprocessing.vocabularies import Tables
 from ..common import native
@@ -27,6 +28,7 @@ from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, map_names
+from ..common.stated import REFERENCE, stated
 from ..common.vocabularies import filled, settled
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
@@ -67,8 +69,9 @@ WORDS: tuple[str, ...] = (
     *native.IDS,
     *("embedding_scale", "positions", "max_positions", "tied", "output_bias", "logit_scale"),
 )
-#: What the tutorial's code does and its file does not say.
-TUTORIAL = {"norm": "post", "output_bias": True, "pad_id": 1, "bos_id": 2, "eos_id": 3}
+TUTORIAL = {"output_bias": True}  # what its code always does
+#: What the tutorial's code does; many share its classes with other arguments and vocabularies.
+CUSTOMARY = torch_core.CUSTOMARY | {"pad_id": 1, "bos_id": 2, "eos_id": 3}
 STACKS = ("encoder", "decoder")
 CLOSED = "The tutorial's vocabulary is not in its file, so token ids are typed."
 NO_WORDS = "No vocabulary was given, so token ids are typed."
@@ -153,19 +156,22 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     stacks, weights = _stacks(found), found.weights
     shapes = _sizes(found, stacks)
     width = shapes["d_model"]
-    if "heads" not in overrides and "heads" not in beside:
+    named = special_ids(found, tokenizer) | beside
+    told = stated(found, REFERENCE, shapes, named, activations=tuple(ACTIVATIONS))
+    if "heads" not in overrides and not any("heads" in given for _, given in told):
         rows = {"d_k": width}
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     tables = position_tables(weights, OTHERS, TABLES, width)
     stored = position_words(weights, tables, beside | overrides, width)
     words, origins = resolve(
         overrides,
-        ("sidecar", special_ids(found, tokenizer) | beside),
+        *told,
         ("file", _tied(found)),
         ("shapes", shapes),
         ("file", stored),
         ("convention", _missing(found) | COMPUTED),
         ("layout", TUTORIAL | {"embedding_scale": math.sqrt(width)}),
+        ("convention", CUSTOMARY),
         ("layout", PLAIN),
     )
     torch_core.check(words, stacks, found)

@@ -33,6 +33,8 @@ from ...common.candidate import Candidate
 from ...common.model import Calls, Model
 from ...common.provenance import resolve
 from ...common.rename_keys import Table, count, size, without
+from ...common.stated import REFERENCE as STATED
+from ...common.stated import stated
 from ...common.word_checks import refuse_unknown
 from ...files.reading import CheckpointError, Weights
 from .torch_embeddings import POOLING, pool, rows_of
@@ -107,16 +109,17 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     shapes = _measured(weights, stacks)
     tables = _tables(weights, stacks, shapes["d_model"])
     stored = _positions(weights, tables, shapes["d_model"])
+    rows = {word: size(weights, name)[0] for word, name in _projections(stacks).items()}
+    named = special_ids(found, tokenizer) | sidecar(found, REFERENCE)
     words, origins = resolve(
         {word: value for word, value in overrides.items() if word != "pooling"},
         _tied(weights),
-        ("sidecar", special_ids(found, tokenizer) | sidecar(found, REFERENCE)),
+        *stated(found, STATED, shapes, named, rows=math.gcd(*rows.values())),
         ("shapes", shapes),
         ("file", stored),
         ("layout", _customary(weights, stacks, shapes, bool(tables))),
         ("layout", PLAIN),
     )
-    rows = {word: size(weights, name)[0] for word, name in _projections(stacks).items()}
     if "heads" not in words:
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     add(words, origins, "shapes", widths(words["heads"], rows))

@@ -25,6 +25,7 @@ from ...common.fill_weights import build
 from ...common.model import Calls, Model
 from ...common.provenance import resolve
 from ...common.rename_keys import Table, map_names
+from ...common.stated import REFERENCE, stated
 from ...common.vocabularies import filled, settled
 from ...common.word_checks import refuse_unknown
 from ...files.reading import CheckpointError, Weights
@@ -128,14 +129,16 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     beside, weights = sidecar(found, WORDS), found.weights
     stack, shapes = _measured(found)
     width = stack.width
-    if "heads" not in overrides and "heads" not in beside:
+    named = special_ids(found, tokenizer) | beside
+    told = stated(found, REFERENCE, shapes, named, rows=width)
+    if "heads" not in overrides and not any("heads" in given for _, given in told):
         rows = {"d_k": width}
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     tables = position_tables(weights, OTHERS, TABLES, width)
     stored = position_words(weights, tables, beside | overrides, width)
     words, origins = resolve(
         overrides,
-        ("sidecar", special_ids(found, tokenizer) | beside),
+        *told,
         ("file", _tied(weights)),
         ("shapes", shapes),
         ("file", stored),

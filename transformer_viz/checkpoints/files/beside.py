@@ -1,0 +1,114 @@
+"""Files beside the weights in which training scripts keep their options: JSON, YAML, TOML.
+
+They are read as plain data. YAML goes through PyYAML's safe loader; a tag of Python's is passed
+over, and what it stands before is read as the mapping, list or text that it is.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from .errors import CheckpointError, reason
+from .strict_json import read_json
+
+MAX_JSON = 2**20  # bytes of one file
+MAX_YAML = 2**17  # PyYAML reads some 100 kB a second
+MAX_ALIASES = 20  # so that merged mappings cannot grow without end
+#: Names of such files without their endings; ``{stem}`` is that of the weights file.
+STEMS = (
+    *("args", "hparams", "hyperparameters", "hyper_parameters", "params", "options", "opt"),
+    *("settings", "config", "configuration", "model_args", "model_config", "model_params"),
+    *("training_args", "train_args", "train_config", "training_config", ".hydra/config"),
+    *("{stem}", "{stem}_config", "{stem}_args", "{stem}_hparams", "{stem}.args", "{stem}.config"),
+)
+ENDINGS = (".json", ".yaml", ".yml", ".toml")
+MAIN = "config.json"  # read on its own
+#: Folders of a run that hold nothing but weights: its options stand one folder up.
+INNER = re.compile(
+    r"(checkpoints?|weights|ckpts?|models?|snapshots?)([-_=]?\d+)?"
+    r"|(global_?)?(step|epoch|iter|iteration)s?[-_=]?\d+",
+    re.I,
+)
+
+
+def options_beside(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The options in the files beside a weights file, by name of the file.
+
+    Returns:
+        What each file holds, and a sentence about each one that cannot be read.
+    """
+    folders = [path.parent]
+    if INNER.fullmatch(path.parent.name):
+        folders.append(path.parent.parent)
+    stem = path.name.split(".")[0]
+    found: dict[str, dict[str, Any]] = {}
+    notes: list[str] = []
+    for folder in folders:
+        for form in STEMS:
+            for ending in ENDINGS:
+                file = folder / f"{form.format(stem=stem)}{ending}"
+                if file.name == MAIN and folder == path.parent and form == "config":
+                    continue
+                name = str(file.relative_to(folder))
+                if name in found or not _is_file(file):
+                    continue
+                try:
+                    held = read_options(file)
+                except CheckpointError as error:
+                    notes.append(f"{name} beside the weights was left out: {error}")
+                    continue
+                if isinstance(held, dict):
+                    found[name] = held
+    return found, notes
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def read_options(path: Path) -> Any:
+    """What one file of options holds.
+
+    Raises:
+        CheckpointError: too large, or not what its name says.
+    """
+    if path.suffix == ".json":
+        return read_json(path, MAX_JSON)
+    if path.stat().st_size > MAX_YAML:
+        raise CheckpointError(
+            f"{path.name} has {path.stat().st_size:,} bytes, and {MAX_YAML:,} are the most."
+        )
+    try:
+        text = path.read_text("utf-8-sig")
+        return tomllib.loads(text) if path.suffix == ".toml" else _of_yaml(text)
+    except Exception as error:  # a damaged file can raise nearly anything
+        raise CheckpointError(
+            f"{path.name} cannot be read ({reason(error)}). Mend or remove it."
+        ) from error
+
+
+def _of_yaml(text: str) -> Any:
+    import yaml  # type: ignore[import-untyped]  # of transformers, and needed seldom
+
+    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+        """The safe loader, which also reads what stands behind a tag that it does not know."""
+
+    def plain(loader: Any, suffix: str, node: Any) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_scalar(node)
+
+    for prefix in ("tag:yaml.org,2002:python/", "!"):
+        Plain.add_multi_constructor(prefix, plain)
+    aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Plain))
+    if aliases > MAX_ALIASES:
+        raise ValueError(f"it refers back {aliases} times, and {MAX_ALIASES} are the most")
+    return yaml.load(text, Plain)
