@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -200,11 +201,11 @@ def test_the_classes_of_words_are_named(tmp_path):
     assert abs(kept).max() > 0
 
 
-def test_the_ends_of_an_answer_are_no_classes(tmp_path):
+def test_question_answering_gives_the_ends_of_an_answer_and_no_classes(tmp_path):
     words = TEXT | BERT | SMALL
     model = saved(made("BertForQuestionAnswering", "BertConfig", **words), tmp_path)
     found = tv.load(model, device="cpu")
-    assert (found.gives, found.labels, found.notes) == ("vectors", (), ())
+    assert (found.gives, found.labels, found.notes) == ("spans", (), ())
 
 
 def test_a_file_of_the_bare_model_with_its_output_tied_opens_whole(tmp_path):
@@ -408,3 +409,16 @@ def test_the_state_is_read_from_the_file_and_nothing_is_added(tmp_path):
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
     tv.load(folder, device="cpu")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_a_classifier_that_reads_its_text_with_both_stacks_gives_classes(tmp_path):
+    words = {"d_model": D, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+             "decoder_attention_heads": 2, "encoder_ffn_dim": 9, "decoder_ffn_dim": 9}  # fmt: skip
+    model = made("BartForSequenceClassification", "BartConfig", **(TEXT | words)).eval()
+    found = tv.load(saved(model, tmp_path), device="cpu")
+    end = model.config.eos_token_id
+    ids = torch.tensor([[5, 7, end]])
+    assert (found.gives, found.task) == ("classes", "single_label")
+    with torch.inference_mode():
+        expected = model(ids).logits[0]
+    assert np.allclose(tv.trace(found, [5, 7, end]).logits, expected, atol=1e-6)

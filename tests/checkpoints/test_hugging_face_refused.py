@@ -223,13 +223,6 @@ def test_words_that_choose_code_or_files_choose_nothing(words, folder):
     assert model.module.config._attn_implementation in ("sdpa", "eager")
 
 
-def test_a_text_model_without_words_that_it_needs_says_so(tmp_path):
-    words = {"d_model": D, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
-             "decoder_attention_heads": 2, "encoder_ffn_dim": 9, "decoder_ffn_dim": 9}  # fmt: skip
-    model = made("BartForSequenceClassification", "BartConfig", **(TEXT | words))
-    refused(saved(model, tmp_path), "BartForSequenceClassification")
-
-
 def test_sound_in_unknown_frames_is_refused_with_the_way_out(tmp_path):
     words = {"hidden_size": D, "num_hidden_layers": 1, "num_attention_heads": 2, "conv_dim": [8],
              "intermediate_size": 9, "conv_kernel": [3], "conv_stride": [2],

@@ -152,8 +152,8 @@ def test_files_that_do_not_fit_are_told_in_their_own_names(case, tmp_path):
 
 def test_heads_that_the_shapes_contradict_are_a_note_and_those_written_as_text_are_read(tmp_path):
     for version, stated, heads, origin in (
-        ("2020", 4, 1, "convention"),
-        ("2020", 0, 1, "convention"),
+        ("2020", 4, 3, "convention"),
+        ("2020", 0, 3, "convention"),
         ("2018", "3", 3, "file"),
     ):
         path = save(tmp_path, changed(version, "n_head", stated))

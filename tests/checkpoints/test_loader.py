@@ -223,7 +223,7 @@ def test_any_module_in_memory_is_called_as_its_forward_asks():
     assert linear.calls.forward(torch.zeros(1, 2)).shape == (1, 3)
     with pytest.raises(ValueError, match="takes no mask of the source; its forward knows input"):
         linear.calls.forward(torch.zeros(1, 2), None, seen)
-    with pytest.raises(CheckpointError, match="no word 'heads'; it takes kind, pad_id"):
+    with pytest.raises(CheckpointError, match="no word 'heads'; it takes kind, task, pad_id"):
         load(nn.Linear(2, 3), heads=2)
     with pytest.raises(CheckpointError, match="no kind 'gpt'"):
         load(nn.Linear(2, 3), kind="gpt")
@@ -257,7 +257,7 @@ class Box(nn.Module):
 
 @pytest.mark.parametrize("shape", [tuple, list, lambda x: argparse.Namespace(logits=x[0])])
 def test_the_first_tensor_of_an_output_is_taken(shape):
-    logits = torch.ones(2)
+    logits = torch.ones(2, 1)
     assert load(Box(shape([logits, "more"]))).calls.forward(ids(1, 2)) is logits
     with pytest.raises(ValueError, match="gave a str without a tensor"):
         load(Box("text")).calls.forward(ids(1, 2))

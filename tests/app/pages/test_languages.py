@@ -132,7 +132,11 @@ def test_the_language_stays_on_every_page_and_in_the_link(visit: Visit) -> None:
 def test_pictures_and_panels_speak_and_data_do_not(visit: Visit) -> None:
     app = visit(lang="zh", edits=EDITS)
     head, arrays = part(app, "head")
-    assert head["direction"] == "行看向列" and head["lang"] == "zh" and arrays["weights"].size
+    assert (
+        head["direction"] == "每一行以它写出的词元命名，并看向列"
+        and head["lang"] == "zh"
+        and arrays["weights"].size
+    )
     assert "修改后的运行" in html(app)
     norms = go(app, "norms")
     assert "L0 before" in str(norms.dataframe[0].value["place"].iloc[0])

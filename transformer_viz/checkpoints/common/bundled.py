@@ -8,6 +8,7 @@ from ...paths import ROOT
 
 PRETRAINED = ROOT / "pretrained"
 LABS = "labs"  # the folder of the tiny models
+SHARED = "en-de-small"  # the model whose vocabulary they share
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
 NAMES_FILE = "names.json"  # beside weights: a table of their names, see :mod:`.names`
 #: Which file of a folder holds the weights, the first that is there; an index names its parts.
@@ -55,10 +56,10 @@ def shelved(name: str) -> Path | None:
 
 
 def vocabulary_of(folder: Path) -> Path:
-    """The file of a native checkpoint's vocabulary, whether it is there or not.
+    """Return the file of a native checkpoint's vocabulary, whether it is there or not.
 
-    The tiny models of the labs learned with one and the same, which stands once, above them.
+    The tiny models of the labs were trained with that of `SHARED`.
     """
     own = folder / VOCABULARY
     shared = folder.parent == PRETRAINED / LABS and not own.is_file()
-    return folder.parent / VOCABULARY if shared else own
+    return PRETRAINED / SHARED / VOCABULARY if shared else own

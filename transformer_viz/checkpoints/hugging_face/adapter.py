@@ -174,9 +174,7 @@ def resize_tables(module: Any, adapter: Adapter) -> None:
     Tokens that were added before the training are in the adapter's files alone. A row that these
     hold for one of two tied tables is that of the other too.
     """
-    tables = _token_tables(module)
-    rows = max((_rows_of(adapter, path) for path in tables), default=0)
-    had = min((table.weight.shape[0] for table in tables.values()), default=0)
+    rows, had = _trained_rows(module, adapter), _rows(module)
     if rows <= had:
         return
     with torch.random.fork_rng(devices=[]):
@@ -192,9 +190,7 @@ def resize_tables(module: Any, adapter: Adapter) -> None:
                 table.weight[had:] = first[had:]  # what a table tied to this one goes on with
             if whole[path] is not None:
                 continue
-            tied = bool(known) and module.config.tie_word_embeddings
-            new = known[0][had:].to(table.weight) if tied else torch.zeros_like(table.weight[had:])
-            table.weight[had:] = new
+            table.weight[had:] = known[0][had:].to(table.weight) if known else 0
             if getattr(table, "bias", None) is not None:
                 table.bias[had:] = 0
 
@@ -215,9 +211,23 @@ def _separate(module: Any) -> None:
 
 def added_tokens(module: Any, adapter: Adapter) -> int:
     """Return how many more tokens an adapter was trained with than its model has."""
-    tables = _token_tables(module)
-    rows = max((_rows_of(adapter, path) for path in tables), default=0)
-    return max(0, rows - min((table.weight.shape[0] for table in tables.values()), default=0))
+    return max(0, _trained_rows(module, adapter) - _rows(module))
+
+
+def _rows(module: Any) -> int:
+    """Return how many tokens both token tables of a model have."""
+    return min((table.weight.shape[0] for table in _token_tables(module).values()), default=0)
+
+
+def _trained_rows(module: Any, adapter: Adapter) -> int:
+    """Return how many tokens an adapter's model had; 0 where it gives one of two tables alone.
+
+    A larger output layer without an embedding for its tokens, or the reverse, is another model's.
+    """
+    rows = [_rows_of(adapter, path) for path in _token_tables(module)]
+    if not rows or (min(rows) < max(rows) and not module.config.tie_word_embeddings):
+        return 0
+    return max(rows)
 
 
 def _token_tables(module: Any) -> dict[str, Any]:
