@@ -18,6 +18,7 @@ from ..preprocessing.hugging_face import (
     NO_LANGUAGES,
     added_special_ids,
     encode_target,
+    needed_size,
     pieces_of,
     separate_words,
     without_panics,
@@ -86,6 +87,7 @@ def _facts(made: Any) -> dict[str, Any]:
         "pieces": list(words[0] if words else pieces_of(made)),
         "special": list(made.all_special_ids),
         "added": sorted(added_special_ids(made)),
+        "needed": needed_size(made),
         "named": {role: getattr(made, f"{role}_token_id", None) for role in SPECIAL},
         "pair": int(made.num_special_tokens_to_add(pair=True)) if makes_pairs(made) else 0,
     }

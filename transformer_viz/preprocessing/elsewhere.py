@@ -113,6 +113,7 @@ class RemoteTokenizer:
         self.target_pieces = texts(facts.get("target") or [], MOST_PIECES)
         self.all_special_ids = ids(facts.get("special"))
         self.added_special_ids = ids(facts.get("added", []))
+        self.needed_size = ids([facts.get("needed", len(self._pieces))])[0]
         if "language" in facts:
             given = facts["language"]
             self.tgt_lang = None if given is None else text_of(given)

@@ -13,7 +13,7 @@ from ..core.errors import is_fault, is_panic
 from ..core.trace_parts import Tokens
 from .elsewhere import SPECIAL, RemotePieces, RemoteTokenizer
 from .fast_tokenizer import FastTokenizer
-from .hugging_face import HuggingFaceText, separate_words
+from .hugging_face import HuggingFaceText, needed_size, separate_words
 from .special_names import ROLES, is_id, model_ids, settle_ids, special_tokens
 from .tokenizers import (
     BYTE_LETTERS,
@@ -116,7 +116,7 @@ def library_vocabulary(tokenizer: Any) -> Vocabulary:
 
     words = separate_words(tokenizer)
     if words is None:
-        return Vocabulary(make(""), model_ids(roles), len(tokenizer), tokenizer)
+        return Vocabulary(make(""), model_ids(roles), needed_size(tokenizer), tokenizer)
     source, target = words
     there = {word: i for i, word in enumerate(target)}
     names = {role: source[i] for role, i in roles.items() if is_id(i) and i < len(source)}

@@ -214,6 +214,21 @@ def pieces_of(tokenizer: Any) -> tuple[str, ...]:
     return tuple(str(piece) for piece in tokenizer.convert_ids_to_tokens(list(range(size))))
 
 
+def needed_size(tokenizer: Any) -> int:
+    """Return how many rows a model needs for a tokenizer, added tokens at its end left out.
+
+    Padding that was added and never used has no row in many models.
+    """
+    known = getattr(tokenizer, "needed_size", None)
+    if known is not None:
+        return int(known)
+    size = len(tokenizer)
+    added = {int(token) for token in getattr(tokenizer, "added_tokens_decoder", None) or {}}
+    while size - 1 in added:
+        size -= 1
+    return size or len(tokenizer)
+
+
 def added_special_ids(tokenizer: Any) -> set[int]:
     """The ids of a tokenizer that it marks as special, whether or not they have a role."""
     known = getattr(tokenizer, "added_special_ids", None)

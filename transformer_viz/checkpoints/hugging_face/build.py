@@ -20,7 +20,7 @@ from ..common.number_type import name_of, rounding_note
 from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
-from .config_words import NAMES, described
+from .config_words import NAMES, described, join_stacks
 from .eyes import eyes_of
 from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
@@ -44,6 +44,7 @@ from .side_files import (
     largest_vocabulary,
     makes_pairs,
     tokenizer_of,
+    unused_tokens_note,
 )
 from .special_tokens import (
     IDS,
@@ -151,7 +152,8 @@ def build_model(
     calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
     if target is None or echoes or not runs_apart(calls, source, target):
         calls = dataclasses.replace(calls, encode=None, decode=None)
-    words, origins = described(config.to_dict(), file, said, kind, gives, origin)
+    every = join_stacks(config.to_dict())
+    words, origins = described(every, join_stacks(file), said, kind, gives, origin)
     if audio:
         words.pop("source_vocab", None)
     start_named = names_start(config, beside, overrides, said)
@@ -193,6 +195,7 @@ def build_model(
             *_notes(config, trial, words, kind),
             *target_notes(face, ids, named, config, beside, kind),
             *said_of_words,
+            *unused_tokens_note(own, largest_vocabulary(config) if reads == "text" else None),
             *rounding_note(name_of(first.dtype)),
         ),
         provenance=origins | named | told | asked,
@@ -268,6 +271,9 @@ def _longest(module: nn.Module) -> int | None:
     RoBERTa's tables begin after the row of the padding token; BART's and OPT's have two more rows
     than their config says.
     """
+    parts: list[Any] = [getattr(module, name, None) for name in ("encoder", "decoder")]
+    if all(hasattr(module.config, name) for name in ("encoder", "decoder")) and all(parts):
+        return min(filter(None, map(_longest, parts)), default=None)
     for name, part in module.named_modules():
         rows = getattr(part, "padding_idx", None)
         if isinstance(part, nn.Embedding) and "position" in name and rows is not None:

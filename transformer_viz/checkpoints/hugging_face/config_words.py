@@ -51,6 +51,12 @@ NAMES: dict[str, tuple[str, ...]] = {
         *("layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_eps"),
     ),
 }
+#: Words of which a model made of two has one for each stack, under these names.
+STACKED = {
+    "heads": ("encoder_attention_heads", "decoder_attention_heads"),
+    "encoder_layers": ("encoder_layers", "decoder_layers"),
+    "source_vocab": ("src_vocab_size", "tgt_vocab_size"),
+}
 #: How and what of it is loaded.
 LOADING = ("device", "dtype", "max_memory", "offload_folder", "part", "task")
 WORDS = (*NAMES, *IDS, "part", "task")
@@ -100,6 +106,26 @@ def ours(config: Mapping[str, Any]) -> dict[str, str]:
         for word, names in NAMES.items()
     }
     return {word: name for word, name in found.items() if name}
+
+
+def join_stacks(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one config's words for a config of two others, ``encoder`` and ``decoder``.
+
+    Others are returned as they are. What both have is the decoder's; sizes of each stack stand
+    under names of their own.
+    """
+    encoder, decoder = (config.get(name) for name in ("encoder", "decoder"))
+    if not isinstance(encoder, Mapping) or not isinstance(decoder, Mapping):
+        return dict(config)
+    joined = {word: value for word, value in config.items() if word not in ("encoder", "decoder")}
+    joined |= {word: value for word, value in decoder.items() if joined.get(word) is None}
+    for word, sides in STACKED.items():
+        for stack, name in zip((encoder, decoder), sides, strict=True):
+            found = next((stack[n] for n in NAMES[word] if stack.get(n) is not None), None)
+            joined |= {} if found is None else {name: found}
+    lengths = [stack.get("max_position_embeddings") for stack in (encoder, decoder)]
+    known = [length for length in lengths if isinstance(length, int)]
+    return joined | ({"max_position_embeddings": min(known)} if known else {})
 
 
 def described(

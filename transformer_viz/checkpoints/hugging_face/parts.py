@@ -26,6 +26,7 @@ INPUTS = {
 TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
 JUDGES = ("ForSequenceClassification", "ForQuestionAnswering")
 SPELLERS = "ForCTC"  # and of those that give a letter for each frame of a sound
+WRITTEN = "decoder_input_ids"  # what a model takes that writes a text
 SENSES = ("vision", "audio")  # what the names of configs of other inputs than text hold
 
 
@@ -65,16 +66,29 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
     alone = given == "input_ids" and "inputs_embeds" in names
     several = bool(senses_of(config)) and not alone
     known = INPUTS.get(given) != "audio" or config.model_type in EXTRACTORS
-    if not several and given in INPUTS and given in names and known:
+    writes = INPUTS.get(given) == "image" and WRITTEN in names
+    if not several and not writes and given in INPUTS and given in names and known:
         return INPUTS[given]
     reads = given if given in names else next((n for n in names if n != "self"), given)
     what = "several kinds of input at once" if several else f"{reads}, not text"
-    way = "call it with inputs of your own inside `with tv.probe(module) as run:`."
-    if parts:
-        way = f"open one of its parts alone: {' or '.join(f'part={part}' for part in parts)}."
-        if config.model_type in ("clip", "siglip"):
-            way = way[:-1] + ", or part=both to compare a picture with captions (tv.match)."
-    raise CheckpointError(f"{cls.__name__} reads {what}, for which there is no input here; {way}")
+    if writes:
+        raise CheckpointError(
+            f"{cls.__name__} reads a picture and writes a text, which is not opened as a whole "
+            f"yet; {_way(parts, config)}"
+        )
+    raise CheckpointError(
+        f"{cls.__name__} reads {what}, for which there is no input here; {_way(parts, config)}"
+    )
+
+
+def _way(parts: tuple[str, ...], config: Any) -> str:
+    """Return what to do with a model that is not opened as a whole."""
+    if not parts:
+        return "call it with inputs of your own inside `with tv.probe(module) as run:`."
+    way = f"open one of its parts alone: {' or '.join(f'part={part}' for part in parts)}."
+    if config.model_type in ("clip", "siglip"):
+        way = way[:-1] + ", or part=both to compare a picture with captions (tv.match)."
+    return way
 
 
 def sensed(cls: Any) -> str:

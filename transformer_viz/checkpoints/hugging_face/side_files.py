@@ -12,7 +12,7 @@ from typing import Any
 from ...preprocessing.elsewhere import RemoteTokenizer, maker
 from ...preprocessing.fast_tokenizer import FastTokenizer
 from ...preprocessing.given_tokenizers import library_vocabulary
-from ...preprocessing.hugging_face import without_panics
+from ...preprocessing.hugging_face import needed_size, pieces_of, without_panics
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ...preprocessing.vocabularies import Tables, Vocabularies
 from ..common.vocabularies import settled
@@ -57,12 +57,24 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
         return None, _unread(plainly(error).replace(str(folder), folder.name))
     if set(tokenizer.all_special_ids) >= set(range(len(tokenizer))):
         return None, _unread("it has special tokens and no vocabulary")
-    if size is not None and len(tokenizer) > size:
+    if size is not None and needed_size(tokenizer) > size:
         raise CheckpointError(
             f"The tokenizer has {len(tokenizer):,} pieces, but the model beside it knows {size:,}; "
             "they do not belong together. Take the tokenizer that the model was trained with."
         )
     return tokenizer, ""
+
+
+def unused_tokens_note(tokenizer: Any, size: int | None) -> tuple[str, ...]:
+    """Return a note on added tokens for which the model has no rows; empty where there are none."""
+    if tokenizer is None or size is None or len(tokenizer) <= size:
+        return ()
+    names = pieces_of(tokenizer)[size:]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"Its tokenizer has added tokens that the model does not know ({shown}); a text with one "
+        "of them is refused.",
+    )
 
 
 def refuse_growth(folder: Path) -> None:
