@@ -92,13 +92,7 @@ layouts: tuple[Layout, ...] = (
 )
 BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
 AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
-OURS = (
-    "layout",
-    "allow_nonfinite",
-    "weights",
-    "base",
-    "names",
-)  # overrides that are not a layout's own
+OURS = ("layout", "allow_nonfinite", "weights", "base", "names")  # overrides of `load` itself
 
 
 def load(
@@ -126,8 +120,8 @@ def load(
     ``"auto"`` spreads a Hugging Face model over all there are. ``tokenizer`` is an object with
     encode and decode, a list or dictionary of words, or a vocabulary file; ``target_tokenizer`` is
     that of the target, where it has its own. None takes the vocabularies beside the weights, or
-    else ids typed as numbers. ``dtype`` is what it
-    computes in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
+    else ids typed as numbers. ``dtype`` is what it computes in:
+    ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
     dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
     (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
     the model as ``device="auto"`` does, with the accelerate package. ``names`` maps the file's own
@@ -250,8 +244,8 @@ def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:
     certain = () if settled is None else settled(found.weights)
     model = replace(model, provenance=doubt_layout(model.provenance, certain))
     notes = (*model.notes, *rename_notes(found.weights, found.names))
-    guesses = {word: model.config[word] for word in model.guesses if word in layout.WORDS}
-    guesses = {word: value for word, value in guesses.items() if word not in ("d_k", "d_v")}
+    words = [word for word in model.guesses if word in layout.WORDS and word not in ("d_k", "d_v")]
+    guesses = {word: model.config[word] for word in words}
     return replace(model, notes=(*notes, override_advice(guesses)) if guesses else notes)
 
 
@@ -263,19 +257,15 @@ def _refuse_in_memory(**given: Any) -> None:
     """
     for word, value in given.items():
         if value is not None:
-            do = (
-                "Leave names= out."
-                if word == "names"
-                else "Convert or move it yourself (module.to(torch.bfloat16)) before load."
-            )
+            do = "Convert or move it yourself (module.to(torch.bfloat16)) before load."
+            do = "Leave names= out." if word == "names" else do
             raise CheckpointError(
                 f"{word} is for checkpoints on disk; a module in memory is opened as it is. {do}"
             )
 
 
 def _of_the_file(found: Candidate) -> dict[str, Any]:
-    """What every layout would say alike of a file: its size, what was taken off its names, and the
-    weights that were left out."""
+    """Return what no layout adds: sizes, prefixes taken off, and weights that were left out."""
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     name = id_of((found.adapter or found.path).parent)  # layouts name the folder, here a commit
     changes = () if read is None else read.unwrapped

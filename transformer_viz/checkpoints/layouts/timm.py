@@ -72,17 +72,10 @@ ARGUMENTS = {
 #: The heads that a size in an architecture's name stands for (``vit_tiny_patch16_224``), and the
 #: width with which it does; what is called plus or gap has its own.
 HEADS = {
-    "tiny": (3, 192),
-    "xsmall": (4, 256),
-    "small": (6, 384),
-    "medium": (8, 512),
-    "base": (12, 768),
-    "large": (16, 1024),
-    "so400m": (16, 1152),
-    "huge": (16, 1280),
-    "giant": (16, 1408),
-    "gigantic": (16, 1664),
-}
+    "tiny": (3, 192), "xsmall": (4, 256), "small": (6, 384), "medium": (8, 512),
+    "base": (12, 768), "large": (16, 1024), "so400m": (16, 1152), "huge": (16, 1280),
+    "giant": (16, 1408), "gigantic": (16, 1664),
+}  # fmt: skip
 ODD = {"plus", "gap"}
 STATED = ("heads", "activation", "norm_eps")
 CUSTOMARY = {"mean": (0.5,), "std": (0.5,), "interpolation": "bicubic", "crop": 0.9}
