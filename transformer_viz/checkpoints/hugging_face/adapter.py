@@ -122,8 +122,13 @@ def saved(adapter: Adapter) -> dict[str, Tensor]:
 
 
 def with_heads(weights: Weights, adapter: Adapter) -> Weights:
-    """The model's weights and those that the adapter holds whole."""
-    return replace(weights, tensors={**weights.tensors, **saved(adapter)})
+    """Return the model's weights and those that the adapter holds whole.
+
+    A token table that grew stays as the model has it; :func:`resize_tables` follows.
+    """
+    own, more = weights.tensors, saved(adapter)
+    grown = {name for name in more if name in own and own[name].shape != more[name].shape}
+    return replace(weights, tensors=own | {n: t for n, t in more.items() if n not in grown})
 
 
 def merged(module: nn.Module, adapter: Adapter) -> nn.Module:
@@ -212,6 +217,14 @@ def _separate(module: Any) -> None:
 def added_tokens(module: Any, adapter: Adapter) -> int:
     """Return how many more tokens an adapter was trained with than its model has."""
     return max(0, _trained_rows(module, adapter) - _rows(module))
+
+
+def unknown_rows(module: Any, adapter: Adapter) -> tuple[str, ...]:
+    """Return the token tables whose added rows no file gives; they become 0."""
+    given, rows = saved(adapter), _trained_rows(module, adapter)
+    lost = [p for p in _token_tables(module) if len(given.get(f"{p}.weight", ())) != rows]
+    whole = module.config.tie_word_embeddings and len(lost) < len(_token_tables(module))
+    return () if whole else tuple(lost)
 
 
 def _rows(module: Any) -> int:

@@ -22,7 +22,7 @@ from ..common.model import Model
 from ..common.number_type import number_type
 from ..files.adapters import Adapter
 from ..files.errors import CheckpointError
-from .adapter import added_tokens, head_of, merged, refuse_adapter, with_heads
+from .adapter import added_tokens, head_of, merged, refuse_adapter, unknown_rows, with_heads
 from .build import NAME as NAME
 from .build import build_model
 from .config import library_config, refuse
@@ -96,7 +96,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             notes.append(left_over(transformers, cls, config, unknown, weights))
             module = loaded(cls, config, weights, settings)
         if adapter is not None:
-            notes.append(_resized(added_tokens(module, adapter)))
+            notes.append(_resized(added_tokens(module, adapter), unknown_rows(module, adapter)))
             module = merged(module, adapter)
             notes.append(_merged_into(_name(found.folder), adapter))
         whole = module if part == BOTH else None
@@ -139,11 +139,13 @@ def _tokenizer(transformers: Any, found: Candidate, size: int | None) -> tuple[A
     return given, note
 
 
-def _resized(count: int) -> str:
+def _resized(count: int, unknown: tuple[str, ...]) -> str:
     if not count:
         return ""
     tokens = "1 token" if count == 1 else f"{count:,} tokens"
-    return f"The adapter was trained with {tokens} more than its base has; their rows are its own."
+    where = f"rows of {', '.join(unknown)} are in no file and are 0 here"
+    rest = where if unknown else "rows are its own"
+    return f"The adapter was trained with {tokens} more than its base has; their {rest}."
 
 
 def _merged_into(base: str, adapter: Adapter) -> str:
