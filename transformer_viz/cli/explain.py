@@ -106,6 +106,10 @@ def lines(found: Explanation) -> list[str]:
         for n, label in enumerate(question.words)
     ]
     rows = ["  ".join(listed), ""]
+    if question.line is not None and question.said is not None:
+        first, last = question.said.ids
+        labels = question.read.source.labels[first : last + 1]
+        rows.insert(0, f"answer, tokens {first} to {last}: {' '.join(labels)}")
     if found.method == "lens":
         scored = found.unit == "logit"
         rows.append(

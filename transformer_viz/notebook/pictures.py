@@ -23,7 +23,7 @@ from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.map_cells import cells
-from ..metrics.output.answer_span import answer_tokens
+from ..metrics.output.answer_span import answer_words
 from ..preprocessing.token_names import Names
 from ..preprocessing.tokenizers import target_side
 from ..views.html.candidate_bars import candidates
@@ -184,11 +184,8 @@ def _pictures(exploration: Exploration, before: Trace, after: Trace | None) -> l
 
 
 def _answer(before: Trace, after: Trace | None) -> Picture:
-    """The answer that each run marks, in tokens."""
-    told = []
-    for run in (before, after) if after is not None else (before,):
-        tokens, first, last = answer_tokens(run)
-        told.append(" ".join(tokens.labels[first : last + 1]))
+    """The answer that each run marks."""
+    told = [answer_words(run) for run in (before, after) if run is not None]
     said = say("Answer: “{text}”", text=" → ".join(told))
     return Picture(f'<p data-what="answer">{escape(said)}</p>', "")
 

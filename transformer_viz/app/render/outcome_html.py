@@ -9,7 +9,7 @@ from ...components.ruler import row_sentence
 from ...components.tokens import spot
 from ...core.trace import Trace
 from ...i18n import mark, say
-from ...metrics.output.answer_span import answer_tokens
+from ...metrics.output.answer_span import answer_tokens, answer_words
 from ...views.html.candidate_bars import candidates
 from ...views.html.picture import Picture
 from ...views.html.probability_bars import outcome as bars
@@ -43,11 +43,11 @@ def outcome(scene: Scene) -> str:
 
 
 def answer_text(scene: Scene, trace: Trace) -> str:
-    """The text of the best answer of a run; its tokens where no text can be made of them."""
+    """The text of the best answer of a run; its words where no text can be made of them."""
     tokens, first, last = answer_tokens(trace)
     ids = tokens.ids[first : last + 1]
     text = scene.engine.text_of(scene.question.model, ids).strip() if ids else ""
-    return text or " ".join(tokens.labels[first : last + 1])
+    return text or answer_words(trace)
 
 
 def _answer(scene: Scene) -> str:

@@ -14,6 +14,7 @@ from ...core.trace_parts import Produced, Tokens
 from ...i18n import say
 from ...preprocessing.tokenizers import numbered
 
+BEFORE_MARK = re.compile(r" ([.,;:!?…])")  # a mark stands close to the word before it
 REPEATED = re.compile(r" \(\d+\)$")  # labels number a word that occurs again: "the (2)"
 SPACE = "␣"
 PART = re.compile(r" (\d)/\d$")  # and the bytes of one character: "🙂 1/4"
@@ -170,3 +171,12 @@ def _pick(side: Axis, kept: list[int]) -> Axis:
         tuple(side.words[token] for token in kept),
         tuple(side.special[token] for token in kept),
     )
+
+
+def sentence_of(tokens: Tokens) -> str:
+    """Return the words of a sentence, without marks and without the numbers of repeated ones."""
+    words: dict[int, str] = {}
+    for label, word, special in zip(tokens.labels, tokens.words, tokens.special, strict=True):
+        if not special:
+            words[word] = words.get(word, "") + REPEATED.sub("", label)
+    return BEFORE_MARK.sub(r"\1", " ".join(words.values()))

@@ -1,10 +1,14 @@
-"""Where a model that marks an answer in its text sees it: the best start and end."""
+"""What a run of a classifier, or of a model that marks an answer, gives: in one sentence."""
 
 from __future__ import annotations
 
-from ...core.numerics import best_span
+from ...core.numerics import LOGIT, best_span, probabilities, unit_of
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
+from ...i18n import numeral, say
+from ..attention.word_merging import sentence_of
+
+SHOWN = 5  # classes that a sentence names
 
 
 def answer_tokens(trace: Trace) -> tuple[Tokens, int, int]:
@@ -16,3 +20,38 @@ def answer_tokens(trace: Trace) -> tuple[Tokens, int, int]:
     if not trace.marks_answer or trace.logits is None:
         raise LookupError("This run marks no answer; it comes from a question answering model.")
     return trace.source, *best_span(trace.logits)
+
+
+def answer_words(trace: Trace) -> str:
+    """Return the words between the best start and end; marks alone by their names."""
+    tokens, first, last = answer_tokens(trace)
+    part = slice(first, last + 1)
+    own = Tokens(
+        tokens.ids[part],
+        tokens.pieces[part],
+        tokens.labels[part],
+        tokens.words[part],
+        tokens.special[part],
+    )
+    return sentence_of(own) or " ".join(own.labels)
+
+
+def said_of_output(trace: Trace) -> str:
+    """Return the answer, the scores or the largest probabilities of a run; empty for words."""
+    if trace.logits is None:
+        return ""
+    if trace.marks_answer:
+        return say("Answer: “{text}”", text=answer_words(trace))
+    if trace.logits.ndim != 1:
+        return ""
+    scored = unit_of(trace.task) == LOGIT
+    values = trace.logits if scored else probabilities(trace.logits, trace.task)
+    names = trace.manifest.get("labels") or ()
+    order = range(len(values)) if scored else (-values).argsort(kind="stable").tolist()
+    form = "+.3f" if scored else ".3f"
+    told = [
+        f"{names[n] if n < len(names) else n} {numeral(float(values[n]), form)}"
+        for n in list(order)[:SHOWN]
+    ]
+    title = say("Scores (logits)") if scored else say("Probabilities")
+    return f"{title}: {', '.join(told)}."

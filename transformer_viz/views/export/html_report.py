@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,8 @@ from ...core.trace_parts import Tokens
 from ...i18n import join_words, say
 from ...metrics.attention.map_cells import is_tiled
 from ...metrics.attention.map_difference import require_same_words
-from ...metrics.attention.word_merging import REPEATED
+from ...metrics.attention.word_merging import sentence_of
+from ...metrics.output.answer_span import said_of_output
 from ..numbers import manifest, whose
 from ..paper.figure_file import HONEST
 from .chosen_heads import Head, chosen, decided_first, most_decided, require_head
@@ -37,7 +37,6 @@ LONG_PAGE_MB = 40.0  # of a page of a long run, which holds queries and keys
 MOST_MB = 500  # a browser holds a page as one text
 SPARE = 4_000  # of them for the words that are known only when the heads are packed
 LONG = 90  # letters of a title
-BEFORE_MARK = re.compile(r" ([.,;:!?…])")  # a mark stands close to the word before it
 EVERYTHING = ("chips", "atlas", "head")
 
 
@@ -246,7 +245,7 @@ def precision_words(changes: bool) -> str:
 
 def _title(trace: Trace) -> str:
     image = trace.manifest.get("image")
-    words = say("a picture") if image and not trace.source.ids else _sentence(_words(trace))
+    words = say("a picture") if image and not trace.source.ids else sentence_of(_words(trace))
     short = words if len(words) <= LONG else f"{words[: LONG - 1]}…"
     return f"{trace.manifest.get('model', say('A model'))}: {short}"
 
@@ -257,15 +256,6 @@ def _words(trace: Trace) -> Tokens:
     tokens = trace.source
     special = tuple(mark or n in patches for n, mark in enumerate(tokens.special))
     return replace(tokens, special=special)
-
-
-def _sentence(tokens: Tokens) -> str:
-    """The words of a sentence, without marks and without the numbers of repeated ones."""
-    words: dict[int, str] = {}
-    for label, word, special in zip(tokens.labels, tokens.words, tokens.special, strict=True):
-        if not special:
-            words[word] = words.get(word, "") + REPEATED.sub("", label)
-    return BEFORE_MARK.sub(r"\1", " ".join(words.values()))
 
 
 def _left_out(trace: Trace, kept: int, every: bool, most: float) -> str:
@@ -290,7 +280,8 @@ def _left_out(trace: Trace, kept: int, every: bool, most: float) -> str:
 
 def _body(title: str, trace: Trace, before: Trace | None, said: Sequence[str]) -> str:
     """The words of the page; everything in them is escaped here."""
-    facts = " ".join(filter(None, (*said, say(HONEST))))
+    told = [said_of_output(run) for run in (before, trace) if run is not None]
+    facts = " ".join(filter(None, (" → ".join(filter(None, told)), *said, say(HONEST))))
     guessed = guess_html(trace, before)
     origin = json.dumps(manifest(trace, before, picture="report"), indent=2, default=str)
     return (

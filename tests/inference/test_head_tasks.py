@@ -1,0 +1,88 @@
+"""Scores of classifiers follow the task of their head, against sums by the library alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch.nn import functional as F
+
+import transformer_viz as tv
+
+IDS = [2, 5, 9, 17, 3]
+SMALL: dict[str, Any] = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1}
+SMALL |= {"num_attention_heads": 2, "intermediate_size": 24, "initializer_range": 0.3}
+
+
+def made(cls: str, **words: Any) -> Any:
+    torch.manual_seed(0)
+    return getattr(transformers, cls)(transformers.BertConfig(**SMALL, **words)).eval()
+
+
+def removal(module: Any, score: Any) -> np.ndarray:
+    """Return what the score loses by hiding each token from the attention."""
+    masks = torch.ones(len(IDS) + 1, len(IDS), dtype=torch.long)
+    masks[range(1, len(IDS) + 1), range(len(IDS))] = 0
+    with torch.inference_mode():
+        found = [
+            float(score(module(torch.tensor([IDS]), attention_mask=mask[None]))) for mask in masks
+        ]
+    return found[0] - np.array(found[1:])
+
+
+def test_removal_is_measured_in_the_unit_of_the_task():
+    several = {"num_labels": 3}
+    answering = made("BertForQuestionAnswering")
+    with torch.inference_mode():
+        out = answering(torch.tensor([IDS]))
+    sums = (out.start_logits[0][:, None] + out.end_logits[0][None]).triu()
+    start = int(sums.masked_fill(torch.ones_like(sums).tril(-1).bool(), -torch.inf).argmax()) // 5
+    for module, target, score, task, unit in (
+        (made("BertForSequenceClassification", num_labels=1), None,
+         lambda o: o.logits[0, 0], "regression", "logit"),
+        (made("BertForSequenceClassification", problem_type="regression", **several), 1,
+         lambda o: o.logits[0, 1], "regression", "logit"),
+        (made("BertForSequenceClassification", problem_type="multi_label_classification",
+              **several), 2, lambda o: F.logsigmoid(o.logits[0, 2]), "multi_label", "nats"),
+        (made("BertForSequenceClassification", **several), 2,
+         lambda o: o.logits[0].log_softmax(-1)[2], "single_label", "nats"),
+        (answering, None, lambda o: o.start_logits[0].log_softmax(-1)[start], "", "nats"),
+    ):  # fmt: skip
+        model = tv.load(module)
+        asked = {"output": "start"} if model.gives == "spans" else {}
+        asked |= {} if target is None else {"target": target}
+        values = tv.explain(model, IDS, method="removal", **asked).values
+        assert np.allclose(values["value"], removal(module, score), atol=1e-5), (task, asked)
+        assert (model.task, set(values["unit"])) == (task, {unit})
+
+
+def test_the_only_output_is_ranked_by_its_logit():
+    module = made("BertForSequenceClassification", num_labels=1)
+    table = tv.rank(tv.load(module), [(IDS, 0)], method="zero").table
+    mixing = module.bert.encoder.layer[0].attention.output.dense
+    with torch.inference_mode():
+        clean = float(module(torch.tensor([IDS])).logits)
+        for head in (0, 1):
+            part = slice(8 * head, 8 * head + 8)
+
+            def silence(_: Any, given: Any, part: slice = part) -> Any:
+                kept = given[0].clone()
+                kept[..., part] = 0
+                return (kept, *given[1:])
+
+            with mixing.register_forward_pre_hook(silence):
+                lost = clean - float(module(torch.tensor([IDS])).logits)
+            row = table[table["head"] == head].iloc[0]
+            assert abs(row["moved"] - abs(lost)) < 1e-5 and row["unit"] == "logit"
+
+
+def test_a_trace_of_question_answering_has_both_ends_and_the_report_says_the_answer():
+    module = made("BertForQuestionAnswering")
+    trace = tv.trace(tv.load(module), IDS)
+    with torch.inference_mode():
+        out = module(torch.tensor([IDS]))
+    both = torch.stack((out.start_logits[0], out.end_logits[0]))
+    assert np.allclose(trace.logits, both, atol=1e-6)
+    assert "Answer: “" in tv.views.report(trace)
