@@ -86,3 +86,34 @@ def test_a_trace_of_question_answering_has_both_ends_and_the_report_says_the_ans
     both = torch.stack((out.start_logits[0], out.end_logits[0]))
     assert np.allclose(trace.logits, both, atol=1e-6)
     assert "Answer: “" in tv.views.report(trace)
+
+
+def test_a_wrapper_whose_forward_needs_a_mask_is_no_encoder_decoder():
+    class Wrapper(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert, self.head = made("BertModel"), torch.nn.Linear(16, 2)
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            states = self.bert(input_ids, attention_mask=attention_mask).last_hidden_state
+            return self.head(states[:, 0])
+
+    class Segmented(Wrapper):
+        def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any) -> Any:
+            assert attention_mask.all() and not token_type_ids.any()
+            return super().forward(input_ids, attention_mask)
+
+    class Counted(Wrapper):
+        def forward(self, input_ids: Any, lengths: Any) -> Any:
+            places = torch.arange(input_ids.shape[1])
+            return super().forward(input_ids, places < lengths[:, None])
+
+    for cls in (Wrapper, Segmented, Counted):
+        module = cls().eval()
+        with torch.inference_mode():
+            expected = Wrapper.forward(module, torch.tensor([IDS]), torch.ones(1, len(IDS)))[0]
+        for words in ({}, {"kind": "encoder-only"}):
+            model = tv.load(module, **words)
+            assert (model.kind, model.gives) == ("encoder-only", "classes"), cls
+            trace = tv.trace(model, IDS)
+            assert np.allclose(trace.logits, expected, atol=1e-6) and trace.report.status == "green"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -32,6 +32,12 @@ MASKS = {
     "attention_mask": True,
     "src_key_padding_mask": False,
     "memory_key_padding_mask": False,
+}
+#: Names of a second input that is no target, and the plain text's value of it.
+BESIDE: dict[str, Callable[[Tensor], Tensor]] = {
+    **dict.fromkeys(("token_type_ids", "segment_ids"), torch.zeros_like),
+    "position_ids": lambda ids: torch.arange(ids.shape[1], device=ids.device).expand_as(ids),
+    "lengths": lambda ids: torch.full_like(ids[:, 0], ids.shape[1]),
 }
 TRIED = 4  # ids of the trial run
 TARGET = "decoder_input_ids"  # modules with this name take a target by name, others as the second
@@ -115,15 +121,23 @@ def make_calls(module: nn.Module) -> Calls:
     The mask goes under the names that the module has for it; a module that has none refuses one.
     """
     names = inspect.signature(module.forward).parameters
+    needed = [name for name in _needed(module)[1:] if name in MASKS or name in BESIDE]
 
     def forward(
         source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
     ) -> Tensor:
-        named = masks(source_mask)
+        named = beside(source) | masks(source_mask)
         if target is not None and TARGET in names:
             return _with_batch(first_tensor(module(source, **{TARGET: target}, **named)))
         inputs = (source,) if target is None else (source, target)
         return _with_batch(first_tensor(module(*inputs, **named)))
+
+    def beside(source: Tensor) -> dict[str, Tensor]:
+        every = torch.ones_like(source, dtype=torch.bool)
+        given = {name: BESIDE[name](source) for name in needed if name in BESIDE}
+        return given | {
+            name: every.long() if MASKS[name] else ~every for name in needed if name in MASKS
+        }
 
     def masks(visible: Tensor | None) -> dict[str, Tensor]:
         if visible is None:
@@ -228,8 +242,14 @@ def _face(
 
 
 def _kind(module: nn.Module) -> str:
-    """What the module's forward asks for: two inputs, or one."""
-    parameters = inspect.signature(module.forward).parameters
+    """Return ``encoder-decoder`` if the forward needs a target, else ``encoder-only``."""
+    targets = [name for name in _needed(module)[1:] if name not in MASKS and name not in BESIDE]
+    has_target = bool(targets) or TARGET in inspect.signature(module.forward).parameters
+    return "encoder-decoder" if has_target else "encoder-only"
+
+
+def _needed(module: nn.Module) -> list[str]:
+    """Return the names of the inputs that a module's forward cannot do without."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [p for p in parameters.values() if p.kind in kinds and p.default is p.empty]
-    return "encoder-decoder" if len(needed) > 1 or TARGET in parameters else "encoder-only"
+    parameters = inspect.signature(module.forward).parameters.values()
+    return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
