@@ -6,6 +6,7 @@ The walk follows the lists that grow by themselves: pages, commands, file format
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -49,15 +50,19 @@ MARK = "guessed: heads"
 IDS, OTHER = "4 5 6", "4 7 6"
 #: Pages that show no result of a model, and commands that read none.
 NO_RESULT = {"lessons", "about"}
-NO_MODEL = {"app", "models", "train"}
+NO_MODEL = {"app", "models", "names", "train"}
 #: Views of plain numbers, which hold nothing of a model, and those that are files.
 OF_NUMBERS = {"curves", "head_cost", "measure_grid", "sentence_counts", "swap_grid"}
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tutorial's translator, whose file does not say how many heads it has."""
-    return save(tmp_path_factory.mktemp("guessed"))
+    """The tutorial's translator, with all options beside it but the number of heads."""
+    path = save(tmp_path_factory.mktemp("guessed"))
+    options = {"norm_first": False, "activation": "relu", "layer_norm_eps": 1e-5}
+    options |= {"pad_id": 1, "bos_id": 2, "eos_id": 3}
+    (path.parent / "hparams.json").write_text(json.dumps(options))
+    return path
 
 
 @pytest.fixture(scope="module")
