@@ -109,8 +109,10 @@ def read_weights(path: Path, averaged: bool = False, other_networks: bool = Fals
     """
     content = _parts(path) if is_index(path) else _content(path)
     left_out = what_was_left_out(content)
-    read = unwrap(content, averaged, other_networks)
-    weights = Weights(path, *read, notes=left_out_note(path, left_out))
+    tensors, extra, changes = unwrap(content, averaged, other_networks)
+    if not is_index(path) and kind_of(path) == "safetensors":
+        extra |= {"metadata": _header(path).get("__metadata__")}
+    weights = Weights(path, tensors, extra, changes, notes=left_out_note(path, left_out))
     among = names_among(state_dict_of(content, averaged)[0].values())
     if among or (left_out and not weights.tensors):
         raise holding_objects(path, among or {left.name for left in left_out})
@@ -144,12 +146,8 @@ def read_config(path: Path) -> dict[str, Any]:
     return read_json(path, MAX_CONFIG) if path.is_file() else {}
 
 
-def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
-    """Dtype and shape of each tensor of a safetensors file, from its header alone.
-
-    Raises:
-        CheckpointError: a header that is damaged, too large, or names a tensor twice.
-    """
+def _header(path: Path) -> dict[str, Any]:
+    """The header of a safetensors file, see :func:`shapes_of`."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(MAX_HEADER, path.stat().st_size - 8):
@@ -162,7 +160,16 @@ def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
         raise CheckpointError(
             f"{path.name} holds {count:,} tensors, and {MAX_TENSORS:,} are the most."
         )
-    header = parse(content, f"The header of {path.name}")
+    return parse(content, f"The header of {path.name}")
+
+
+def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """Dtype and shape of each tensor of a safetensors file, from its header alone.
+
+    Raises:
+        CheckpointError: a header that is damaged, too large, or names a tensor twice.
+    """
+    header = _header(path)
     header.pop("__metadata__", None)
     try:
         return {name: (str(item["dtype"]), list(item["shape"])) for name, item in header.items()}

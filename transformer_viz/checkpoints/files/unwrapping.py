@@ -220,6 +220,7 @@ def _one_model(
             continue
         others = {name: w for name, w in tensors.items() if not name.startswith(field)}
         inner = {name.removeprefix(field): tensor for name, tensor in average.items()}
+        inner = _as_trained(inner, others)
         trained = [one for one in fields if one != field and _alike(fields[one], one, inner)]
         if not trained and not _alike(others, "", inner):
             continue
@@ -229,6 +230,19 @@ def _one_model(
         taken = {before + name: tensor for name, tensor in inner.items()}
         return taken, (f"a running average of the weights stood under {field!r}",)
     return tensors, ()
+
+
+def _as_trained(average: dict[str, Tensor], trained: Mapping[str, Any]) -> dict[str, Tensor]:
+    """An average without its counters, under the names of the weights where it lost their dots."""
+    average = {name: tensor for name, tensor in average.items() if not COUNTERS.fullmatch(name)}
+    for prefix in (*PREFIXES, "ema_model.", "shadow."):
+        if _all_begin(average, prefix):
+            average = {name.removeprefix(prefix): tensor for name, tensor in average.items()}
+    if any("." in name for name in average):
+        return average
+    own = {name.replace(".", ""): name for name in trained}
+    ends = {bare.partition(".")[2].replace(".", ""): bare.partition(".")[2] for bare in trained}
+    return {own.get(name, ends.get(name, name)): tensor for name, tensor in average.items()}
 
 
 def _alike(tensors: Mapping[str, Tensor], field: str, average: Mapping[str, Tensor]) -> bool:
