@@ -6,6 +6,7 @@ A file of one's own opens with ``names=``; the error names the command that prop
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -65,12 +66,15 @@ def _ending(name: str, most: int = 36) -> str:
 def _nearest(found: Candidate, layouts: Sequence[Named]) -> str:
     """Which layout comes closest to a file that none recognises, and what does not fit."""
     names = sorted(found.weights.tensors)
-    near, strange = "", names
-    for layout in layouts:
-        patterns = [re.compile(pattern) for pattern in layout.NAMES]
-        left = [name for name in names if not any(p.fullmatch(name) for p in patterns)]
-        if len(left) < len(strange):
-            near, strange = layout.NAME, left
+    near, strange, below = "", names, ""
+    field, count = Counter(name.partition(".")[0] for name in names).most_common(1)[0]
+    fields = (f"{field}.",) if 2 * count > len(names) else ()  # a larger module may hold the model
+    for prefix in ("", *fields):
+        for layout in layouts:
+            patterns = [re.compile(re.escape(prefix) + pattern) for pattern in layout.NAMES]
+            left = [name for name in names if not any(p.fullmatch(name) for p in patterns)]
+            if len(left) < len(strange):
+                near, strange, below = layout.NAME, left, prefix
     if not near:
         some = [layout.NAME for layout in layouts if layout.NAMES]
         known_layouts = f"{', '.join(some[-MOST:])} and {len(layouts) - MOST} more"
@@ -86,5 +90,5 @@ def _nearest(found: Candidate, layouts: Sequence[Named]) -> str:
     )
     return (
         f"{near} comes closest ({known} of its {len(names)} weights bear that layout's "
-        f"names{odd}). To open it,"
+        f"names{f' below {_ending(below)!r}' if below else ''}{odd}). To open it,"
     )

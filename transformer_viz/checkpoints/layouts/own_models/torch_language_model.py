@@ -75,7 +75,7 @@ WORDS: tuple[str, ...] = (
     *("embedding_scale", "positions", "max_positions", "tied", "logit_scale", "kind", "pooling"),
 )
 #: What the tutorial's code does and its file does not say.
-TUTORIAL = {"norm": "post", **dict.fromkeys(native.IDS, -1)}
+TUTORIAL = dict.fromkeys(native.IDS, -1)
 CLOSED = "No vocabulary is in the file, so token ids are typed."
 
 
@@ -144,8 +144,10 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         ("file", stored),
         ("convention", COMPUTED | ({"pooling": "mean"} if _is_class_head(shapes) else {})),
         ("shapes", {"pooling": "tokens"}),
-        ("layout", TUTORIAL | {"kind": KINDS[0], "embedding_scale": math.sqrt(width)}),
-        ("layout", PLAIN),
+        # Many classes have these names; only the tutorial's table makes it the tutorial's.
+        ("convention", torch_core.CUSTOMARY | {"kind": KINDS[0]}),
+        ("layout" if tables else "convention", {"embedding_scale": math.sqrt(width)}),
+        ("layout", TUTORIAL | PLAIN),
     )
     _check(words, found)
     torch_core.check(words, {"": stack}, found)
