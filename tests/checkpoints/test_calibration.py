@@ -190,3 +190,22 @@ def test_a_vocabulary_that_cannot_be_read_with_leaves_the_usual_choice(make_voca
         model = replace(make_model(source_vocab=small, target_vocab=small), tokenizer=text)
         found = calibrated(("heads",), (1, 2), 2, lambda _, model=model: model)
         assert found.provenance["heads"] == "convention"
+
+
+def test_candidates_that_sample_text_cannot_tell_apart_are_a_guess(reader):
+    def make(chosen: dict[str, int]) -> Model:
+        """Sample text is equally probable with 2 and 3, and less with 1."""
+        shift = 6.0 if chosen["heads"] == 1 else 30.0
+
+        def forward(source: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            after = torch.cat([target[:, 1:], target[:, :1]], 1)  # all but the last token
+            return shift * torch.nn.functional.one_hot(after, 331).float()
+
+        return replace(reader, calls=replace(reader.calls, forward=forward))
+
+    for usual, best in ((2, 2), (1, 2)):
+        model = calibrated(("heads", "d_k"), (1, 2, 3), usual, make)
+        assert model.provenance["heads"] == model.provenance["d_k"] == "convention"
+        (note,) = model.notes
+        assert note.startswith(f"heads={best} is a guess that nothing supports"), note
+        assert "as probable with 3 (loss" in note and "most probable" not in note

@@ -291,6 +291,24 @@ def test_a_folder_with_one_or_several_or_no_weights(tmp_path):
         load(tmp_path / "a.pt", device="abacus")
 
 
+def test_a_folder_of_a_run_names_the_checkpoints_below_it(tmp_path):
+    weights = ramp_model().state_dict()
+    for run, names, advice in (
+        ("trainer", ["checkpoint-9/pytorch_model.bin", "checkpoint-10/pytorch_model.bin"], None),
+        ("lightning", [f"lightning_logs/version_0/checkpoints/e={n}.ckpt" for n in (1, 2)], True),
+        ("steps", ["epoch_3/model.pt", "step-1000/model.pt"], None),
+    ):
+        for name in names:
+            (tmp_path / run / name).parent.mkdir(parents=True, exist_ok=True)
+            torch.save(weights, tmp_path / run / name)
+        torch.save({"a": 1}, tmp_path / run / "training_args.bin")
+        places = [name if advice else name.rpartition("/")[0] for name in names]
+        with pytest.raises(CheckpointMissing) as caught:
+            load(tmp_path / run)
+        assert f"below it are {', '.join(places)}. Give one" in str(caught.value), run
+        assert str(caught.value).endswith(f"such as {tmp_path / run / places[-1]}."), run
+
+
 def test_every_layout_names_itself_and_refuses_what_is_not_its_own(tmp_path):
     safetensors.torch.save_file({"a": torch.zeros(1)}, tmp_path / "w.safetensors")
     strange = Candidate(tmp_path / "w.safetensors", {})
@@ -375,3 +393,15 @@ def test_a_model_that_was_kept_in_a_field_opens(tmp_path):
     assert model.unwrapped == ("the prefix 'net_g.' was taken off every name",)
     for one, other in zip(model.module.parameters(), wanted.module.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_field_is_opened_without_what_is_none_of_its_model(tmp_path):
+    module = ramp_model()
+    (tmp_path / "config.json").write_text(json.dumps(module.config.to_dict()))
+    inner = {f"net.{name}": tensor for name, tensor in module.state_dict().items()}
+    torch.save(inner | {"extra_scale": torch.ones(3)}, tmp_path / "m.pt")
+    model = load(tmp_path / "m.pt", device="cpu")
+    assert any("weights outside" in n.lower() and "extra_scale (1)" in n for n in model.notes)
+    torch.save(inner | {"head.weight": torch.ones(3, 12)}, tmp_path / "m.pt")
+    with pytest.raises(CheckpointError, match=r"bear that layout's names below 'net\.'; head"):
+        load(tmp_path / "m.pt", device="cpu")  # a matrix may be a part of the model

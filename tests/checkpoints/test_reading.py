@@ -63,6 +63,77 @@ WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
+AVERAGED = {name: tensor + 1 for name, tensor in TENSORS.items()}
+
+
+def field(name: str, tensors: dict[str, Tensor] = TENSORS) -> dict[str, Tensor]:
+    return {f"{name}.{inner}": tensor for inner, tensor in tensors.items()}
+
+
+#: Names that hold more than a model: what is read, what is said, and whether there is an average.
+CROWDED: dict[str, tuple[dict[str, Tensor], tuple[str, ...], bool]] = {
+    "a loss": (TENSORS | {"criterion.weight": torch.ones(3)}, ("criterion (1)",), False),
+    "a loss in Lightning": (
+        field("model") | {"loss_fn.weight": torch.ones(3), "pos_weight": torch.ones(3)},
+        ("loss_fn (1), pos_weight (1)", "'model.'"),
+        False,
+    ),
+    "metrics": (
+        field("net") | {"val_acc.tp": torch.zeros(3), "train_confmat.confmat": torch.ones(3, 3)},
+        ("val_acc (1), train_confmat (1)", "'net.'"),
+        False,
+    ),
+    "a teacher": (field("model") | field("teacher", AVERAGED), ("teacher (2)", "'model.'"), False),
+    "an average": (field("model") | field("ema", AVERAGED), ("'ema.'", "'model.'"), True),
+    "an average and its counters": (
+        field("model") | field("ema.module", AVERAGED) | {"ema.decay": torch.tensor(0.9)},
+        ("'ema.'", "'model.'"),
+        True,
+    ),
+    "an average without dots": (
+        field("model")
+        | {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()}
+        | {"model_ema.num_updates": torch.tensor(3)},
+        ("'model_ema.'", "'model.'"),
+        True,
+    ),
+    "an average beside bare weights": (TENSORS | field("ema", AVERAGED), ("'ema.'",), True),
+    "sharded": (
+        {"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"]}
+        | {"_orig_mod.b.bias": TENSORS["b.bias"]},
+        ("'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'"),
+        False,
+    ),
+    "parallel inside": (field("model.module"), ("'model.'", "'module.'"), False),
+    "counted": (
+        {"n_averaged": torch.tensor(2)} | field("module"),
+        ("n_averaged", "'module."),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CROWDED)
+def test_of_several_models_the_trained_one_is_read_and_the_others_are_named(
+    case: str, tmp_path: Path
+) -> None:
+    content, notes, has_average = CROWDED[case]
+    torch.save({"state_dict": content} | LIGHTNING, tmp_path / "w.pt")
+    weights = read_weights(tmp_path / "w.pt")
+    assert same(weights.tensors), weights.tensors.keys()
+    said = weights.unwrapped[1:]  # after that of the container
+    assert len(said) == len(notes)
+    assert all(part in one for part, one in zip(notes, said, strict=True)), said
+    if has_average:
+        assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, AVERAGED)
+
+
+def test_a_library_that_knows_its_model_gets_the_losses_too(tmp_path: Path) -> None:
+    content = TENSORS | {"criterion.empty_weight": torch.ones(2), "c.module.weight": torch.ones(1)}
+    torch.save(content, tmp_path / "w.pt")
+    assert same(read_weights(tmp_path / "w.pt", other_networks=True).tensors, content)
+
+
 @pytest.mark.parametrize("case", WRAPPED)
 def test_what_stands_around_the_weights_is_taken_off_and_told(case: str, tmp_path: Path) -> None:
     content, notes = WRAPPED[case]

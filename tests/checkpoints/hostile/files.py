@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import gzip
 import io
 import json
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from . import theirs
 from .case import Call, Case, Filled, header, pickled, saved, shell, state, written, zipped
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -295,6 +297,35 @@ CODE = [
         "another torch.load",
         saved(lambda c: Call(torch.load, str(c))),
         THINGS.format(r"torch\.serialization\.load"),
+    ),
+    *(
+        Case(
+            f"{name} beside the weights",
+            saved(lambda c, bad=bad: {"model": state(), "args": {"x": bad(c), "heads": 3}}),
+            THINGS.format(rf"[\w., ]*{named}"),
+        )
+        for name, bad, named in (
+            ("a shell command", shell, r"posix\.system"),
+            (
+                "a partial shell command",
+                lambda c: functools.partial(os.system, f"touch {c}"),
+                "posix",
+            ),
+            ("python code", lambda c: Call(eval, f"open({str(c)!r}, 'w')"), r"builtins\.eval"),
+            ("a process", lambda c: Call(subprocess.Popen, ["touch", str(c)]), r"\w+\.Popen"),
+            ("a look-up of a call", gets, r"builtins\.__import__"),
+            ("another torch.load", lambda c: Call(torch.load, str(c)), r"torch\.serialization"),
+        )
+    ),
+    Case(
+        "an object among the weights",
+        saved({"model": state() | {"x": functools.partial(nn.ReLU)}}),
+        THINGS.format(r"functools\.partial"),
+    ),
+    Case(
+        "a tensor made by a stranger's function",
+        saved({"model": state() | {"x": Call(theirs.make, torch.zeros(2))}}),
+        THINGS.format(r"tests\.[\w.]*theirs\.make"),
     ),
     Case("a default dict", saved({"a": collections.defaultdict(int)}), "collections.defaultdict"),
     Case("TorchScript", script, r"holds a program \(TorchScript"),

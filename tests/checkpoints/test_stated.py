@@ -1,0 +1,289 @@
+"""What a file states is read before anything is guessed, and a guess is marked as one."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import transformer_viz as tv
+from tests.checkpoints import (
+    annotated,
+    fairseq,
+    gpt,
+    jadore,
+    labml,
+    opennmt,
+    timm,
+    torch_core,
+    torch_tutorial,
+)
+from tests.checkpoints.hostile import theirs
+from transformer_viz.checkpoints import loader
+from transformer_viz.checkpoints.common.provenance import GUESSES
+from transformer_viz.checkpoints.common.synonyms import SYNONYMS, plain_name
+
+IDS = {"pad_id", "bos_id", "eos_id"}
+HEADS = {"heads", "d_k", "d_v"}
+SIGHT = {"heads", "image_size", "mean", "std", "interpolation", "crop"}
+
+
+def of_nanogpt(folder: Path, **words: Any) -> dict[str, Tensor]:
+    """The state dict of nanoGPT, by its plain names."""
+    return dict(gpt.nanogpt_file(folder, **words)[1])
+
+
+def of_language_model(folder: Path) -> dict[str, Tensor]:
+    layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True)
+    parts = {
+        "embedding": nn.Embedding(19, 12),
+        "transformer_encoder": nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
+        "linear": nn.Linear(12, 19),
+    }
+    return dict(nn.ModuleDict(parts).state_dict())
+
+
+def untied(folder: Path) -> dict[str, Tensor]:
+    held = of_nanogpt(folder)
+    return held | {"lm_head.weight": held["lm_head.weight"] + 1}
+
+
+def stored(maker: Callable[..., tuple[Path, Any]], *given: Any) -> Callable[[Path], Any]:
+    """The state dict in the file that a maker writes."""
+
+    def read(folder: Path) -> Any:
+        content = torch.load(maker(folder, *given)[0], weights_only=False)
+        own = content.get("model", content)
+        beside = content.get("generator")
+        return own if beside is None else {"model": own, "generator": beside}
+
+    return read
+
+
+#: For each layout a state dict that states nothing, a number of heads that it allows, and what is
+#: then a guess: what the code base always does is none, what it lets a user choose is one.
+SILENT: dict[str, tuple[Callable[[Path], Any], int, set[str]]] = {
+    "nanogpt": (of_nanogpt, 11, {*HEADS, "activation"}),
+    "mingpt": (untied, 11, {*HEADS, "activation"}),
+    "mingpt of 2020": (stored(gpt.mingpt_2020_file), 11, HEADS),
+    "gpt2": (stored(gpt.gpt2_file), 11, {*HEADS, "activation", "norm_eps"}),
+    "annotated_transformer": (lambda _: annotated.state(), 3, {*HEADS, *IDS}),
+    "labml": (
+        lambda _: labml.state(next(iter(labml.VARIANTS.values()))),
+        3,
+        {*HEADS, "activation"},
+    ),
+    "jadore_2018": (lambda _: jadore.content("2018", False, False)["model"], 3, HEADS),
+    "jadore_2020": (
+        lambda _: jadore.content("2020", False, True)["model"],
+        3,
+        {*HEADS, *IDS, "norm", "embedding_norm", "final_norm", "embedding_scale", "logit_scale"},
+    ),
+    "fairseq": (
+        stored(fairseq.save, next(iter(fairseq.VARIANTS.values()))),
+        2,
+        {*HEADS, "activation", "max_positions", "embedding_scale"},
+    ),
+    "opennmt": (
+        stored(opennmt.save, next(iter(opennmt.VARIANTS.values()))),
+        opennmt.HEADS,
+        {*HEADS, *IDS, "activation", "norm_eps"},
+    ),
+    "timm": (lambda _: timm.state(timm.VARIANTS[0]), timm.H, SIGHT),
+    "torch_tutorial_seq2seq": (
+        lambda _: torch_tutorial.state(),
+        3,
+        {*HEADS, *IDS, "norm", "activation", "norm_eps"},
+    ),
+    "torch_transformer": (
+        lambda _: torch_core.state(torch_core.VARIANTS[0]),
+        3,
+        {"heads", "norm", "activation", "norm_eps"},
+    ),
+    "torch_language_model": (
+        of_language_model,
+        3,
+        {*HEADS, "norm", "activation", "norm_eps", "positions", "max_positions", "kind"}
+        | {"embedding_scale"},
+    ),
+}
+ELSEWHERE = {  # a config says everything, or a table of names is given (their own tests)
+    *("hugging_face", "transformer_viz", "jadore_2019", "torch_seq2seq", "reference"),
+}
+
+
+def wrapped(weights: Any, **beside: Any) -> dict[str, Any]:
+    """A file with a state dict and something beside it."""
+    return (
+        weights if isinstance(next(iter(weights.values())), dict) else {"model": weights}
+    ) | beside
+
+
+@pytest.mark.parametrize("layout", SILENT)
+def test_what_a_file_does_not_state_is_a_guess_and_what_it_states_is_none(layout, tmp_path):
+    make, heads, guesses = SILENT[layout]
+    weights = make(tmp_path)
+    path = tmp_path / "silent.pt"
+    torch.save(wrapped(weights), path)
+    model = tv.load(path, device="cpu")
+    assert model.layout == layout.partition(" ")[0]
+    own = {word for word in guesses if word in model.config}
+    assert {w for w, origin in model.provenance.items() if origin in GUESSES} == own
+    torch.save(wrapped(weights, args=argparse.Namespace(nhead=heads, activation="nn.GELU()")), path)
+    model = tv.load(path, device="cpu")
+    assert (model.config["heads"], model.provenance["heads"]) == (heads, "file")
+    assert (model.config["activation"], model.provenance["activation"]) == ("gelu", "file")
+    assert {"heads", "d_k", "d_v", "activation"}.isdisjoint(model.guesses)
+
+
+def test_every_layout_stands_in_the_table():
+    names = {layout.NAME for layout in loader.layouts}
+    assert names - {name.partition(" ")[0] for name in SILENT} == ELSEWHERE & names
+
+
+def test_no_name_means_two_words():
+    names = [name for names in SYNONYMS.values() for name in names]
+    assert len(names) == len(set(names))
+    assert all(plain_name(name) == name for name in names)
+
+
+STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "Lightning": ({"hyper_parameters": {"n_head": 11}}, {}),
+    "nested twice": ({"config": {"cfg": {"model": {"nHead": 11}}}}, {}),
+    "at the top": ({"num_heads": 11}, {}),
+    "as JSON in a text": ({"config": json.dumps({"attention": {"n_heads": 11}})}, {}),
+    "the width of a head": ({"hparams": {"head_dim": 2}}, {}),
+    "one for each layer": ({"hparams": {"n_head": [11, 11, 11]}}, {}),
+    "of the model, not its teacher": (
+        {"config": {"model": {"n_head": 11}, "teacher": {"n_head": 2}}},
+        {},
+    ),
+    "of the model, not the run": ({"args": {"n_head": 2}, "model_args": {"n_head": 11}}, {}),
+    "an object": ({"config": theirs.Options(n_head=11)}, {}),
+    "a dictionary of its own": ({"config": theirs.Words(n_head=11)}, {}),
+    "as omegaconf": ({"cfg": theirs.Config(model=theirs.Config(n_head=11))}, {}),
+    "args.json": ({}, {"args.json": '{"n_head": 11}'}),
+    "hparams.yaml": ({}, {"hparams.yaml": "n_head: 11\nlr: 1e-3\n"}),
+    "YAML with tags": (
+        {},
+        {"hparams.yaml": "a: !!python/object:argparse.Namespace\n  n_head: 11\n"},
+    ),
+    "one folder up": ({}, {"../hparams.yaml": "n_head: 11\n"}),
+    "hydra": ({}, {"../.hydra/config.yaml": "model:\n  n_head: 11\n"}),
+    "Weights & Biases": ({}, {"config.yaml": "n_head:\n  desc: null\n  value: 11\n"}),
+    "TOML": ({}, {"config.toml": "[model]\nn_head = 11\n"}),
+}
+
+
+@pytest.mark.parametrize("case", STATED)
+def test_heads_are_read_wherever_they_are_stated(case, tmp_path):
+    inside, beside = STATED[case]
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    weights = of_nanogpt(tmp_path)
+    torch.save({"model": weights} | inside, folder / "m.pt")
+    for name, text in beside.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    model = tv.load(folder / "m.pt", device="cpu")
+    found = (model.config["heads"], model.provenance["heads"])
+    assert found == (11, "sidecar" if beside else "file"), case
+    act = gpt.tanh if model.config["activation"] == "gelu_tanh" else F.gelu
+    logits = gpt.forward(weights, gpt.IDS, act, heads=11)[1]
+    assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5
+    assert theirs.CALLED == []
+
+
+def test_the_header_of_safetensors_is_read_too(tmp_path):
+    weights = {name: tensor.clone() for name, tensor in of_nanogpt(tmp_path).items()}
+    said = {"format": "pt", "config": json.dumps({"n_head": 11})}
+    safetensors.torch.save_file(weights, tmp_path / "m.safetensors", said)
+    assert tv.load(tmp_path / "m.safetensors", device="cpu").config["heads"] == 11
+
+
+def test_other_words_are_read_in_the_forms_that_scripts_give_them(tmp_path):
+    path, weights = tmp_path / "m.pt", of_nanogpt(tmp_path)
+    for word, given, wanted in (
+        ("activation", {"act": theirs.Kind.GELU}, "gelu_tanh"),
+        ("activation", {"act": functools.partial(F.gelu, approximate="tanh")}, "gelu_tanh"),
+        ("activation", {"act_layer": nn.SiLU}, "silu"),
+        ("activation", {"activation": nn.ReLU()}, "relu"),
+        ("activation", {"hidden_act": "torch.nn.functional.gelu"}, "gelu"),
+        ("norm_eps", {"layer_norm_epsilon": "1e-6"}, 1e-6),
+        ("norm_eps", {"norm_layer": functools.partial(nn.LayerNorm, eps=1e-6)}, 1e-6),
+        ("eos_id", {"eos_token_id": 7}, 7),
+        ("norm", {"norm_first": False}, "post"),
+    ):
+        torch.save({"model": weights, "hparams": given | {"n_head": 11}}, path)
+        model = tv.load(path, device="cpu")
+        assert (model.config[word], model.provenance[word]) == (wanted, "file"), given
+
+
+def test_a_value_that_the_shapes_contradict_is_a_note(tmp_path):
+    path = tmp_path / "m.pt"
+    said = {"n_head": 7, "n_embd": 128, "n_layer": 3, "block_size": 99, "eos_token_id": 50256}
+    torch.save({"model": of_nanogpt(tmp_path), "config": said}, path)
+    model = tv.load(path, device="cpu")
+    assert model.config["d_model"] == gpt.D and model.provenance["heads"] == "convention"
+    for name in ("n_head=7", "n_embd=128", "block_size=99", "eos_token_id=50256"):
+        assert any(f"config.{name} is stated" in note for note in model.notes), name
+    assert not any("n_layer" in note for note in model.notes)
+    torch.save(
+        {"model": of_nanogpt(tmp_path), "config": {"n_head": 2}, "args": {"n_head": 11}}, path
+    )
+    model = tv.load(path, device="cpu")
+    assert model.provenance["heads"] == "convention"
+    assert any("config.n_head=2 and args.n_head=11" in note for note in model.notes)
+
+
+def test_files_beside_that_are_damaged_or_mean_harm_are_passed_over(tmp_path):
+    torch.save(of_nanogpt(tmp_path), tmp_path / "m.pt")
+    canary = tmp_path / "canary"
+    bomb = "a: &a {k: 1}\n" + "".join(f"b{n}: [*a, *a, *a, *a]\n" for n in range(9))
+    for text, noted in (
+        (f"x: !!python/object/apply:os.system ['touch {canary}']\n", False),
+        ("a: [1\n", True),
+        (bomb, True),
+        ("[" * 5000, True),
+        ("a: " + "x" * 2**18, True),
+    ):
+        (tmp_path / "hparams.yaml").write_text(text)
+        model = tv.load(tmp_path / "m.pt", device="cpu", heads=11)
+        assert any("hparams.yaml" in note for note in model.notes) == noted, text[:40]
+    assert not canary.exists()
+
+
+def test_objects_are_left_out_by_name_and_nothing_of_them_runs(tmp_path):
+    path, weights = tmp_path / "m.pt", of_nanogpt(tmp_path)
+    content = {"model": weights, "hparams": {"config": theirs.Options(), "lr": 0.1}}
+    for options in ({}, {"_use_new_zipfile_serialization": False}):
+        torch.save(content, path, **options)
+        model = tv.load(path, device="cpu", heads=11)
+        assert any(
+            "hparams.config (tests.checkpoints.hostile.theirs.Options)" in n for n in model.notes
+        )
+        assert model.config["activation"] == "gelu_tanh"
+    assert theirs.CALLED == []
+
+
+def test_other_activation_than_a_presumed_one_is_what_the_witness_shows(tmp_path):
+    """nanoGPT with an output of its own: stated options settle its exact GELU."""
+    weights, path = untied(tmp_path), tmp_path / "m.pt"
+    for content, sure in (
+        ({"model": weights, "model_args": {"n_head": 11}}, "layout"),
+        ({"model": weights, "config": {"n_head": 11, "activation": "gelu"}}, "file"),
+    ):
+        torch.save(content, path)
+        model = tv.load(path, device="cpu")
+        assert model.provenance["activation"] == sure and "activation" not in model.guesses
+        logits = gpt.forward(weights, gpt.IDS, F.gelu, heads=11)[1]
+        assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5
