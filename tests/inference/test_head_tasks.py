@@ -10,6 +10,8 @@ import transformers
 from torch.nn import functional as F
 
 import transformer_viz as tv
+from transformer_viz.metrics.attention.map_cells import cells
+from transformer_viz.views.html.candidate_bars import candidates
 
 IDS = [2, 5, 9, 17, 3]
 SMALL: dict[str, Any] = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1}
@@ -76,6 +78,84 @@ def test_the_only_output_is_ranked_by_its_logit():
                 lost = clean - float(module(torch.tensor([IDS])).logits)
             row = table[table["head"] == head].iloc[0]
             assert abs(row["moved"] - abs(lost)) < 1e-5 and row["unit"] == "logit"
+
+
+def test_a_constant_head_is_named_and_a_class_has_effects_of_its_own():
+    module = made("BertForSequenceClassification", num_labels=2)
+    value = module.bert.encoder.layer[0].attention.self.value
+    with torch.no_grad():
+        value.weight[:8], value.bias[:8] = 0, 2.0
+    pairs = [([2, first, 9, 17, 3], first % 2) for first in range(10, 16)]
+    model, found = tv.load(module), {}
+    for method in ("mean", "resample", "zero"):
+        ranking = tv.rank(model, pairs, method=method)
+        table = ranking.table.set_index("head")["effect"]
+        noted = [note for note in ranking.notes if "encoder L0 H0" in note]
+        assert len(noted) == (method != "zero") and all("method='zero'" in n for n in noted), method
+        found[method] = abs(table[0]), ranking.by_class
+    assert found["mean"][0] < 1e-6 and found["resample"][0] < 1e-6 and found["zero"][0] > 1e-3
+    mixing = module.bert.encoder.layer[0].attention.output.dense
+
+    def silence(_: Any, given: Any) -> Any:
+        return (F.pad(given[0][..., 8:], (8, 0)), *given[1:])
+
+    for number in (0, 1):
+        lost = []
+        for ids, label in pairs[number::2]:
+            with torch.inference_mode():
+                clean = module(torch.tensor([ids])).logits[0].log_softmax(-1)[label]
+                with mixing.register_forward_pre_hook(silence):
+                    other = module(torch.tensor([ids])).logits[0].log_softmax(-1)[label]
+            lost.append(float(clean - other))
+        row = found["zero"][1].query(f"`class` == {number} and head == 0").iloc[0]
+        assert abs(row["effect"] - np.mean(lost)) < 1e-5 and row["unit"] == "nats", number
+
+
+def test_a_swap_of_a_score_moves_the_score():
+    module = made("BertForSequenceClassification", num_labels=1)
+    other = [2, 5, 9, 30, 3]
+    found = tv.swap(tv.load(module), IDS, other)
+    mixing, kept = module.bert.encoder.layer[0].attention.output.dense, []
+    with torch.inference_mode():
+        with mixing.register_forward_pre_hook(lambda _, given: kept.append(given[0].clone())):
+            there = float(module(torch.tensor([other])).logits)
+        here = float(module(torch.tensor([IDS])).logits)
+        for head in (0, 1):
+            part = slice(8 * head, 8 * head + 8)
+
+            def put(_: Any, given: Any, part: slice = part) -> Any:
+                mixed = given[0].clone()
+                mixed[..., part] = kept[0][..., part]
+                return (mixed, *given[1:])
+
+            with mixing.register_forward_pre_hook(put):
+                moved = (float(module(torch.tensor([IDS])).logits) - here) / (there - here)
+            row = found.table.query(f"head == {head}").iloc[0]
+            assert abs(row["moved"] - moved) < 1e-4 and row["unit"] == "logit", head
+
+
+def test_rows_of_a_decoder_that_judges_bear_the_words_they_read():
+    words: dict[str, Any] = {"vocab_size": 40, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    config = transformers.GPT2Config(**words, num_labels=1, pad_token_id=0)
+    for cls in ("GPT2ForSequenceClassification", "GPT2ForQuestionAnswering"):
+        trace = tv.trace(tv.load(getattr(transformers, cls)(config).eval()), IDS, check=False)
+        assert trace.maps == ("decoder",), cls
+        assert cells(trace, "decoder", 0, 0).rows.labels == trace.source.labels, cls
+        assert tv.views.head_map(trace, "decoder", layer=0, head=0), cls
+
+
+def test_a_score_is_drawn_as_a_score_and_a_label_by_its_sigmoid():
+    for words, spoken in (
+        ({"num_labels": 1}, "no probability"),
+        ({"num_labels": 5, "problem_type": "multi_label_classification"}, "need not sum to 1"),
+    ):
+        module = made("BertForSequenceClassification", **words)
+        trace = tv.trace(tv.load(module), IDS, check=False)
+        picture = candidates(trace, None, 0, [f"LABEL_{n}" for n in range(5)])
+        with torch.inference_mode():
+            logits = module(torch.tensor([IDS])).logits[0]
+        shown = logits.sigmoid() if len(logits) > 1 else logits.abs()
+        assert spoken in picture.caption and f"{float(shown[0]):.3f}" in picture.html, words
 
 
 def test_a_trace_of_question_answering_has_both_ends_and_the_report_says_the_answer():

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..metrics.attention.thumbnails import sentences
-from ..metrics.attention.word_merging import axis, joined, produced_axis
+from ..metrics.attention.word_merging import axis, joined, produced_axis, produced_by_row
 from .blob import pack
 from .ruler import row_sentence, rulers
 
@@ -36,8 +36,9 @@ def side_words(trace: Trace, block: str) -> dict[str, Any]:
     rows, columns = rulers(trace, block)
     queries, keys = sentences(trace, block)
     across, down = axis(keys), axis(queries)
-    if row_sentence(trace, block) == "produced" and trace.produced is not None:
-        down = produced_axis(trace.produced, queries)
+    said = produced_by_row(trace)
+    if row_sentence(trace, block) == "produced" and said is not None:
+        down = produced_axis(said, queries)
     # A row bears the word that follows its own, so one more may stand at the end.
     one_text = MAPS[block][1] == "self"
     same = one_text and down.words[:-1] in (across.words[:-1], across.words[1:])

@@ -10,6 +10,7 @@ from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.map_cells import axes
 from ..metrics.attention.qk_steps import NoProduct, QKSteps, Step, chain, require_product
+from ..metrics.attention.word_merging import produced_by_row
 from .blob import both_palettes, pack
 from .ruler import rulers
 
@@ -90,7 +91,7 @@ def _words(trace: Trace, found: QKSteps, labels: tuple[tuple[str, ...], ...]) ->
 
 def _place(trace: Trace, found: QKSteps, row: str) -> list[str]:
     """Where the query stands, where a row is named after the word that it produces."""
-    if found.site.stack != "decoder" or trace.produced is None:
+    if found.site.stack != "decoder" or produced_by_row(trace) is None:
         return []
     read = trace.words_of("decoder").labels[found.query]
     return [

@@ -10,6 +10,7 @@ from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..metrics.attention.map_cells import Cells
 from ..metrics.attention.thumbnails import sentences
+from ..metrics.attention.word_merging import produced_by_row
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler,
             Ruler(columns, cells.columns.labels, cells.parts),
         )
     queries, keys = sentences(trace, block)
-    produced = trace.produced.labels if rows == "produced" and trace.produced else queries.labels
+    said = produced_by_row(trace)
+    produced = said.labels if rows == "produced" and said else queries.labels
     return Ruler(rows, produced, _single(produced)), Ruler(columns, keys.labels, _single(keys))
 
 
@@ -54,7 +56,7 @@ def row_sentence(trace: Trace, block: str) -> str:
     """Whose words the rows of a map bear: a decoder's rows what they produce, if that is known."""
     if MAPS[block][0] == "encoder":
         return "source"
-    if trace.produced is not None:
+    if produced_by_row(trace) is not None:
         return "produced"
     return "source" if trace.target is None else "target"
 

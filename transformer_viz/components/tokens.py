@@ -13,6 +13,7 @@ from ..core.trace import Trace
 from ..core.trace_parts import Tokens
 from ..i18n import mark, say
 from ..metrics.attention.map_cells import Cells
+from ..metrics.attention.word_merging import produced_by_row
 from .js_texts import browser_words
 from .ruler import Ruler
 
@@ -166,7 +167,7 @@ def chip_lights(trace: Trace, side: str, token: int) -> tuple[str | None, str | 
     """What lights up with a token: the row that it stands at, or that produces it; its column."""
     sentence = "target" if side == "target" else "source"
     alone = trace.maps == ("decoder",)
-    if trace.produced is None or not (alone or side == "target"):
+    if produced_by_row(trace) is None or not (alone or side == "target"):
         return spot(sentence, token), spot(sentence, token)
     return spot("produced", token - 1) if token else None, spot(sentence, token)
 

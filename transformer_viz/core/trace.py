@@ -280,7 +280,8 @@ class Trace:
         tiles = self._tiles(block, layer)
         rows, columns, weights = tiles.far(head, distance, count, 0 if first else 1, once, tell)
         words = self.tokens(tiles.key).labels
-        saying = self.produced.labels if block == "decoder" and self.produced else words
+        said = () if self.produced is None or block != "decoder" else self.produced.labels
+        saying = said if len(said) == len(words) else words
         return pd.DataFrame(
             {
                 "query": [saying[row] for row in rows],

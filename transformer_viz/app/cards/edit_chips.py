@@ -10,6 +10,7 @@ from ...core.interventions import BlockEdges, Edit, Swap
 from ...core.sites import MAPS, map_name
 from ...core.trace import Trace
 from ...i18n import join_words, mark, say
+from ...metrics.attention.word_merging import produced_by_row
 from ..session import changes
 from ..session.scene import Scene
 from ..ui import layout
@@ -73,9 +74,10 @@ def _queries(edit: Swap, trace: Trace) -> tuple[str, ...] | None:
 def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
     """The names of the rows that an edge's queries mean."""
     name = map_name(edit.stack or "decoder", edit.block or "self")
-    if name == "encoder" or trace.produced is None:
+    said = produced_by_row(trace)
+    if name == "encoder" or said is None:
         return trace.source.labels
-    return trace.produced.labels
+    return said.labels
 
 
 def at(labels: tuple[str, ...], number: int) -> str:

@@ -121,13 +121,14 @@ def maps_of(
     tell: Callable[[int, int], None],
 ) -> tuple[SmallMap, ...]:
     """The map of one head in each of some sentences."""
+    from ...inference.model_inputs import source_and_target
     from ...inference.tracing import trace
     from ...metrics.attention.map_cells import cells
 
     found = []
     for number, item in enumerate(sentences):
         tell(number, len(sentences))
-        source, target = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        source, target = source_and_target(model, item)
         run = trace(model, source, target, check=False)
         one = cells(run, block, layer, head)
         found.append(SmallMap(one.weights, one.rows.labels, one.columns.labels))

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.stages import Stage, Terms, Walkthrough
 from ...core.trace import Trace
 from ...i18n import say
+from ...metrics.attention.word_merging import produced_by_row
 from ..atlas import TITLES
 from ..blob import both_palettes, pack
 from ..qk import figure
@@ -87,7 +88,7 @@ def names_of(trace: Trace, inside: Walkthrough) -> Names:
 
 def _reads(trace: Trace, inside: Walkthrough, names: Names) -> str:
     """Where the query stands, where a row is named after the word that it produces."""
-    if inside.site.stack != "decoder" or trace.produced is None:
+    if inside.site.stack != "decoder" or produced_by_row(trace) is None:
         return ""
     return say("reads “{reads}”, writes “{row}”", **names.to_dict())
 

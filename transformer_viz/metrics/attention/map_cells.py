@@ -14,7 +14,15 @@ from ...core.tiles import LONG, Tiles
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
 from ...i18n import say
-from .word_merging import Axis, Regrouped, axis, merge_words, produced_axis, without_special
+from .word_merging import (
+    Axis,
+    Regrouped,
+    axis,
+    merge_words,
+    produced_axis,
+    produced_by_row,
+    without_special,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +179,15 @@ def _picked(side: Axis, groups: Sequence[tuple[int, ...]]) -> Axis:
 def axes(trace: Trace, attention: Attention | Tiles) -> tuple[Axis, Axis]:
     """The names of rows and columns: a decoder's rows bear the words that they produce."""
     keys = axis(trace.tokens(attention.key))
-    if attention.site.stack == "decoder" and trace.produced:
-        return produced_axis(trace.produced, trace.tokens(attention.query)), keys
+    said = produced_by_row(trace)
+    if attention.site.stack == "decoder" and said:
+        return produced_axis(said, trace.tokens(attention.query)), keys
     return axis(trace.tokens(attention.query)), keys
 
 
 def row_meaning(trace: Trace, block: str) -> str:
     """Return what the rows of a map are to its columns, and whose names the rows bear."""
-    if MAPS[block][0] == "decoder" and trace.produced:
+    if MAPS[block][0] == "decoder" and produced_by_row(trace):
         return say("each row is named after the token it writes, and looks at columns")
     return say("rows look at columns")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.trace import Trace
 from ...core.trace_parts import Produced, Tokens
 from ...i18n import say
 from ...preprocessing.tokenizers import numbered
@@ -46,6 +47,17 @@ class Regrouped:
 def axis(tokens: Tokens) -> Axis:
     """The axis that a sentence makes."""
     return Axis(tokens.labels, tokens.words, tokens.special)
+
+
+def produced_by_row(trace: Trace) -> Produced | None:
+    """Return what is produced where each row of the last stack says one of it.
+
+    None for a class and for the ends of an answer, which are said of the whole input: then rows
+    bear the words that they read.
+    """
+    said = trace.produced
+    whole = trace.marks_answer or (trace.logits is not None and trace.logits.ndim == 1)
+    return None if said is None or whole else said
 
 
 def produced_axis(produced: Produced, target: Tokens) -> Axis:

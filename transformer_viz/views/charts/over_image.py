@@ -14,6 +14,7 @@ from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import say
 from ...metrics.attention.image_patches import PatchRow, patch_row
+from ...metrics.attention.word_merging import produced_by_row
 from .matrix_axes import clickable
 from .theme import captioned, escaped, figure
 
@@ -226,8 +227,9 @@ def _caption(
 ) -> str:
     """What a reader must know: place, direction, scale, and the strongest patches by name."""
     name = row.names[query]
-    if trace.source.ids and trace.produced and row.place(query) is None and block == "decoder":
-        name = trace.produced.labels[query]  # as everywhere, the row bears the word that it makes
+    said = produced_by_row(trace)
+    if trace.source.ids and said and row.place(query) is None and block == "decoder":
+        name = said.labels[query]  # as everywhere, the row bears the word that it makes
     asked, strongest = say("“{word}”", word=name), row.strongest()
     what, compared = kind
     told = _gradient(trace, asked)

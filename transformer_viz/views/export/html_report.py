@@ -20,7 +20,7 @@ from ...core.trace_parts import Tokens
 from ...i18n import join_words, say
 from ...metrics.attention.map_cells import is_tiled
 from ...metrics.attention.map_difference import require_same_words
-from ...metrics.attention.word_merging import sentence_of
+from ...metrics.attention.word_merging import produced_by_row, sentence_of
 from ...metrics.output.answer_span import said_of_output
 from ..numbers import manifest, whose
 from ..paper.figure_file import HONEST
@@ -342,7 +342,9 @@ def _chips(trace: Trace) -> dict[str, Any]:
 
 def _lights(trace: Trace, side: str, token: int) -> tuple[str | None, str | None]:
     """The row and the column that stand for a token: a decoder's rows are what they produce."""
-    produces = trace.produced is not None and (side == "target" or trace.maps == ("decoder",))
+    produces = produced_by_row(trace) is not None and (
+        side == "target" or trace.maps == ("decoder",)
+    )
     if not produces:
         return spot(side, token), spot(side, token)
     return (spot("produced", token - 1) if token else None), spot(side, token)
