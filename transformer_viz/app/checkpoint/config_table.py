@@ -193,7 +193,7 @@ def _take(name: str, word: str, key: str, look: Look) -> None:
     place, changed = model_names.parted(name)
     try:
         words = model_names.read_words(
-            model_names.written(changed | {word: _value(st.session_state[key])})
+            model_names.written(changed | {word: read_value(st.session_state[key])})
         )
     except ValueError:
         private.refused = word
@@ -201,8 +201,8 @@ def _take(name: str, word: str, key: str, look: Look) -> None:
     look(model_names.named(place, words))
 
 
-def _value(text: str) -> Any:
-    """A typed value: numbers, true and false as such, anything else as text."""
+def read_value(text: str) -> Any:
+    """Return a typed value: numbers, true and false as such, anything else as text."""
     text = text.strip()
     try:
         return json.loads(text.lower() if text in ("True", "False", "None") else text)

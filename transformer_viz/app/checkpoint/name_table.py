@@ -1,0 +1,406 @@
+"""Which weight of an unknown file is which: a table of proposed names that a visitor confirms."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ...checkpoints.common.bundled import NAMES_FILE
+from ...core.errors import visible
+from ...i18n import join_words, say
+from ..engine import model_names
+from ..engine.engine import Engine
+from ..session.keys import private
+from ..ui import layout
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.text_format import escape_markdown, spoken
+from . import unstated_words
+from .table_lines import EVERY, Line, lines_of, spread
+
+if TYPE_CHECKING:
+    from ...checkpoints.naming.name_proposals import NameProposal
+    from ...inference.inspection import Inspection
+    from ..engine.model_catalog import Shelved
+
+Look = Callable[[str], None]  # opens the model of a name
+#: Refusals that a table of names may mend.
+ABOUT_NAMES = re.compile(r"transformer-viz names|names=|names\.json")
+MANY = 100  # weights from which on alike layers share a row at first
+HEIGHT = 420  # pixels of the table at most
+ROW_HEIGHT = 35  # pixels
+NAMED = 3  # names that a sentence lists
+WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
+WIDTHS = {WEIGHT: 330, SHAPE: 100, NAME: 340, WHY: 150}  # pixels
+
+
+@dataclass
+class NameChoice:
+    """The table of one model as a visitor has it now.
+
+    Attributes:
+        about: the model's place, its file and the layout asked for.
+        proposal: what was proposed.
+        options: the names of the layout.
+        names: the name of each weight now; None leaves it out.
+        shown: the same when the table was last built; edits are relative to it.
+        together: whether alike layers share a row.
+        turn: how often the table was built.
+    """
+
+    about: tuple[Any, ...]
+    proposal: NameProposal
+    options: tuple[str, ...]
+    names: dict[str, str | None]
+    shown: dict[str, str | None] = field(default_factory=dict)
+    together: bool = False
+    turn: int = 0
+
+    def build(self) -> None:
+        """Have the table built anew from the names as they are."""
+        self.shown, self.turn = dict(self.names), self.turn + 1
+
+
+def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:
+    """Show the table for a model that could not be opened, where a table may help.
+
+    Args:
+        engine: reads the file.
+        name: the model.
+        sentence: why it could not be opened.
+        look: opens a model.
+        waiting: where progress is shown.
+
+    Returns:
+        Whether it is shown.
+    """
+    shelved = engine.shelf.get(name)
+    if shelved is None or not model_names.is_own(name):
+        return False
+    mapped = (shelved.folder / NAMES_FILE).is_file()
+    about_word = mapped and re.search(r"\b(heads|norm|activation|embedding_scale)\b", sentence)
+    if not (ABOUT_NAMES.search(sentence) or about_word):
+        return False
+    return _table(engine, name, shelved, look, waiting)
+
+
+def without_note(found: Inspection) -> Inspection:
+    """Return what was understood without the note about mapped names, which `line` says."""
+    from ...checkpoints.common.names import mapped_counts
+
+    return replace(found, notes=tuple(one for one in found.notes if not mapped_counts(one)))
+
+
+def line(engine: Engine, found: Inspection, name: str, look: Look, waiting: DeltaGenerator) -> None:
+    """Say how many names were mapped, with a button that shows the table again."""
+    from ...checkpoints.common.names import mapped_counts
+
+    mapped, whole = next(filter(None, map(mapped_counts, found.notes)), (0, 0))
+    if not mapped:
+        return
+    place, own = model_names.parted(name)[0], model_names.is_own(name)
+    with layout.row("center", key="names-mapped"):
+        said = say("Names were mapped ({count} of {whole} weights)", count=mapped, whole=whole)
+        st.html(f'<span data-what="names-mapped">{escape(said)}</span>', width="content")
+        if own and private.renaming == place:
+            st.button(say("close"), key="names-close", on_click=_show_again, args=("",))
+        elif own:
+            st.button(say("change"), key="names-change", on_click=_show_again, args=(place,))
+    if own and private.renaming == place:
+        _table(engine, name, engine.shelf[name], look, waiting)
+
+
+def _show_again(place: str) -> None:
+    private.renaming = place
+
+
+def _table(
+    engine: Engine, name: str, shelved: Shelved, look: Look, waiting: DeltaGenerator
+) -> bool:
+    """The table with its form; False where no names can be proposed for the file."""
+    wanted = st.session_state.get(_key("layout", name))
+    try:
+        choice = _choice(engine, name, shelved, wanted, waiting)
+    except Stopped:  # says so itself, and offers to go on
+        return True
+    except (ValueError, LookupError, OSError) as error:
+        if wanted is None:
+            return False
+        st.error(escape_markdown(spoken(error)))
+        return True
+    with st.container(border=True, key="card-names"):
+        layout.heading(say("Which weight is which?"))
+        _sentence(
+            say(
+                "Each weight gets the name of a layout that it fits. Check the names against your "
+                "code, correct what is wrong, and open the model."
+            )
+        )
+        with layout.row("bottom"):
+            _choose_layout(choice, name)
+            _choose_rows(choice, name)
+        _edit(choice, name)
+        faults = list(_faults(choice))
+        for fault in faults:
+            st.error(escape_markdown(fault))
+        for remark in () if faults else _remarks(choice):
+            _sentence(remark)
+        _finish(engine, choice, name, look, bool(faults))
+    return True
+
+
+def _sentence(text: str) -> None:
+    st.html(f'<p class="tv-say">{escape(text)}</p>')
+
+
+def _key(what: str, name: str) -> str:
+    return f"names-{what}-{model_names.parted(name)[0]}"
+
+
+# ---- The proposal and its table -------------------------------------------------------------
+
+
+def _choice(
+    engine: Engine, name: str, shelved: Shelved, wanted: str | None, waiting: DeltaGenerator
+) -> NameChoice:
+    """The table of a model, proposed once for a file and a layout."""
+    from ...checkpoints.common.names import read_names
+    from ...checkpoints.naming.name_proposals import layout_names
+
+    about = (model_names.parted(name)[0], shelved.written[:2], wanted)
+    known = private.name_choice
+    if known is not None and known.about == about:
+        found: NameChoice = known
+        return found
+    proposal = run_with_progress(
+        lambda task: engine.models.propose(name, wanted, task),
+        key="proposing",
+        label=say("Reading the names of the weights ..."),
+        about=about,
+        where=waiting,
+    )
+    names = {row.key: row.proposed for row in proposal.rows}
+    options = layout_names(proposal)
+    before = read_names(None, shelved.folder) if wanted is None else None
+    if before is not None:  # the table beside the weights was corrected by a person already
+        names |= before.of(names)
+        options = tuple(dict.fromkeys((*options, *filter(None, names.values()))))
+    choice = NameChoice(about, proposal, options, names, together=len(names) > MANY)
+    choice.build()
+    private.name_choice = choice
+    return choice
+
+
+def _choose_layout(choice: NameChoice, name: str) -> None:
+    from ...checkpoints.naming.name_proposals import TARGETS
+
+    known = [target.NAME for target, _ in TARGETS]
+    first = st.session_state.setdefault(_key("best", name), choice.proposal.layout)
+    options = [first, *(one for one in known if one != first)]
+    st.selectbox(
+        say("Layout"),
+        options,
+        options.index(choice.proposal.layout),
+        key=_key("layout", name),
+        width=layout.SLIDER_WIDTH,
+    )
+
+
+def _choose_rows(choice: NameChoice, name: str) -> None:
+    """Whether alike layers share a row, where there are any."""
+    if len(lines_of(choice.proposal.rows, choice.names, True)) == len(choice.names):
+        return
+    key = _key("together", name)
+    together = st.checkbox(say("One row for all layers"), choice.together, key=key)
+    if together != choice.together:
+        choice.together = together
+        choice.build()
+
+
+def _edit(choice: NameChoice, name: str) -> None:
+    """The table; what was chosen in it becomes the names of the choice."""
+    key = _key(f"table-{choice.proposal.layout}-{choice.turn}", name)
+    if key not in st.session_state:  # drawn for the first time, or the page was left meanwhile
+        choice.shown = dict(choice.names)
+    lines = lines_of(choice.proposal.rows, choice.shown, choice.together)
+    edited = edit_frame(_frame(lines), _options(choice, lines), key)
+    names: dict[str, str | None] = {}
+    for row, chosen in zip(lines, edited[NAME], strict=True):
+        name_now = chosen.strip() if isinstance(chosen, str) else ""
+        names |= spread(row, name_now or None)
+    choice.names = names
+
+
+def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFrame:
+    """Draw the table and return it as it was edited."""
+    height = min(HEIGHT, ROW_HEIGHT * (len(frame) + 1) + 3)
+    column = st.column_config
+    edited: pd.DataFrame = st.data_editor(
+        frame,
+        key=key,
+        height=height,
+        row_height=ROW_HEIGHT,
+        hide_index=True,
+        num_rows="fixed",
+        disabled=[WEIGHT, SHAPE, WHY],
+        column_config={
+            WEIGHT: column.TextColumn(say("Weight in the file"), width=WIDTHS[WEIGHT]),
+            SHAPE: column.TextColumn(say("Shape"), width=WIDTHS[SHAPE]),
+            NAME: column.SelectboxColumn(
+                say("Name in the layout"), options=options, required=False, width=WIDTHS[NAME]
+            ),
+            WHY: column.TextColumn(say("Why"), width=WIDTHS[WHY]),
+        },
+    )
+    return edited
+
+
+def _frame(lines: Iterable[Line]) -> pd.DataFrame:
+    from ...checkpoints.naming.name_proposals import REASONS
+
+    rows = [
+        (
+            visible(one.weight) + (f"  ({len(one.keys)} ×)" if len(one.keys) > 1 else ""),
+            " × ".join(map(str, one.shape)),
+            one.name,
+            say("you said so") if one.changed else say(REASONS[one.why]),
+        )
+        for one in lines
+    ]
+    return pd.DataFrame(rows, columns=[WEIGHT, SHAPE, NAME, WHY])
+
+
+def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
+    """The names to choose from: those with a star first, for rows of several layers."""
+    alike = {one.name: None for one in lines if one.name and EVERY in one.name}
+    if any(len(one.keys) > 1 for one in lines):
+        numbered = (re.sub(r"(?<=\.)\d+(?=\.)", EVERY, name, count=1) for name in choice.options)
+        alike |= dict.fromkeys(name for name in numbered if EVERY in name)
+    return [*alike, *choice.options]
+
+
+# ---- What is wrong or open ------------------------------------------------------------------
+
+
+def _faults(choice: NameChoice) -> Iterable[str]:
+    """What keeps the table from being used, a sentence each."""
+    given = Counter(name for name in choice.names.values() if name)
+    twice = [name for name, count in given.items() if count > 1]
+    if twice:
+        both = [key for key, name in choice.names.items() if name == twice[0]]
+        yield say(
+            "{first} and {second} have one name, {name}. Give one of them another name, or none.",
+            first=visible(both[0]),
+            second=visible(both[1]),
+            name=visible(twice[0]),
+        )
+    strange = [name for name in given if name not in choice.options]
+    if strange:
+        yield say(
+            "{name} is no name of {layout}. Choose one from the list.",
+            name=visible(strange[0])[:200],
+            layout=choice.proposal.layout,
+        )
+    if not given:
+        yield say("No weight has a name. Give at least one of them a name.")
+
+
+def _remarks(choice: NameChoice) -> Iterable[str]:
+    """How much is mapped, and what is missing or would be left out."""
+    rows = choice.proposal.rows
+    named = sum(name is not None for name in choice.names.values())
+    yield say("{count} of {whole} weights have a name.", count=named, whole=len(rows))
+    by_order = [
+        row.key for row in rows if row.why == "order" and choice.names[row.key] == row.proposed
+    ]
+    if len(by_order) == 1:
+        yield say("1 name was given by order alone; check it: {weight}.", weight=_some(by_order))
+    elif by_order:
+        yield say(
+            "{count} names were given by order alone; check these first: {weights}.",
+            count=len(by_order),
+            weights=_some(by_order),
+        )
+    left = [row.key for row in rows if choice.names[row.key] is None and not row.computed]
+    if len(left) == 1:
+        yield say("1 weight has no name and is left out: {weight}.", weight=_some(left))
+    elif left:
+        yield say(
+            "{count} weights have no name and are left out: {weights}.",
+            count=len(left),
+            weights=_some(left),
+        )
+    missing = _missing(choice)
+    if missing:
+        yield say(
+            "No weight has the names {names}, which the layout may need.", names=_some(missing)
+        )
+
+
+def _missing(choice: NameChoice) -> list[str]:
+    """Names of the layout that no weight has, of those that it needs or that were proposed."""
+    given = set(choice.names.values())
+    proposed = [row.proposed for row in choice.proposal.rows if row.proposed]
+    return [name for name in (*choice.proposal.missing, *proposed) if name not in given]
+
+
+def _some(names: list[str]) -> str:
+    first = [visible(name)[:80] for name in names[:NAMED]]
+    return join_words([*first, "…"] if len(names) > NAMED else first)
+
+
+# ---- What is done with the table ------------------------------------------------------------
+
+
+def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: bool) -> None:
+    """The form that opens an upload; elsewhere a table to download, and a form where it helps."""
+    upload = name.startswith(model_names.UPLOAD)
+    if not upload:
+        _download(choice, name, faulty)
+    if name.startswith(model_names.HUB):
+        return
+    button = say("Open with these names") if upload else say("Open with names.json")
+    words = unstated_words.form(choice.proposal.assumed, name, _key("form", name), button)
+    if words is None or faulty:
+        return
+    place = model_names.parted(name)[0]
+    if upload:
+        try:
+            private.upload_folder.write_names(place, choice.names)
+        except (ValueError, OSError, AttributeError) as error:
+            st.error(escape_markdown(spoken(error)))
+            return
+    if choice.proposal.layout != st.session_state.get(_key("best", name)):
+        words["layout"] = choice.proposal.layout
+    private.renaming = ""
+    look(model_names.named(place, words))
+    st.rerun()
+
+
+def _download(choice: NameChoice, name: str, faulty: bool) -> None:
+    if name.startswith(model_names.HUB):
+        _sentence(
+            say(
+                "Put names.json beside the weights in a folder of your own and open that; nothing "
+                "is written here."
+            )
+        )
+    else:
+        _sentence(say("Put names.json beside the weights on the server; nothing is written there."))
+    st.download_button(
+        say("Download names.json"),
+        json.dumps(choice.names, indent=1, ensure_ascii=False) + "\n",
+        NAMES_FILE,
+        "application/json",
+        key=_key("download", name),
+        disabled=faulty,
+        on_click="ignore",
+    )
