@@ -24,7 +24,7 @@ from ..ui import layout
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import escape_markdown, spoken
 from . import unstated_words
-from .table_lines import EVERY, Line, lines_of, spread
+from .table_lines import EVERY, Line, lines_of, spread, starred
 
 if TYPE_CHECKING:
     from ...checkpoints.naming.name_proposals import NameProposal
@@ -36,10 +36,12 @@ Look = Callable[[str], None]  # opens the model of a name
 ABOUT_NAMES = re.compile(r"transformer-viz names|names=|names\.json")
 MANY = 100  # weights from which on alike layers share a row at first
 HEIGHT = 420  # pixels of the table at most
+#: The end of a refusal that says what the table below it is for.
+ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
 NAMED = 3  # names that a sentence lists
 WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
-WIDTHS = {WEIGHT: 330, SHAPE: 100, NAME: 340, WHY: 150}  # pixels
+WIDTHS = {WEIGHT: 290, NAME: 350, SHAPE: 110, WHY: 170}  # pixels
 
 
 @dataclass
@@ -90,6 +92,11 @@ def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGene
     if not (ABOUT_NAMES.search(sentence) or about_word):
         return False
     return _table(engine, name, shelved, look, waiting)
+
+
+def without_advice(sentence: str) -> str:
+    """Return a refusal without the advice to write a table of names, where the table is shown."""
+    return ADVICE.sub(lambda found: "." if found[1] == ";" else "", sentence)
 
 
 def without_note(found: Inspection) -> Inspection:
@@ -250,6 +257,7 @@ def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFram
         row_height=ROW_HEIGHT,
         hide_index=True,
         num_rows="fixed",
+        placeholder=say("no name"),
         disabled=[WEIGHT, SHAPE, WHY],
         column_config={
             WEIGHT: column.TextColumn(say("Weight in the file"), width=WIDTHS[WEIGHT]),
@@ -269,13 +277,13 @@ def _frame(lines: Iterable[Line]) -> pd.DataFrame:
     rows = [
         (
             visible(one.weight) + (f"  ({len(one.keys)} ×)" if len(one.keys) > 1 else ""),
-            " × ".join(map(str, one.shape)),
             one.name,
+            " × ".join(map(str, one.shape)),
             say("you said so") if one.changed else say(REASONS[one.why]),
         )
         for one in lines
     ]
-    return pd.DataFrame(rows, columns=[WEIGHT, SHAPE, NAME, WHY])
+    return pd.DataFrame(rows, columns=[WEIGHT, NAME, SHAPE, WHY])
 
 
 def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
@@ -353,8 +361,12 @@ def _missing(choice: NameChoice) -> list[str]:
 
 
 def _some(names: list[str]) -> str:
-    first = [visible(name)[:80] for name in names[:NAMED]]
-    return join_words([*first, "…"] if len(names) > NAMED else first)
+    """Names for a sentence: the first ones, those of alike layers once."""
+    alike = list(dict.fromkeys(map(starred, names))) if len(names) > NAMED else names
+    first = [visible(name)[:80] for name in alike[:NAMED]]
+    if len(alike) <= NAMED:
+        return join_words(first)
+    return say("{words} and {count} more", words=join_words(first), count=len(alike) - NAMED)
 
 
 # ---- What is done with the table ------------------------------------------------------------

@@ -56,9 +56,9 @@ def lines_of(
         lines.append(
             Line(
                 tuple(row.key for row in group),
-                _starred(first.key) if many else first.key,
+                starred(first.key) if many else first.key,
                 first.shape,
-                _starred(name) if many and name else name,
+                starred(name) if many and name else name,
                 first.why,
                 name != first.proposed,
             )
@@ -86,9 +86,10 @@ def _form(row: NameRow, name: str | None) -> tuple[object, ...] | None:
         other = NUMBER.search(name)
         if other is None or other[0] != number[0]:
             return None
-        name = _starred(name)
-    return _starred(row.key), row.shape, name, row.why, name is None and row.proposed
+        name = starred(name)
+    return starred(row.key), row.shape, name, row.why, name is None and row.proposed
 
 
-def _starred(name: str) -> str:
+def starred(name: str) -> str:
+    """Return a name with a star for its first number."""
     return NUMBER.sub(EVERY, name, count=1)

@@ -15,6 +15,8 @@ from ..ui.text_format import escape_markdown
 from .config_table import read_value
 
 HEADS = "heads"
+#: Words that differ most from model to model; others are folded away.
+USUAL = (HEADS, "norm", "activation", "embedding_scale", "positions", "kind", "pooling")
 
 
 def form(assumed: Mapping[str, Any], name: str, key: str, button: str) -> dict[str, Any] | None:
@@ -47,8 +49,13 @@ def form(assumed: Mapping[str, Any], name: str, key: str, button: str) -> dict[s
                     )
                 )
             )
+        first = [word for word in asked if word in USUAL]
+        rest = [word for word in asked if word not in USUAL]
         with layout.row("bottom"):
-            given = {word: _control(word, value, said, key) for word, value in asked.items()}
+            given = {word: _control(word, asked[word], said, key) for word in first}
+        if rest:
+            with st.expander(say("{count} more", count=len(rest))), layout.row("bottom"):
+                given |= {word: _control(word, asked[word], said, key) for word in rest}
         pressed = st.form_submit_button(button, type="primary", key=f"{key}-open")
     if not pressed:
         return None

@@ -249,7 +249,10 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
     shelved = engine.shelf.get(name)
     called = model_names.public_name(name) if shelved is None else shelved.called
     layout.heading(escape(called), what="checkpoint")
-    st.error(escape_markdown(sentence))
-    if not name_table.ask(engine, name, sentence, _look_at, waiting):
+    place = st.container(key="checkpoint-refusal")
+    if name_table.ask(engine, name, sentence, _look_at, waiting):
+        place.error(escape_markdown(name_table.without_advice(sentence)))
+    else:
+        place.error(escape_markdown(sentence))
         config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
     return None
