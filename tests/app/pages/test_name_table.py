@@ -149,6 +149,12 @@ def test_names_can_be_changed_after_opening(visit: Visit, edits: dict[str, Any])
     folder = app.session_state["_upload_folder"].engine.shelf[name].folder
     written = json.loads((folder / "names.json").read_text())
     assert written[source] == "tgt_tok_emb.embedding.weight"
+    edits.clear()
+    del app.session_state["_name_choice"]  # as in another visit: the table begins with the file's
+    (folder / "names.json").touch()
+    app = app.button(key="names-change").click().run().run()  # the second run knows its layout
+    press(app)
+    assert json.loads((folder / "names.json").read_text()) == written
 
 
 def test_no_edit_of_the_table_breaks_the_page(visit: Visit, edits: dict[str, Any]) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -16,18 +15,18 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...checkpoints.common.bundled import NAMES_FILE
 from ...core.errors import visible
-from ...i18n import join_words, say
+from ...i18n import say
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..session.keys import private
 from ..ui import layout
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import escape_markdown, spoken
-from . import unstated_words
-from .table_lines import EVERY, Line, lines_of, spread, starred
+from . import unstated_words, uploads
+from .name_choice import NameChoice, faults, remarks
+from .table_lines import EVERY, Line, lines_of, spread
 
 if TYPE_CHECKING:
-    from ...checkpoints.naming.name_proposals import NameProposal
     from ...inference.inspection import Inspection
     from ..engine.model_catalog import Shelved
 
@@ -39,36 +38,8 @@ HEIGHT = 420  # pixels of the table at most
 #: The end of a refusal that says what the table below it is for.
 ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
-NAMED = 3  # names that a sentence lists
 WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
-WIDTHS = {WEIGHT: 290, NAME: 350, SHAPE: 110, WHY: 170}  # pixels
-
-
-@dataclass
-class NameChoice:
-    """The table of one model as a visitor has it now.
-
-    Attributes:
-        about: the model's place, its file and the layout asked for.
-        proposal: what was proposed.
-        options: the names of the layout.
-        names: the name of each weight now; None leaves it out.
-        shown: the same when the table was last built; edits are relative to it.
-        together: whether alike layers share a row.
-        turn: how often the table was built.
-    """
-
-    about: tuple[Any, ...]
-    proposal: NameProposal
-    options: tuple[str, ...]
-    names: dict[str, str | None]
-    shown: dict[str, str | None] = field(default_factory=dict)
-    together: bool = False
-    turn: int = 0
-
-    def build(self) -> None:
-        """Have the table built anew from the names as they are."""
-        self.shown, self.turn = dict(self.names), self.turn + 1
+WIDTHS = {WEIGHT: 290, NAME: 350, SHAPE: 140, WHY: 150}  # pixels
 
 
 def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:
@@ -141,6 +112,7 @@ def _table(
     except (ValueError, LookupError, OSError) as error:
         if wanted is None:
             return False
+        st.session_state.pop(_key("layout", name), None)  # the next run takes the best one again
         st.error(escape_markdown(spoken(error)))
         return True
     with st.container(border=True, key="card-names"):
@@ -155,12 +127,12 @@ def _table(
             _choose_layout(choice, name)
             _choose_rows(choice, name)
         _edit(choice, name)
-        faults = list(_faults(choice))
-        for fault in faults:
-            st.error(escape_markdown(fault))
-        for remark in () if faults else _remarks(choice):
-            _sentence(remark)
-        _finish(engine, choice, name, look, bool(faults))
+        wrong = list(faults(choice))
+        for sentence in wrong:
+            st.error(escape_markdown(sentence))
+        for sentence in () if wrong else remarks(choice):
+            _sentence(sentence)
+        _finish(engine, choice, name, look, bool(wrong))
     return True
 
 
@@ -182,21 +154,24 @@ def _choice(
     from ...checkpoints.common.names import read_names
     from ...checkpoints.naming.name_proposals import layout_names
 
-    about = (model_names.parted(name)[0], shelved.written[:2], wanted)
+    place = model_names.parted(name)[0]
+    upload = place.startswith(model_names.UPLOAD)  # whose names.json is written by the table itself
+    about = (place, *(shelved.written[:2] if upload else shelved.written))
     known = private.name_choice
-    if known is not None and known.about == about:
+    same = known is not None and known.about == about
+    if same and wanted in (None, known.proposal.layout):
         found: NameChoice = known
         return found
     proposal = run_with_progress(
         lambda task: engine.models.propose(name, wanted, task),
         key="proposing",
         label=say("Reading the names of the weights ..."),
-        about=about,
+        about=(about, wanted),
         where=waiting,
     )
     names = {row.key: row.proposed for row in proposal.rows}
     options = layout_names(proposal)
-    before = read_names(None, shelved.folder) if wanted is None else None
+    before = None if same else read_names(None, shelved.folder)
     if before is not None:  # the table beside the weights was corrected by a person already
         names |= before.of(names)
         options = tuple(dict.fromkeys((*options, *filter(None, names.values()))))
@@ -276,14 +251,19 @@ def _frame(lines: Iterable[Line]) -> pd.DataFrame:
 
     rows = [
         (
-            visible(one.weight) + (f"  ({len(one.keys)} ×)" if len(one.keys) > 1 else ""),
+            visible(one.weight),
             one.name,
-            " × ".join(map(str, one.shape)),
+            _shape(one),
             say("you said so") if one.changed else say(REASONS[one.why]),
         )
         for one in lines
     ]
     return pd.DataFrame(rows, columns=[WEIGHT, NAME, SHAPE, WHY])
+
+
+def _shape(row: Line) -> str:
+    shape = " × ".join(map(str, row.shape))
+    return f"{len(row.keys)} × [{shape}]" if len(row.keys) > 1 else shape
 
 
 def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
@@ -293,80 +273,6 @@ def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
         numbered = (re.sub(r"(?<=\.)\d+(?=\.)", EVERY, name, count=1) for name in choice.options)
         alike |= dict.fromkeys(name for name in numbered if EVERY in name)
     return [*alike, *choice.options]
-
-
-# ---- What is wrong or open ------------------------------------------------------------------
-
-
-def _faults(choice: NameChoice) -> Iterable[str]:
-    """What keeps the table from being used, a sentence each."""
-    given = Counter(name for name in choice.names.values() if name)
-    twice = [name for name, count in given.items() if count > 1]
-    if twice:
-        both = [key for key, name in choice.names.items() if name == twice[0]]
-        yield say(
-            "{first} and {second} have one name, {name}. Give one of them another name, or none.",
-            first=visible(both[0]),
-            second=visible(both[1]),
-            name=visible(twice[0]),
-        )
-    strange = [name for name in given if name not in choice.options]
-    if strange:
-        yield say(
-            "{name} is no name of {layout}. Choose one from the list.",
-            name=visible(strange[0])[:200],
-            layout=choice.proposal.layout,
-        )
-    if not given:
-        yield say("No weight has a name. Give at least one of them a name.")
-
-
-def _remarks(choice: NameChoice) -> Iterable[str]:
-    """How much is mapped, and what is missing or would be left out."""
-    rows = choice.proposal.rows
-    named = sum(name is not None for name in choice.names.values())
-    yield say("{count} of {whole} weights have a name.", count=named, whole=len(rows))
-    by_order = [
-        row.key for row in rows if row.why == "order" and choice.names[row.key] == row.proposed
-    ]
-    if len(by_order) == 1:
-        yield say("1 name was given by order alone; check it: {weight}.", weight=_some(by_order))
-    elif by_order:
-        yield say(
-            "{count} names were given by order alone; check these first: {weights}.",
-            count=len(by_order),
-            weights=_some(by_order),
-        )
-    left = [row.key for row in rows if choice.names[row.key] is None and not row.computed]
-    if len(left) == 1:
-        yield say("1 weight has no name and is left out: {weight}.", weight=_some(left))
-    elif left:
-        yield say(
-            "{count} weights have no name and are left out: {weights}.",
-            count=len(left),
-            weights=_some(left),
-        )
-    missing = _missing(choice)
-    if missing:
-        yield say(
-            "No weight has the names {names}, which the layout may need.", names=_some(missing)
-        )
-
-
-def _missing(choice: NameChoice) -> list[str]:
-    """Names of the layout that no weight has, of those that it needs or that were proposed."""
-    given = set(choice.names.values())
-    proposed = [row.proposed for row in choice.proposal.rows if row.proposed]
-    return [name for name in (*choice.proposal.missing, *proposed) if name not in given]
-
-
-def _some(names: list[str]) -> str:
-    """Names for a sentence: the first ones, those of alike layers once."""
-    alike = list(dict.fromkeys(map(starred, names))) if len(names) > NAMED else names
-    first = [visible(name)[:80] for name in alike[:NAMED]]
-    if len(alike) <= NAMED:
-        return join_words(first)
-    return say("{words} and {count} more", words=join_words(first), count=len(alike) - NAMED)
 
 
 # ---- What is done with the table ------------------------------------------------------------
@@ -386,8 +292,8 @@ def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: b
     place = model_names.parted(name)[0]
     if upload:
         try:
-            private.upload_folder.write_names(place, choice.names)
-        except (ValueError, OSError, AttributeError) as error:
+            uploads.room(engine).write_names(place, choice.names)
+        except (ValueError, OSError) as error:
             st.error(escape_markdown(spoken(error)))
             return
     if choice.proposal.layout != st.session_state.get(_key("best", name)):
