@@ -230,3 +230,26 @@ def test_alike_layers_share_a_row_and_every_weight_keeps_its_number(tmp_path: Pa
         line = next(one for one in lines if len(one.keys) == 2)
         assert list(spread(line, "a.*.b").values()) == ["a.0.b", "a.1.b"], case
         assert set(spread(line, None).values()) == {None}, case
+
+
+def test_the_layout_of_the_table_wins_over_one_said_before(visit: Visit) -> None:
+    app = dropped(visit)
+    place = app.session_state["checkpoint"]
+    said_before = f'{place}//{{"layout":"annotated_transformer"}}'
+    app.session_state["checkpoint"] = said_before
+    app = app.run()
+    app = app.button(key="said-layout").click().run()
+    assert app.session_state["checkpoint"] == place and not app.exception
+    app.session_state["checkpoint"] = said_before
+    app = app.run()
+    control(app, "number_input", "heads").set_value(H)
+    assert "Names were mapped" in html(press(app))
+    assert '"layout":"torch_tutorial_seq2seq"' in app.session_state["checkpoint"]
+
+
+def test_another_layout_is_proposed_anew(visit: Visit) -> None:
+    app = dropped(visit)
+    app = control(app, "selectbox", "Layout").set_value("labml").run()
+    assert "No weight has the names" in html(app) and not app.exception
+    app = control(app, "selectbox", "Layout").set_value("torch_tutorial_seq2seq").run()
+    assert "No weight has the names" not in html(app)

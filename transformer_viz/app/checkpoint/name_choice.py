@@ -39,6 +39,11 @@ class NameChoice:
     together: bool = False
     turn: int = 0
 
+    @property
+    def renames(self) -> bool:
+        """Whether any weight was proposed another name than its own."""
+        return any(row.proposed not in (None, row.key) for row in self.proposal.rows)
+
     def build(self) -> None:
         """Have the table built anew from the names as they are."""
         self.shown, self.turn = dict(self.names), self.turn + 1

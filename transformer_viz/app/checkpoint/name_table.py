@@ -22,7 +22,7 @@ from ..session.keys import private
 from ..ui import layout
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import escape_markdown, spoken
-from . import unstated_words, uploads
+from . import config_table, unstated_words, uploads
 from .name_choice import NameChoice, faults, remarks
 from .table_lines import EVERY, Line, lines_of, spread
 
@@ -93,7 +93,7 @@ def line(engine: Engine, found: Inspection, name: str, look: Look, waiting: Delt
         elif own:
             st.button(say("change"), key="names-change", on_click=_show_again, args=(place,))
     if own and private.renaming == place:
-        _table(engine, name, engine.shelf[name], look, waiting)
+        _table(engine, name, engine.shelf[name], look, waiting, opened=True)
 
 
 def _show_again(place: str) -> None:
@@ -101,20 +101,32 @@ def _show_again(place: str) -> None:
 
 
 def _table(
-    engine: Engine, name: str, shelved: Shelved, look: Look, waiting: DeltaGenerator
+    engine: Engine,
+    name: str,
+    shelved: Shelved,
+    look: Look,
+    waiting: DeltaGenerator,
+    opened: bool = False,
 ) -> bool:
     """The table with its form; False where no names can be proposed for the file."""
-    wanted = st.session_state.get(_key("layout", name))
+    from ...checkpoints.naming.name_proposals import TARGETS
+
+    chosen = st.session_state.get(_key("layout", name))
+    stated = model_names.parted(name)[1].get("layout")
+    known = stated if any(stated == target.NAME for target, _ in TARGETS) else None
+    wanted = known if chosen is None else chosen
     try:
         choice = _choice(engine, name, shelved, wanted, waiting)
     except Stopped:  # says so itself, and offers to go on
         return True
     except (ValueError, LookupError, OSError) as error:
-        if wanted is None:
+        if chosen is None:
             return False
         st.session_state.pop(_key("layout", name), None)  # the next run takes the best one again
         st.error(escape_markdown(spoken(error)))
         return True
+    if not opened and not (choice.renames or (shelved.folder / NAMES_FILE).is_file()):
+        return False  # the names are right, and something else is wrong
     with st.container(border=True, key="card-names"):
         layout.heading(say("Which weight is which?"))
         _sentence(
@@ -132,6 +144,8 @@ def _table(
             st.error(escape_markdown(sentence))
         for sentence in () if wrong else remarks(choice):
             _sentence(sentence)
+        if not opened:  # else they stand on the page already
+            config_table.said_words(name, look)
         _finish(engine, choice, name, look, bool(wrong))
     return True
 
@@ -296,7 +310,7 @@ def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: b
         except (ValueError, OSError) as error:
             st.error(escape_markdown(spoken(error)))
             return
-    if choice.proposal.layout != st.session_state.get(_key("best", name)):
+    if "layout" in words or choice.proposal.layout != st.session_state.get(_key("best", name)):
         words["layout"] = choice.proposal.layout
     private.renaming = ""
     look(model_names.named(place, words))
