@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from .common.candidate import Candidate
+from .common.provenance import settling
+from .common.stated import stated
 from .files.errors import CheckpointError
 from .hugging_face import layout as hugging_face
-from .loader import discover
+from .loader import discover, layouts, load
 from .naming.name_proposals import NameProposal, propose
+
+HEADS = "heads"
+#: Words to ask for where a proposal is not whole enough to be tried.
+USUAL = ("norm", "activation", "embedding_scale")
+
+
+def assumed_words(thing: str | os.PathLike[str], proposal: NameProposal) -> dict[str, Any]:
+    """Return the words that no file states, with the values that opening would assume.
+
+    The number of heads has no sensible value, so it is None. Where the proposal does not open yet,
+    the usual words are None too.
+
+    Args:
+        thing: a weights file or a folder.
+        proposal: the names to open it with.
+    """
+    words = next(layout.WORDS for layout in layouts if proposal.layout == layout.NAME)
+    one: dict[str, Any] = (
+        {HEADS: 1} if HEADS in words else {}
+    )  # any will do: it is not guessed from sample text
+    try:
+        model = load(thing, device="cpu", names=proposal.names, **one)
+    except CheckpointError:
+        width, found = {}, {word: None for word in USUAL if word in words}
+    else:
+        width = {"d_model": model.config["d_model"]} if "d_model" in model.config else {}
+        guessed = settling(model.guesses)
+        found = {word: model.config[word] for word in guessed if word in words and word != HEADS}
+    candidate = discover(thing, {"names": proposal.names})[0]
+    if not one or any(HEADS in given for _, given in stated(candidate, (HEADS,), width)):
+        return found
+    return {HEADS: None, **found}
 
 
 def propose_names(

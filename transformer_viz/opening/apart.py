@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from .workshop import Workshop
 
 PACE = 20 * MEGA  # bytes of weights for which a second more is given
 PATIENCE = 2  # times the seconds of processor, by the clock: the machine may be busy
+LONGEST_WORD = 100  # characters of a word with its value
 TIMES = 5  # the size of the weights that opening takes besides: as read, written, built, in float32
 
 
@@ -79,6 +81,8 @@ def open_apart(
 def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> NameProposal:
     """Propose names as `propose_names` does, with the file read in another process.
 
+    The proposal's ``assumed`` words are those of `assumed_words`.
+
     Raises:
         CheckpointMissing: nothing of that name.
         CheckpointError: what `propose_names` refuses; and a file whose process took too long, too
@@ -88,11 +92,22 @@ def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> N
     found, _ = discover(thing, {"names": {}})
     with _asked({"thing": str(thing), "propose": layout}, found, readable(found)) as (answer, _):
         try:
-            return NameProposal.from_dict(answer["proposal"])
-        except (KeyError, TypeError, ValueError) as error:
+            proposal = NameProposal.from_dict(answer["proposal"])
+            return replace(proposal, assumed=_plain_words(answer["assumed"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"What was read of {found.path.name} is incomplete; open it again."
             ) from error
+
+
+def _plain_words(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The words whose values are plain and short; the process that gave them is not trusted."""
+    return {
+        word: value
+        for word, value in given.items()
+        if word.isidentifier() and len(f"{word}{value}") < LONGEST_WORD
+        if value is None or isinstance(value, str | int | float)
+    }
 
 
 @contextmanager

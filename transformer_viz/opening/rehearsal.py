@@ -15,7 +15,7 @@ from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.given_vocabularies import given_vocabularies
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.loader import discover, load, open_as, recognised
-from ..checkpoints.proposing import propose_names
+from ..checkpoints.proposing import assumed_words, propose_names
 from ..confinement.channel import Channel
 from ..core.errors import is_panic
 from ..inference.inspection import sample_source, sample_target
@@ -75,9 +75,7 @@ def rehearse(channel: Channel) -> None:
     request = channel.receive()
     try:
         if "propose" in request:
-            answer = {
-                "proposal": propose_names(str(request["thing"]), request["propose"]).to_dict()
-            }
+            answer = proposed(str(request["thing"]), request["propose"])
         else:
             answer = opened(
                 str(request["thing"]), request["overrides"], Path.cwd(), request.get("vocabularies")
@@ -85,6 +83,12 @@ def rehearse(channel: Channel) -> None:
     except BaseException as error:  # a stranger's file can raise anything
         answer = refusal(error)
     channel.send(answer)
+
+
+def proposed(thing: str, layout: str | None) -> dict[str, Any]:
+    """Propose names, and give the words that no file states with what is assumed for them."""
+    found = propose_names(thing, layout)
+    return {"proposal": found.to_dict(), "assumed": assumed_words(thing, found)}
 
 
 def opened(

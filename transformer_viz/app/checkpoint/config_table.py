@@ -38,7 +38,7 @@ def table(found: Inspection, name: str, look: Look) -> None:
                 st.html(f'<p class="tv-say">{_counted(len(guesses))}</p>')
             for row in guesses:
                 _guess(row, name, look)
-        _taken_back(name, look)
+        said_words(name, look)
         st.html(_rows(found.config))
         known = {row.word for row in found.config}
         words = [word for word in layout_words(found.layout) if word in known]
@@ -62,7 +62,7 @@ def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
     with st.container(border=True, key="card-rescue"):
         question = say("Do you know what the files do not say?")
         layout.heading(question)
-        _taken_back(name, look)
+        said_words(name, look)
         if private.unopened != sentence:
             private.unopened = sentence
             st.session_state.pop(WORD, None)
@@ -142,8 +142,8 @@ def _options(row: Word) -> list[str]:
     return list(choices) if row.value in choices else []
 
 
-def _taken_back(name: str, look: Look) -> None:
-    """What the visitor said, each with a click to take it back."""
+def said_words(name: str, look: Look) -> None:
+    """Draw the words that the visitor said, each with a click to take it back."""
     place, changed = model_names.parted(name)
     with layout.row("center", key="said"):
         if changed:
@@ -193,7 +193,7 @@ def _take(name: str, word: str, key: str, look: Look) -> None:
     place, changed = model_names.parted(name)
     try:
         words = model_names.read_words(
-            model_names.written(changed | {word: _value(st.session_state[key])})
+            model_names.written(changed | {word: read_value(st.session_state[key])})
         )
     except ValueError:
         private.refused = word
@@ -201,8 +201,8 @@ def _take(name: str, word: str, key: str, look: Look) -> None:
     look(model_names.named(place, words))
 
 
-def _value(text: str) -> Any:
-    """A typed value: numbers, true and false as such, anything else as text."""
+def read_value(text: str) -> Any:
+    """Return a typed value: numbers, true and false as such, anything else as text."""
     text = text.strip()
     try:
         return json.loads(text.lower() if text in ("True", "False", "None") else text)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 import streamlit as st
 
+from ...checkpoints.common.bundled import NAMES_FILE
 from ...checkpoints.files import upload_rooms
 from ...i18n import say
 from ..engine import model_names
@@ -87,6 +89,28 @@ class UploadFolder:
             self._forget(old)
             shutil.rmtree(folder, ignore_errors=True)
         return known
+
+    def write_names(self, known: str, names: Mapping[str, str | None]) -> None:
+        """Write a table of names beside the weights of an upload of this visit.
+
+        Args:
+            known: the name under which `put` placed it.
+            names: the file's names of weights and the layout's.
+
+        Raises:
+            ValueError: no upload of this visit, or no room for the table.
+        """
+        place = next((folder for name, folder in self._uploads if name == known), None)
+        if place is None:
+            raise ValueError(say("This upload is gone. Drop its files again."))
+        text = json.dumps(names, indent=1, ensure_ascii=False) + "\n"
+        upload_rooms.require_space(self.folder, len(text.encode()))
+        folder = self.engine.shelf[known].folder
+        if not folder.resolve().is_relative_to(place.resolve()):
+            raise ValueError(say("This upload is gone. Drop its files again."))
+        fresh = folder / f".{secrets.token_hex(8)}"
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(folder / NAMES_FILE)
 
     def leave(self) -> None:
         """The visitor has gone: remove the folder unless they come back soon."""

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from .task import Abandoned, Task
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
+    from ...checkpoints.naming.name_proposals import NameProposal
 
 PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
 BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
@@ -152,6 +153,36 @@ class Models:
                 loading.waiting -= 1
                 loading.left = not loading.waiting
         return loading.promise.result()
+
+    def propose(self, name: str, layout: str | None, task: Task) -> NameProposal:
+        """Propose a layout's names for the weights of a visitor's file, one file at a time.
+
+        Args:
+            name: the model.
+            layout: the layout; None takes the one that fits best.
+            task: somebody waits for it.
+
+        Raises:
+            ValueError: a file that cannot be read, or that no names can be proposed for.
+            KeyError: there is no such model.
+            Abandoned: the task was given up.
+        """
+        shelved = self.shelf[name]
+        words = say("Waiting for another model to be loaded ...")
+        task.until(lambda seconds: self._one_at_a_time.acquire(timeout=seconds), lambda: words)
+        try:
+            if settings.APART.on:
+                from ...opening import propose_apart
+
+                return propose_apart(str(shelved.path), layout)
+            from ...checkpoints.proposing import assumed_words, propose_names
+
+            found = propose_names(str(shelved.path), layout)
+            return replace(found, assumed=assumed_words(str(shelved.path), found))
+        except BaseException as error:
+            raise _bare(error, shelved.path.parent) from None
+        finally:
+            self._one_at_a_time.release()
 
     def leave_full_card(self, error: BaseException, model: Model | None = None) -> None:
         """Have a model whose run has filled its graphics card compute on the processor from now on.

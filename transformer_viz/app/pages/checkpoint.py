@@ -18,6 +18,7 @@ from ..checkpoint import (
     config_table,
     facts,
     hub_offer,
+    name_table,
     stored_run,
     uploads,
     vocabulary_choice,
@@ -205,7 +206,9 @@ def _understood(engine: Engine, name: str) -> None:
     if found is None:
         return
     with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
-        facts.head(found, engine.shelf[name].called)
+        facts.head(name_table.without_note(found), engine.shelf[name].called)
+    with st.container(key="checkpoint-names"):
+        name_table.line(engine, found, name, _look_at, waiting)
     if st.button(say("Explore this model"), key="explore", type="primary"):
         state.model = name
         visit.bring(engine, name)
@@ -246,6 +249,10 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
     shelved = engine.shelf.get(name)
     called = model_names.public_name(name) if shelved is None else shelved.called
     layout.heading(escape(called), what="checkpoint")
-    st.error(escape_markdown(sentence))
-    config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
+    place = st.container(key="checkpoint-refusal")
+    if name_table.ask(engine, name, sentence, _look_at, waiting):
+        place.error(escape_markdown(name_table.without_advice(sentence)))
+    else:
+        place.error(escape_markdown(sentence))
+        config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
     return None

@@ -111,6 +111,8 @@ class Private:
     aside = Slot[frozenset[str]](frozenset())  # those before them, which belong to another model
     refused = Slot("")  # the word of a config whose typed value could not be read
     unopened = Slot("")  # the last sentence about what cannot be opened
+    name_choice = Slot[Any](None)  # Checkpoint: the table of names that is confirmed now
+    renaming = Slot("")  # the opened model whose names are shown to be changed
     live = Slot[Any](None)  # the live session, over which frames come
     followed = Slot[Any](None)  # what a page was drawn without, and the run of it
 

@@ -8,8 +8,9 @@ empty right side takes the prefix off. None (null in JSON) leaves a weight out.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from .rename_keys import nearest, pattern
 MAX_NAMES = 2**24  # bytes of a file of names
 LONGEST_NAME = 500  # characters
 MAX_PREFIXES = 1_000
+#: The beginning of the note that `rename_notes` writes.
+COUNTS = re.compile(r"(\d+) of (\d+) weights go by the names that ")
 #: Where a table came from, with what errors call it.
 CALLED = {"override": "names=", "sidecar": NAMES_FILE}
 
@@ -45,7 +48,7 @@ class Names:
         Raises:
             CheckpointError: an entry that no weight fits, or two weights that get one name.
         """
-        table = {_own_name(key, weights.tensors): name for key, name in self.table.items()}
+        table = self._own(weights.tensors)
         strange = [key for key in table if not _fits(key, weights.tensors)]
         if self.origin == "sidecar" and len(strange) == len(table):
             return weights
@@ -77,6 +80,16 @@ class Names:
                 "least one to a name."
             )
         return replace(weights, tensors=tensors, names=mapped)
+
+    def of(self, keys: Collection[str]) -> dict[str, str | None]:
+        """Return the names that the table gives to weights; others are not in it."""
+        table = self._own(keys)
+        found = {key: _target(key, table) for key in keys}
+        return {key: name for key, (name, known) in found.items() if known}
+
+    def _own(self, keys: Collection[str]) -> dict[str, str | None]:
+        """The table by the keys that the weights bear."""
+        return {_own_name(key, keys): name for key, name in self.table.items()}
 
 
 def read_names(value: Any, folder: Path) -> Names | None:
@@ -146,6 +159,12 @@ def rename_notes(weights: Weights, names: Names | None) -> tuple[str, ...]:
         more = f" and {len(left) - 5} more" if len(left) > 5 else ""
         notes.append(f"{_source(names)} leaves out {', '.join(left[:5])}{more}.")
     return tuple(notes)
+
+
+def mapped_counts(note: str) -> tuple[int, int] | None:
+    """Return how many of how many weights were mapped, from the note that says it; else None."""
+    found = COUNTS.match(note)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def _source(names: Names) -> str:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Protocol
 
+from ...i18n import mark
 from ..common.candidate import Candidate
 from ..common.rename_keys import Table, pattern, uncut
 from ..files.errors import CheckpointError
@@ -31,11 +33,11 @@ from .weight_roles import ALONE, BUFFER, NAME, Roles, find_roles
 
 #: Why a name is proposed, as a reader sees it.
 REASONS = {
-    "name": "by its name",
-    "shape": "by its shape",
-    "order": "by order",
-    "buffer": "computed, left out",
-    "": "no proposal",
+    "name": mark("by its name"),
+    "shape": mark("by its shape"),
+    "order": mark("by order"),
+    "buffer": mark("computed, left out"),
+    "": mark("no proposal"),
 }
 
 
@@ -43,6 +45,7 @@ class Target(Protocol):
     """A layout that names can be proposed for."""
 
     NAME: str
+    NAMES: tuple[str, ...]
 
 
 #: Each layout that names are proposed for, with its names and the reference Transformer's. Of
@@ -98,11 +101,14 @@ class NameProposal:
         layout: the layout's name.
         rows: one for each weight, in the order of the file.
         missing: names that the layout needs and no weight was proposed for.
+        assumed: words of the config that no file states, with the values taken for them; None
+            where there is no sensible one. Empty unless they were asked for.
     """
 
     layout: str
     rows: tuple[NameRow, ...]
     missing: tuple[str, ...]
+    assumed: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def names(self) -> dict[str, str | None]:
@@ -136,6 +142,23 @@ class NameProposal:
             for key, shape, name, why in given["rows"]
         )
         return cls(str(given["layout"]), rows, tuple(map(str, given["missing"])))
+
+
+def layout_names(proposal: NameProposal) -> tuple[str, ...]:
+    """Return every name that a weight of the file can have in the proposal's layout."""
+    target, table = next(one for one in TARGETS if proposal.layout == one[0].NAME)
+    known = {*proposal.missing, *(row.proposed for row in proposal.rows if row.proposed)}
+    forms = [pattern(uncut(theirs)) for theirs, _ in table]
+    depth = {int(m["n"]) for name in known for form in forms
+             if (m := form.fullmatch(name)) and "n" in m.groupdict()}  # fmt: skip
+    found = dict.fromkeys(row.proposed for row in proposal.rows if row.proposed)
+    for theirs, _ in table:
+        for stack, part in product(STACKS, ("weight", "bias")):
+            for n in range(max(depth, default=0) + 1):
+                found[uncut(theirs.format(stack=stack, part=part, n=n))] = None
+    found |= dict.fromkeys(proposal.missing)
+    allowed = [re.compile(form) for form in target.NAMES]
+    return tuple(name for name in found if name in known or any(f.fullmatch(name) for f in allowed))
 
 
 def propose(found: Candidate, layout: str | None = None) -> NameProposal:

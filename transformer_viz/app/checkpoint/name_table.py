@@ -1,0 +1,338 @@
+"""Which weight of an unknown file is which: a table of proposed names that a visitor confirms."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ...checkpoints.common.bundled import NAMES_FILE
+from ...core.errors import visible
+from ...i18n import say
+from ..engine import model_names
+from ..engine.engine import Engine
+from ..session.keys import private
+from ..ui import layout
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.text_format import escape_markdown, spoken
+from . import config_table, unstated_words, uploads
+from .name_choice import NameChoice, faults, remarks
+from .table_lines import EVERY, Line, lines_of, spread
+
+if TYPE_CHECKING:
+    from ...inference.inspection import Inspection
+    from ..engine.model_catalog import Shelved
+
+Look = Callable[[str], None]  # opens the model of a name
+#: Refusals that a table of names may mend.
+ABOUT_NAMES = re.compile(r"transformer-viz names|names=|names\.json")
+MANY = 100  # weights from which on alike layers share a row at first
+HEIGHT = 420  # pixels of the table at most
+#: The end of a refusal that says what the table below it is for.
+ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
+ROW_HEIGHT = 35  # pixels
+WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
+WIDTHS = {WEIGHT: 290, NAME: 350, SHAPE: 140, WHY: 150}  # pixels
+
+
+def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:
+    """Show the table for a model that could not be opened, where a table may help.
+
+    Args:
+        engine: reads the file.
+        name: the model.
+        sentence: why it could not be opened.
+        look: opens a model.
+        waiting: where progress is shown.
+
+    Returns:
+        Whether it is shown.
+    """
+    shelved = engine.shelf.get(name)
+    if shelved is None or not model_names.is_own(name):
+        return False
+    mapped = (shelved.folder / NAMES_FILE).is_file()
+    about_word = mapped and re.search(r"\b(heads|norm|activation|embedding_scale)\b", sentence)
+    if not (ABOUT_NAMES.search(sentence) or about_word):
+        return False
+    return _table(engine, name, shelved, look, waiting)
+
+
+def without_advice(sentence: str) -> str:
+    """Return a refusal without the advice to write a table of names, where the table is shown."""
+    return ADVICE.sub(lambda found: "." if found[1] == ";" else "", sentence)
+
+
+def without_note(found: Inspection) -> Inspection:
+    """Return what was understood without the note about mapped names, which `line` says."""
+    from ...checkpoints.common.names import mapped_counts
+
+    return replace(found, notes=tuple(one for one in found.notes if not mapped_counts(one)))
+
+
+def line(engine: Engine, found: Inspection, name: str, look: Look, waiting: DeltaGenerator) -> None:
+    """Say how many names were mapped, with a button that shows the table again."""
+    from ...checkpoints.common.names import mapped_counts
+
+    mapped, whole = next(filter(None, map(mapped_counts, found.notes)), (0, 0))
+    if not mapped:
+        return
+    place, own = model_names.parted(name)[0], model_names.is_own(name)
+    with layout.row("center", key="names-mapped"):
+        said = say("Names were mapped ({count} of {whole} weights)", count=mapped, whole=whole)
+        st.html(f'<span data-what="names-mapped">{escape(said)}</span>', width="content")
+        if own and private.renaming == place:
+            st.button(say("close"), key="names-close", on_click=_show_again, args=("",))
+        elif own:
+            st.button(say("change"), key="names-change", on_click=_show_again, args=(place,))
+    if own and private.renaming == place:
+        _table(engine, name, engine.shelf[name], look, waiting, opened=True)
+
+
+def _show_again(place: str) -> None:
+    private.renaming = place
+
+
+def _table(
+    engine: Engine,
+    name: str,
+    shelved: Shelved,
+    look: Look,
+    waiting: DeltaGenerator,
+    opened: bool = False,
+) -> bool:
+    """The table with its form; False where no names can be proposed for the file."""
+    from ...checkpoints.naming.name_proposals import TARGETS
+
+    chosen = st.session_state.get(_key("layout", name))
+    stated = model_names.parted(name)[1].get("layout")
+    known = stated if any(stated == target.NAME for target, _ in TARGETS) else None
+    wanted = known if chosen is None else chosen
+    try:
+        choice = _choice(engine, name, shelved, wanted, waiting)
+    except Stopped:  # says so itself, and offers to go on
+        return True
+    except (ValueError, LookupError, OSError) as error:
+        if chosen is None:
+            return False
+        st.session_state.pop(_key("layout", name), None)  # the next run takes the best one again
+        st.error(escape_markdown(spoken(error)))
+        return True
+    if not opened and not (choice.renames or (shelved.folder / NAMES_FILE).is_file()):
+        return False  # the names are right, and something else is wrong
+    with st.container(border=True, key="card-names"):
+        layout.heading(say("Which weight is which?"))
+        _sentence(
+            say(
+                "Each weight gets the name of a layout that it fits. Check the names against your "
+                "code, correct what is wrong, and open the model."
+            )
+        )
+        with layout.row("bottom"):
+            _choose_layout(choice, name)
+            _choose_rows(choice, name)
+        _edit(choice, name)
+        wrong = list(faults(choice))
+        for sentence in wrong:
+            st.error(escape_markdown(sentence))
+        for sentence in () if wrong else remarks(choice):
+            _sentence(sentence)
+        if not opened:  # else they stand on the page already
+            config_table.said_words(name, look)
+        _finish(engine, choice, name, look, bool(wrong))
+    return True
+
+
+def _sentence(text: str) -> None:
+    st.html(f'<p class="tv-say">{escape(text)}</p>')
+
+
+def _key(what: str, name: str) -> str:
+    return f"names-{what}-{model_names.parted(name)[0]}"
+
+
+# ---- The proposal and its table -------------------------------------------------------------
+
+
+def _choice(
+    engine: Engine, name: str, shelved: Shelved, wanted: str | None, waiting: DeltaGenerator
+) -> NameChoice:
+    """The table of a model, proposed once for a file and a layout."""
+    from ...checkpoints.common.names import read_names
+    from ...checkpoints.naming.name_proposals import layout_names
+
+    place = model_names.parted(name)[0]
+    upload = place.startswith(model_names.UPLOAD)  # whose names.json is written by the table itself
+    about = (place, *(shelved.written[:2] if upload else shelved.written))
+    known = private.name_choice
+    same = known is not None and known.about == about
+    if same and wanted in (None, known.proposal.layout):
+        found: NameChoice = known
+        return found
+    proposal = run_with_progress(
+        lambda task: engine.models.propose(name, wanted, task),
+        key="proposing",
+        label=say("Reading the names of the weights ..."),
+        about=(about, wanted),
+        where=waiting,
+    )
+    names = {row.key: row.proposed for row in proposal.rows}
+    options = layout_names(proposal)
+    before = None if same else read_names(None, shelved.folder)
+    if before is not None:  # the table beside the weights was corrected by a person already
+        names |= before.of(names)
+        options = tuple(dict.fromkeys((*options, *filter(None, names.values()))))
+    choice = NameChoice(about, proposal, options, names, together=len(names) > MANY)
+    choice.build()
+    private.name_choice = choice
+    return choice
+
+
+def _choose_layout(choice: NameChoice, name: str) -> None:
+    from ...checkpoints.naming.name_proposals import TARGETS
+
+    known = [target.NAME for target, _ in TARGETS]
+    first = st.session_state.setdefault(_key("best", name), choice.proposal.layout)
+    options = [first, *(one for one in known if one != first)]
+    st.selectbox(
+        say("Layout"),
+        options,
+        options.index(choice.proposal.layout),
+        key=_key("layout", name),
+        width=layout.SLIDER_WIDTH,
+    )
+
+
+def _choose_rows(choice: NameChoice, name: str) -> None:
+    """Whether alike layers share a row, where there are any."""
+    if len(lines_of(choice.proposal.rows, choice.names, True)) == len(choice.names):
+        return
+    key = _key("together", name)
+    together = st.checkbox(say("One row for all layers"), choice.together, key=key)
+    if together != choice.together:
+        choice.together = together
+        choice.build()
+
+
+def _edit(choice: NameChoice, name: str) -> None:
+    """The table; what was chosen in it becomes the names of the choice."""
+    key = _key(f"table-{choice.proposal.layout}-{choice.turn}", name)
+    if key not in st.session_state:  # drawn for the first time, or the page was left meanwhile
+        choice.shown = dict(choice.names)
+    lines = lines_of(choice.proposal.rows, choice.shown, choice.together)
+    edited = edit_frame(_frame(lines), _options(choice, lines), key)
+    names: dict[str, str | None] = {}
+    for row, chosen in zip(lines, edited[NAME], strict=True):
+        name_now = chosen.strip() if isinstance(chosen, str) else ""
+        names |= spread(row, name_now or None)
+    choice.names = names
+
+
+def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFrame:
+    """Draw the table and return it as it was edited."""
+    height = min(HEIGHT, ROW_HEIGHT * (len(frame) + 1) + 3)
+    column = st.column_config
+    edited: pd.DataFrame = st.data_editor(
+        frame,
+        key=key,
+        height=height,
+        row_height=ROW_HEIGHT,
+        hide_index=True,
+        num_rows="fixed",
+        placeholder=say("no name"),
+        disabled=[WEIGHT, SHAPE, WHY],
+        column_config={
+            WEIGHT: column.TextColumn(say("Weight in the file"), width=WIDTHS[WEIGHT]),
+            SHAPE: column.TextColumn(say("Shape"), width=WIDTHS[SHAPE]),
+            NAME: column.SelectboxColumn(
+                say("Name in the layout"), options=options, required=False, width=WIDTHS[NAME]
+            ),
+            WHY: column.TextColumn(say("Why"), width=WIDTHS[WHY]),
+        },
+    )
+    return edited
+
+
+def _frame(lines: Iterable[Line]) -> pd.DataFrame:
+    from ...checkpoints.naming.name_proposals import REASONS
+
+    rows = [
+        (
+            visible(one.weight),
+            one.name,
+            _shape(one),
+            say("you said so") if one.changed else say(REASONS[one.why]),
+        )
+        for one in lines
+    ]
+    return pd.DataFrame(rows, columns=[WEIGHT, NAME, SHAPE, WHY])
+
+
+def _shape(row: Line) -> str:
+    shape = " × ".join(map(str, row.shape))
+    return f"{len(row.keys)} × [{shape}]" if len(row.keys) > 1 else shape
+
+
+def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
+    """The names to choose from: those with a star first, for rows of several layers."""
+    alike = {one.name: None for one in lines if one.name and EVERY in one.name}
+    if any(len(one.keys) > 1 for one in lines):
+        numbered = (re.sub(r"(?<=\.)\d+(?=\.)", EVERY, name, count=1) for name in choice.options)
+        alike |= dict.fromkeys(name for name in numbered if EVERY in name)
+    return [*alike, *choice.options]
+
+
+# ---- What is done with the table ------------------------------------------------------------
+
+
+def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: bool) -> None:
+    """The form that opens an upload; elsewhere a table to download, and a form where it helps."""
+    upload = name.startswith(model_names.UPLOAD)
+    if not upload:
+        _download(choice, name, faulty)
+    if name.startswith(model_names.HUB):
+        return
+    button = say("Open with these names") if upload else say("Open with names.json")
+    words = unstated_words.form(choice.proposal.assumed, name, _key("form", name), button)
+    if words is None or faulty:
+        return
+    place = model_names.parted(name)[0]
+    if upload:
+        try:
+            uploads.room(engine).write_names(place, choice.names)
+        except (ValueError, OSError) as error:
+            st.error(escape_markdown(spoken(error)))
+            return
+    if "layout" in words or choice.proposal.layout != st.session_state.get(_key("best", name)):
+        words["layout"] = choice.proposal.layout
+    private.renaming = ""
+    look(model_names.named(place, words))
+    st.rerun()
+
+
+def _download(choice: NameChoice, name: str, faulty: bool) -> None:
+    if name.startswith(model_names.HUB):
+        _sentence(
+            say(
+                "Put names.json beside the weights in a folder of your own and open that; nothing "
+                "is written here."
+            )
+        )
+    else:
+        _sentence(say("Put names.json beside the weights on the server; nothing is written there."))
+    st.download_button(
+        say("Download names.json"),
+        json.dumps(choice.names, indent=1, ensure_ascii=False) + "\n",
+        NAMES_FILE,
+        "application/json",
+        key=_key("download", name),
+        disabled=faulty,
+        on_click="ignore",
+    )

@@ -1,0 +1,95 @@
+"""Rows of the table of names: one for each weight, or one for the same weight of all layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...checkpoints.naming.name_proposals import NameRow
+
+EVERY = "*"  # stands for the number of a layer in a row of several
+NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.)")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table.
+
+    Attributes:
+        keys: the weights that it stands for.
+        weight: their name in the file, with a star for the number where they are several.
+        shape: the shape that each of them has.
+        name: their name in the layout, likewise; None for none.
+        why: a key of `REASONS`.
+        changed: whether a person gave another name than the proposed one.
+    """
+
+    keys: tuple[str, ...]
+    weight: str
+    shape: tuple[int, ...]
+    name: str | None
+    why: str
+    changed: bool
+
+
+def lines_of(
+    rows: Sequence[NameRow], names: Mapping[str, str | None], together: bool
+) -> list[Line]:
+    """Return the rows of the table, in the order of the file.
+
+    Args:
+        rows: the weights as they were proposed.
+        names: the names that they have now.
+        together: give weights that differ in the number of their layer alone one row.
+    """
+    groups: dict[tuple[object, ...], list[NameRow]] = {}
+    for row in rows:
+        form = _form(row, names[row.key]) if together else None
+        groups.setdefault((row.key,) if form is None else form, []).append(row)
+    lines = []
+    for group in groups.values():
+        first = group[0]
+        name, many = names[first.key], len(group) > 1
+        lines.append(
+            Line(
+                tuple(row.key for row in group),
+                starred(first.key) if many else first.key,
+                first.shape,
+                starred(name) if many and name else name,
+                first.why,
+                name != first.proposed,
+            )
+        )
+    return lines
+
+
+def spread(line: Line, name: str | None) -> dict[str, str | None]:
+    """Return the name of each weight of a row, with the numbers of their layers."""
+    if name is None or EVERY not in name:
+        return dict.fromkeys(line.keys, name)
+    found: dict[str, str | None] = {}
+    for key in line.keys:
+        number = NUMBER.search(key)
+        found[key] = name if number is None else name.replace(EVERY, number[0], 1)
+    return found
+
+
+def _form(row: NameRow, name: str | None) -> tuple[object, ...] | None:
+    """What weights of one row have in common; None for a weight that is alone."""
+    number = NUMBER.search(row.key)
+    if number is None:
+        return None
+    if name is not None:
+        other = NUMBER.search(name)
+        if other is None or other[0] != number[0]:
+            return None
+        name = starred(name)
+    return starred(row.key), row.shape, name, row.why, name is None and row.proposed
+
+
+def starred(name: str) -> str:
+    """Return a name with a star for its first number."""
+    return NUMBER.sub(EVERY, name, count=1)
