@@ -60,6 +60,30 @@ def test_removal_is_measured_in_the_unit_of_the_task():
         assert (model.task, set(values["unit"])) == (task, {unit})
 
 
+def test_an_encoder_decoder_that_judges_is_asked_at_its_last_end_token():
+    """BART and T5 judge by the row at which the source has its last end token."""
+    sizes: dict[str, Any] = {"vocab_size": 40, "eos_token_id": 3, "pad_token_id": 1}
+    sizes |= {"decoder_start_token_id": 1, "attn_implementation": "eager", "num_labels": 1}
+    bart = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "init_std": 0.3}
+    bart |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    t5 = {"num_layers": 1, "d_model": 16, "d_kv": 8, "num_heads": 2, "d_ff": 24}
+    for name, words in (("Bart", bart), ("T5", t5)):
+        torch.manual_seed(0)
+        config = getattr(transformers, f"{name}Config")(**sizes, **words)
+        module = getattr(transformers, f"{name}ForSequenceClassification")(config).eval()
+        for ids in (IDS, [2, 5, 3, 9, 17, 3]):
+            with torch.inference_mode():
+                out = module(torch.tensor([ids]), output_attentions=True)
+            values = tv.explain(tv.load(module), ids, method="weights").values
+            own = torch.cat(
+                [
+                    out.cross_attentions[0][0, :, -1].mean(0),
+                    out.decoder_attentions[0][0, :, -1].mean(0),
+                ]
+            )
+            assert np.allclose(values["value"], own, atol=1e-5), (name, ids)
+
+
 def test_the_only_output_is_ranked_by_its_logit():
     module = made("BertForSequenceClassification", num_labels=1)
     table = tv.rank(tv.load(module), [(IDS, 0)], method="zero").table

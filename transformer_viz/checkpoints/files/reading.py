@@ -61,7 +61,7 @@ HARMLESS: list[Any] = [
     _SCALAR,
     _RECONSTRUCT,
     *(type(np.dtype(f"{kind}{size}")) for kind in "iu" for size in (1, 2, 4, 8)),
-    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool")),
+    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool", "U", "S")),
     (_SCALAR, "numpy.core.multiarray.scalar"),  # as numpy 1 wrote them
     (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
 ]

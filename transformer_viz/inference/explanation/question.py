@@ -247,8 +247,16 @@ def _of_class(
                 f"{', '.join(model.labels) or f'0 to {output.shape[1] - 1}'}."
             )
     label = model.labels[token] if token < len(model.labels) else str(token)
-    marked = bool(read.source.special) and read.source.special[0]
-    row: int | None = 0 if marked else None
+    return Question(model, read, _judging_row(model, read), int(token), label, 0, 0, said)
+
+
+def _judging_row(model: Model, read: Read) -> int | None:
+    """The row of the last stack that a classifier reads; None where all have a part in it."""
+    source = read.source
     if model.kind == "decoder-only":
-        row = len(read.source) - 1
-    return Question(model, read, row, int(token), label, 0, 0, said)
+        return len(source) - 1
+    if model.kind == "encoder-decoder":  # the library's read the row at the last end token's place
+        ends = [n for n, token in enumerate(source.ids) if token == model.eos_id]
+        return ends[-1] if ends and read.target and ends[-1] < len(read.target) else None
+    pooled = model.config.get("classifier_pooling") == "mean"  # ModernBERT
+    return 0 if source.special and source.special[0] and not pooled else None
