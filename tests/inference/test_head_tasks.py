@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 import transformer_viz as tv
 from transformer_viz.metrics.attention.map_cells import cells
+from transformer_viz.metrics.output.answer_span import said_of_output
 from transformer_viz.views.html.candidate_bars import candidates
 
 IDS = [2, 5, 9, 17, 3]
@@ -190,6 +192,12 @@ def test_a_trace_of_question_answering_has_both_ends_and_the_report_says_the_ans
     both = torch.stack((out.start_logits[0], out.end_logits[0]))
     assert np.allclose(trace.logits, both, atol=1e-6)
     assert "Answer: “" in tv.views.report(trace)
+    for first, special, none in ((0, True, True), (0, False, False), (1, True, False)):
+        logits = np.zeros_like(trace.logits)
+        logits[:, first] = 5
+        marks = dataclasses.replace(trace.source, special=(special, *[False] * 4))
+        said = said_of_output(dataclasses.replace(trace, logits=logits, source=marks))
+        assert ("no answer" in said) == none, (first, special)
 
 
 def test_a_wrapper_whose_forward_needs_a_mask_is_no_encoder_decoder():
