@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
-from transformer_viz.checkpoints.naming.name_proposals import NameProposal, propose
+from transformer_viz.checkpoints.naming.name_proposals import NameProposal, layout_names, propose
 
 from .name_styles import STYLES, file_of
 from .own_models import PLANS, H, Own
@@ -88,3 +88,12 @@ def test_a_file_without_attention_is_refused(tmp_path: Path) -> None:
     torch.save(torch.nn.LSTM(8, 8).state_dict(), tmp_path / "mine.pt")
     with pytest.raises(CheckpointError, match="no numbered layers with matrices of attention"):
         tv.propose_names(tmp_path / "mine.pt")
+
+
+def test_names_of_endless_layers_are_not_offered() -> None:
+    name = f"transformer.encoder.layers.{10**9}.linear1.weight"
+    rows = [["a", [2, 2], name, "name"]]
+    found = NameProposal.from_dict(
+        {"layout": "torch_tutorial_seq2seq", "rows": rows, "missing": []}
+    )
+    assert name in layout_names(found) and len(layout_names(found)) < 100_000
