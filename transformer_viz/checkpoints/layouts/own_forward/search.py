@@ -76,7 +76,7 @@ def read_signature_of(module: nn.Module, kind: str | None) -> Signature:
     if kind == "encoder-decoder" and target is None and not any(map(_may_be_text, found.needed)):
         target = next(filter(_may_be_text, found.optional), None)
         if target is None and found.source.name != "0":
-            raise refuse_twofold(module, found)
+            raise refuse_batch(module, found) or refuse_twofold(module, found)
     if target is None or kind not in (None, "encoder-decoder"):
         return found
     rest = tuple(p for p in found.optional if p is not target)
@@ -96,6 +96,10 @@ def _unnamed(signature: Signature) -> list[inspect.Parameter]:
         and not names.LABELS.search(p.name)
         and p.name != names.TARGET_NAME
     ]
+
+
+def _is_label(parameter: inspect.Parameter) -> bool:
+    return names.LABELS.search(parameter.name) is not None
 
 
 def _strange(signature: Signature, plan: Plan) -> bool:
@@ -383,6 +387,9 @@ def _by_names(module: nn.Module, signature: Signature, kind: str | None, error: 
     if (asked := refuse_batch(module, signature)) is not None:
         raise asked
     strange = _unnamed(signature)
+    labels = [p for p in signature.needed if p.default is not p.empty and _is_label(p)]
+    if error and kind == "encoder-decoder" and (strange or labels):
+        raise refuse_twofold(module, signature)
     if error and ((strange and kind is None) or len(strange) > 1):
         raise refuse_signature(module, signature, error)
     inputs: list[Any] = [signature.source]
