@@ -46,8 +46,8 @@ def wrap(
     other, trial runs tell what each input is (text, mask, target) and in which form it is taken:
     ``kind`` None means that a forward with a target is that of an encoder-decoder, one whose rows
     look at no later token that of a decoder, any other that of an encoder.
-    ``tokenizer`` is one of ours, or `Vocabularies`; None reads ids typed as numbers. One vocabulary names the words of a target
-    only where a trial run sees that source and target share a table of embeddings. A module that
+    ``tokenizer`` is one of ours, or `Vocabularies`; None reads ids typed as numbers. One vocabulary
+    names the words of a target only where a trial run sees that source and target share a table of embeddings. A module that
     gives ``[batch, class]`` for a few ids is a classifier. ``task`` says what its numbers mean:
     ``single_label``, ``multi_label`` or ``regression``; None takes one output as a regression,
     several as one of several classes. With a task, ``[batch, token, class]`` are tags.
