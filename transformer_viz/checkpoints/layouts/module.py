@@ -42,16 +42,16 @@ def wrap(
     """A Model around any module, put into evaluation mode; its class gives the name.
 
     A model of the transformers library tells by its config, and by a trial run, what it is; one
-    that peft wrapped is the model inside, its adapter at work. Of any
-    other, trial runs tell what each input is (text, mask, target) and in which form it is taken:
-    ``kind`` None means that a forward with a target is that of an encoder-decoder, one whose rows
-    look at no later token that of a decoder, any other that of an encoder.
-    ``tokenizer`` is one of ours, or `Vocabularies`; None reads ids typed as numbers. One vocabulary
-    names the words of a target only where a trial run sees that source and target share a table of embeddings. A module that
-    gives ``[batch, class]`` for a few ids is a classifier. ``task`` says what its numbers mean:
-    ``single_label``, ``multi_label`` or ``regression``; None takes one output as a regression,
-    several as one of several classes. With a task, ``[batch, token, class]`` are tags.
-    ``overrides`` may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
+    that peft wrapped is the model inside, its adapter at work. Of any other, trial runs tell what
+    each input is (text, mask, target) and in which form it is taken: ``kind`` None means that a
+    forward with a target is that of an encoder-decoder, one whose rows look at no later token that
+    of a decoder, any other that of an encoder. ``tokenizer`` is one of ours, or `Vocabularies`;
+    None reads ids typed as numbers. One vocabulary names the words of a target only where a trial
+    run sees that source and target share a table of embeddings. A module that gives ``[batch,
+    class]`` for a few ids is a classifier. ``task`` says what its numbers mean: ``single_label``,
+    ``multi_label`` or ``regression``; None takes one output as a regression, several as one of
+    several classes. With a task, ``[batch, token, class]`` are tags. ``overrides`` may say
+    ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
         CheckpointError: an unknown kind, task or override, vocabularies that do not fit, or inputs
