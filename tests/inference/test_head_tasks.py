@@ -20,7 +20,7 @@ SMALL |= {"num_attention_heads": 2, "intermediate_size": 24, "initializer_range"
 
 def made(cls: str, **words: Any) -> Any:
     torch.manual_seed(0)
-    return getattr(transformers, cls)(transformers.BertConfig(**SMALL, **words)).eval()
+    return getattr(transformers, cls)(transformers.BertConfig(**(SMALL | words))).eval()
 
 
 def removal(module: Any, score: Any) -> np.ndarray:
@@ -109,6 +109,48 @@ def test_a_constant_head_is_named_and_a_class_has_effects_of_its_own():
             lost.append(float(clean - other))
         row = found["zero"][1].query(f"`class` == {number} and head == 0").iloc[0]
         assert abs(row["effect"] - np.mean(lost)) < 1e-5 and row["unit"] == "nats", number
+
+
+def test_effects_by_class_are_those_of_a_hook_that_replaces_one_head():
+    """Each head of two layers by its mean over all rows, and by zero; two lengths, three classes."""
+    module = made("BertForSequenceClassification", num_labels=3, num_hidden_layers=2)
+    pairs = [(IDS[: 4 + n % 2] + [7 + n], n % 3) for n in range(7)]
+    model = tv.load(module)
+    given = {layer: [] for layer in (0, 1)}  # what each layer's heads give, [row, feature]
+    places = [layer.attention.output.dense for layer in module.bert.encoder.layer]
+
+    def judged(ids: list[int], label: int) -> float:
+        with torch.inference_mode():
+            return float(module(torch.tensor([ids])).logits[0].log_softmax(-1)[label])
+
+    hooks = [
+        place.register_forward_pre_hook(lambda _, x, n=n: given[n].append(x[0][0].clone()))
+        for n, place in enumerate(places)
+    ]
+    clean = [judged(*pair) for pair in pairs]
+    for hook in hooks:
+        hook.remove()
+    for method in ("mean", "zero"):
+        table = tv.rank(model, pairs, method=method).by_class
+        assert len(table) == 3 * 4 and set(table["unit"]) == {"nats"}
+        for layer, head in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            part = slice(8 * head, 8 * head + 8)
+            kept = torch.cat(given[layer]).double().mean(0).float() * (method == "mean")
+
+            def put(_: Any, x: Any, part: slice = part, kept: Any = kept) -> Any:
+                mixed = x[0].clone()
+                mixed[..., part] = kept[part]
+                return (mixed, *x[1:])
+
+            with places[layer].register_forward_pre_hook(put):
+                lost = np.array(clean) - [judged(*pair) for pair in pairs]
+            for number in range(3):
+                row = table.query(f"`class` == {number} and layer == {layer} and head == {head}")
+                found, own = row.iloc[0], lost[number::3]
+                where = (method, layer, head, number)
+                assert abs(found["effect"] - own.mean()) < 1e-5, where
+                assert found["low"] - 1e-5 <= own.mean() <= found["high"] + 1e-5, where
+                assert (found["rows"], found["label"]) == (len(own), f"LABEL_{number}"), where
 
 
 def test_a_swap_of_a_score_moves_the_score():
