@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import transformers
 from torch.nn import functional as F
@@ -112,9 +113,9 @@ def test_a_constant_head_is_named_and_a_class_has_effects_of_its_own():
 
 
 def test_effects_by_class_are_those_of_a_hook_that_replaces_one_head():
-    """Each head of two layers by its mean over all rows, and by zero; two lengths, three classes."""
+    """Each head of two layers by its mean over all rows and by zero: three classes."""
     module = made("BertForSequenceClassification", num_labels=3, num_hidden_layers=2)
-    pairs = [(IDS[: 4 + n % 2] + [7 + n], n % 3) for n in range(7)]
+    pairs = [([*IDS[: 4 + n % 2], 7 + n], n % 3) for n in range(7)]
     model = tv.load(module)
     given = {layer: [] for layer in (0, 1)}  # what each layer's heads give, [row, feature]
     places = [layer.attention.output.dense for layer in module.bert.encoder.layer]
@@ -151,6 +152,19 @@ def test_effects_by_class_are_those_of_a_hook_that_replaces_one_head():
                 assert abs(found["effect"] - own.mean()) < 1e-5, where
                 assert found["low"] - 1e-5 <= own.mean() <= found["high"] + 1e-5, where
                 assert (found["rows"], found["label"]) == (len(own), f"LABEL_{number}"), where
+
+
+def test_a_score_given_as_a_reference_is_refused_and_numpy_numbers_are_classes():
+    scored = tv.load(made("BertForSequenceClassification", num_labels=1))
+    for reference in (4.2, 1, np.float32(0.5), np.int64(3), [0.7]):
+        with pytest.raises(ValueError, match="takes no score to compare with"):
+            tv.rank(scored, [(IDS, reference)])
+    judging = tv.load(made("BertForSequenceClassification", num_labels=3))
+    named, counted = (
+        tv.rank(judging, [(IDS, label), (IDS[:3], "LABEL_2")], method="zero").table
+        for label in ("LABEL_1", np.int64(1))
+    )
+    assert named.equals(counted)
 
 
 def test_a_swap_of_a_score_moves_the_score():
