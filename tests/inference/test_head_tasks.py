@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
 from torch.nn import functional as F
@@ -188,6 +189,90 @@ def test_a_swap_of_a_score_moves_the_score():
                 moved = (float(module(torch.tensor([IDS])).logits) - here) / (there - here)
             row = found.table.query(f"head == {head}").iloc[0]
             assert abs(row["moved"] - moved) < 1e-4 and row["unit"] == "logit", head
+
+
+def swapped(module: Any, own: Any, other: Any, part: slice, of: list[int]) -> Any:
+    """Return three outputs: of each text, and of the first with one head's rows of the other.
+
+    ``of`` are the rows of the other text that stand where those of the first do.
+    """
+    mixing, kept = module.bert.encoder.layer[0].attention.output.dense, []
+
+    def put(_: Any, given: Any) -> Any:
+        mixed = given[0].clone()
+        mixed[..., part] = kept[0][:, of][..., part]
+        return (mixed, *given[1:])
+
+    with torch.inference_mode():
+        with mixing.register_forward_pre_hook(lambda _, given: kept.append(given[0].clone())):
+            there = module(**other)
+        here = module(**own)
+        with mixing.register_forward_pre_hook(put):
+            return here, there, module(**own)
+
+
+def test_a_swap_moves_the_end_of_an_answer_and_the_class_of_a_token():
+    ids, other = [2, 5, 9, 17, 12, 3], [2, 30, 9, 17, 31, 3]
+    for cls, asked, words, score in (
+        ("BertForQuestionAnswering", {}, (1, 4), lambda o, w: o.start_logits[0, w]),
+        ("BertForQuestionAnswering", {"output": "end"}, (4, 2), lambda o, w: o.end_logits[0, w]),
+        ("BertForTokenClassification", {"token": 4}, ("LABEL_2", 0),
+         lambda o, w: o.logits[0, 4, 2 if w == "LABEL_2" else w]),
+    ):  # fmt: skip
+        module = made(cls, num_labels=2 if "Question" in cls else 3)
+        model = tv.load(module)
+        found = tv.swap(model, ids, other, words, **asked)
+        given = [{"input_ids": torch.tensor([x])} for x in (ids, other)]
+        for head in (0, 1):
+            runs = swapped(module, *given, slice(8 * head, 8 * head + 8), [0, 1, 2, 3, 4, 5])
+            here, there, moved = (float(score(o, words[0]) - score(o, words[1])) for o in runs)
+            row, where = found.table.query(f"head == {head}").iloc[0], (cls, asked, head)
+            assert abs(row["moved"] - (moved - here) / (there - here)) < 1e-4, where
+            assert (row["unit"], abs(found.clean - here) < 1e-5) == ("nats", True), where
+            assert abs(found.other - there) < 1e-5, where
+        for wrong, sentence in (
+            ({"token": 9}, "There is no token 9|leave it out"),
+            ({"output": "middle"}, "output is start or end"),
+            ({"words": (1, 99)}, "numbers from 0 to 5|There is no class 99"),
+            ({"words": (1, 1)}, "name two that differ"),
+        ):
+            with pytest.raises(ValueError, match=sentence):
+                tv.swap(model, ids, other, **(asked | wrong))
+
+
+def test_an_answer_in_two_texts_is_swapped_with_their_segments():
+    """The question differs by a word that has no counterpart; the pair is named by its labels."""
+    words = "[PAD] [UNK] [CLS] [SEP] who what wrote said old book ann bob it the".split()
+    pieces = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, "[UNK]")
+    )
+    pieces.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    pieces.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=pieces, **marks,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )  # fmt: skip
+    module = made("BertForQuestionAnswering")
+    model = tv.load(module, tokenizer=tokenizer)
+    pair, other = ("who wrote", "ann wrote it"), ("who old wrote", "bob wrote it")
+    found = tv.swap(model, pair, other, ("ann", "it"))
+    given = [tokenizer(*texts, return_tensors="pt") for texts in (pair, other)]
+    assert given[1]["token_type_ids"].sum() == 4
+    of = [0, 1, 3, 4, 5, 6, 7, 8]
+    runs = swapped(module, *given, slice(8, 16), of)
+    places = ((4, 6), (5, 7), (4, 6))
+    here, there, moved = (
+        float(o.start_logits[0, a] - o.start_logits[0, b])
+        for o, (a, b) in zip(runs, places, strict=True)
+    )
+    row = found.table.query("head == 1").iloc[0]
+    assert abs(row["moved"] - (moved - here) / (there - here)) < 1e-4
+    assert "“old”" in found.notes[-1] and found.words == ("ann", "it")
+    edit = next(edit for edit in found.best(2) if edit.head == 1)
+    edits = tv.Intervention.from_json(tv.Intervention((edit,)).to_json())
+    trace = tv.trace(model, pair, intervention=edits, check=False)
+    assert np.allclose(trace.logits[0], runs[2].start_logits[0], atol=1e-5)
 
 
 def test_rows_of_a_decoder_that_judges_bear_the_words_they_read():

@@ -19,9 +19,9 @@ from ...core.interventions import Intervention
 from ...core.numerics import MULTI_LABEL, REGRESSION, SINGLE_LABEL, best_span
 from ..generation import translate_lines
 from ..model_inputs import read_source
+from ..outputs import JUDGED
 from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
 
-JUDGED = ("classes", "tags", "spans")
 MASKED = 0.15  # of the tokens of a sentence are hidden from a masked model (Devlin et al. 2019)
 TOGETHER = 32  # sentences that are decoded together
 

@@ -21,9 +21,10 @@ from ...metrics.statistics import bootstrap
 from ..head_means import HeadMeans, remember
 from ..head_metrics.telling import Tell
 from ..model_inputs import model_of
+from ..outputs import JUDGED
 from .bench import Bench, Removal
 from .effect_tables import class_table, head_table
-from .examples import JUDGED, read_examples
+from .examples import read_examples
 from .ranking_notes import notes_of
 from .scores import MEASURES, SUMS, Costs
 from .stand_ins import METHODS
