@@ -242,7 +242,8 @@ def test_a_swap_moves_the_end_of_an_answer_and_the_class_of_a_token():
 
 def test_an_answer_in_two_texts_is_swapped_with_their_segments():
     """The question differs by a word that has no counterpart; the pair is named by its labels."""
-    words = "[PAD] [UNK] [CLS] [SEP] who what wrote said old book ann bob it the".split()
+    marked, rest = "[PAD] [UNK] [CLS] [SEP]", "who what wrote said old book ann bob it the"
+    words = f"{marked} {rest}".split()
     pieces = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, "[UNK]")
     )
@@ -273,6 +274,25 @@ def test_an_answer_in_two_texts_is_swapped_with_their_segments():
     edits = tv.Intervention.from_json(tv.Intervention((edit,)).to_json())
     trace = tv.trace(model, pair, intervention=edits, check=False)
     assert np.allclose(trace.logits[0], runs[2].start_logits[0], atol=1e-5)
+
+
+def test_an_explanation_says_which_class_it_is_about():
+    judged = "BertForSequenceClassification"
+    for module, target, sentence in (
+        (made(judged, num_labels=3), None, "the class “LABEL_{}”, the most probable one"),
+        (made(judged, num_labels=3, problem_type="multi_label_classification"), None,
+         "the label “LABEL_{}”, the most probable one"),
+        (made(judged, num_labels=2, problem_type="regression"), None, "the first of 2"),
+        (made(judged, num_labels=3), 1, ""),
+        (made(judged, num_labels=1), None, ""),
+    ):  # fmt: skip
+        with torch.inference_mode():
+            best = int(module(torch.tensor([IDS])).logits[0].argmax())
+        found = tv.explain(tv.load(module), IDS, 3, target, method="gradient")
+        if sentence:
+            assert sentence.format(best) in found.caption and "target=" in found.caption
+        else:
+            assert "Asked about" not in found.caption, module.config.num_labels
 
 
 def test_rows_of_a_decoder_that_judges_bear_the_words_they_read():

@@ -10,7 +10,7 @@ import click
 
 from ..core.interventions import Intervention
 from ..views.csv_text import csv_text
-from .arguments import new_file
+from .arguments import named_choice, new_file
 from .options import load_model, model_path, set_option
 from .terminal import Counter, tell
 
@@ -77,8 +77,7 @@ def swap(
         raise ValueError(
             f"--words takes two words with a comma between, like es,sie; got {pair!r}."
         )
-    if both is not None and model.gives != "words":
-        both = tuple(int(w) if w.isdecimal() and w not in model.labels else w for w in both)
+    both = None if both is None else tuple(named_choice(model, word) for word in both)
     from ..inference.patching.swapping import swap as measure
 
     counter = Counter("swaps")
