@@ -83,7 +83,8 @@ def swap(
     counter = Counter("swaps")
     found = measure(
         model,
-        *(_read(model, words) for words in (text, other)),
+        _read(model, text),
+        _read(model, other),
         both,
         what,
         target=target,

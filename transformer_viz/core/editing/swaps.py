@@ -69,7 +69,9 @@ class Swap(Edit):
         """The other sentence in a few words: its end, where it is long."""
         if wholes(self.source):
             return say("{count} tokens", count=len(self.source))
-        whole_text = self.source if isinstance(self.source, str) else " / ".join(self.source)
+        whole_text = (
+            self.source if isinstance(self.source, str) else " / ".join(map(str, self.source))
+        )
         text = " ".join(whole_text.split())
         if len(text) <= SHORT:
             return text
