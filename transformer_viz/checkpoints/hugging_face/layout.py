@@ -22,7 +22,8 @@ from ..common.model import Model
 from ..common.number_type import number_type
 from ..files.adapters import Adapter
 from ..files.errors import CheckpointError
-from .adapter import added_tokens, head_of, merged, refuse_adapter, unknown_rows, with_heads
+from .adapter import head_of, merged, refuse_adapter, with_heads
+from .adapter_tables import resizing_note
 from .build import NAME as NAME
 from .build import build_model
 from .config import library_config, refuse
@@ -96,7 +97,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             notes.append(left_over(transformers, cls, config, unknown, weights))
             module = loaded(cls, config, weights, settings)
         if adapter is not None:
-            notes.append(_resized(added_tokens(module, adapter), unknown_rows(module, adapter)))
+            notes.append(resizing_note(module, adapter))
             module = merged(module, adapter)
             notes.append(_merged_into(_name(found.folder), adapter))
         whole = module if part == BOTH else None
@@ -137,15 +138,6 @@ def _tokenizer(transformers: Any, found: Candidate, size: int | None) -> tuple[A
         if given is not None or note:
             break
     return given, note
-
-
-def _resized(count: int, unknown: tuple[str, ...]) -> str:
-    if not count:
-        return ""
-    tokens = "1 token" if count == 1 else f"{count:,} tokens"
-    where = f"rows of {', '.join(unknown)} are in no file and are 0 here"
-    rest = where if unknown else "rows are its own"
-    return f"The adapter was trained with {tokens} more than its base has; their {rest}."
 
 
 def _merged_into(base: str, adapter: Adapter) -> str:
