@@ -117,23 +117,6 @@ def parts_of(module: nn.Module) -> tuple[str, ...]:
     return tuple(found)
 
 
-def part_of(module: Any, part: object) -> Any:
-    """The part of a model that a path names; all of it where none does.
-
-    Raises:
-        CheckpointError: no such part; names those that open.
-    """
-    if part is None:
-        return module
-    known = parts_of(module)
-    if part not in known:
-        raise CheckpointError(
-            f"{type(module).__name__} has no part {part!r} that opens alone; "
-            + (f"choose one of {', '.join(known)}." if known else "it has none, so leave part out.")
-        )
-    return module.get_submodule(part)
-
-
 def gives_of(module: nn.Module, trial: Trial, decodes: bool) -> str:
     """What the output is, by its shape."""
     config = words_config(module.config)

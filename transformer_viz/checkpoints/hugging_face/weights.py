@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from ..files.errors import CheckpointError
 from ..files.reading import Weights, refuse_non_finite
 from .library import plainly
-from .parts import parts_of, takes
+from .part_trials import parts_that_open
+from .parts import takes
 
 #: The library's tables of classes, in the order in which they are tried where a config names none.
 HEADS = (
@@ -138,7 +139,7 @@ def require_input(cls: Any, config: Any) -> None:
         takes(cls, config)
     except CheckpointError:
         try:
-            parts = parts_of(empty(cls, config))
+            parts = parts_that_open(empty(cls, config))
         except Exception:  # a config that the library cannot build, in many ways
             parts = ()
         takes(cls, config, parts)
