@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,7 @@ from ..capture_to_numpy import to_numpy
 from ..outputs import scores_of
 from ..token_ids import source_ids, vocabulary_ids
 
-if TYPE_CHECKING:
-    from .question import Question
+Question = Any  # `question.Question`, whose file imports this one
 
 
 def about(made: Question, wanted: list[int] | None, words: Sequence[Any] | None) -> Question:
