@@ -25,7 +25,6 @@ from .eyes import eyes_of
 from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
-from .part_trials import part_of, parts_that_open
 from .parts import (
     gives_of,
     judges,
@@ -57,6 +56,7 @@ from .special_tokens import (
     writing_rules,
 )
 from .trial_run import ADVICE, LENGTH, Trial, runs_apart, try_out
+from .weights import part_of, parts_that_open
 
 NAME = "hugging_face"
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers

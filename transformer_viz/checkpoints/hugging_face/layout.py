@@ -31,11 +31,10 @@ from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
 from .pairs import BOTH, paired, towers_of, without_padding
-from .part_trials import part_of
 from .parts import takes, vocabulary_size, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import as_vocabularies, open_tokenizer
-from .weights import class_of, difference, left_over, loaded, require_input
+from .weights import class_of, difference, left_over, loaded, part_of, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
 SPREADING = ("max_memory", "offload_folder")
