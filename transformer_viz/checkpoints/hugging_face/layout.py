@@ -30,8 +30,7 @@ from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
-from .pairs import BOTH, paired, towers_of, without_padding
-from .parts import takes, vocabulary_size, words_config
+from .parts import BOTH, paired, takes, towers_of, vocabulary_size, without_padding, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import as_vocabularies, open_tokenizer
 from .weights import class_of, difference, left_over, loaded, part_of, require_input
