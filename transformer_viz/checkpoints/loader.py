@@ -23,7 +23,7 @@ from .common.provenance import doubt_layout, override_advice
 from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .files.run_folders import name_places, weights_below
-from .files.unwrapping import LEFT
+from .files.unwrapping import AVERAGED, LEFT
 from .given_vocabularies import given_vocabularies
 from .hub.door import local
 from .hub.ids import hint
@@ -269,7 +269,7 @@ def _of_the_file(found: Candidate) -> dict[str, Any]:
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     name = id_of((found.adapter or found.path).parent)  # layouts name the folder, here a commit
     changes = () if read is None else read.unwrapped
-    gone = [change for change in changes if LEFT in change]
+    gone = [change for change in changes if LEFT in change or AVERAGED in change]
     return {
         "file_size": sum(map(file_size, filter(None, (found.path, found.adapter)))),
         "unwrapped": tuple(change for change in changes if change not in gone),

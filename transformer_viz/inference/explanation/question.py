@@ -21,7 +21,7 @@ from ...i18n import mark, say
 from ..ablation.places import quiet
 from ..capture_to_numpy import to_numpy
 from ..model_inputs import Read, model_of, read_source
-from ..outputs import produced_of, scores_of
+from ..outputs import produced_of, require_end, scores_of
 
 #: Said of a model without logits.
 NO_OUTPUT = mark(
@@ -168,11 +168,7 @@ def ask(
         ValueError: no such word, or an input that the model does not read; says which there are.
     """
     model = model_of(thing)
-    if output is not None and (model.gives != "spans" or output not in ENDS):
-        raise ValueError(
-            f"output is start or end, of a model that marks an answer, and {model.name!r} gives "
-            f"{model.gives}; got {output!r}. Leave it out, or name one of the two."
-        )
+    require_end(model, output)
     named = model.gives in JUDGED and target is not None
     if model.gives == "classes" and not _is_number(word):
         raise ValueError(
