@@ -230,6 +230,7 @@ async def answer(
         ("Content-Type", kind),
         ("Content-Length", str(len(body))),
         ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
         ("Connection", "close"),
         *([("Retry-After", str(retry))] if retry else []),
     ]
