@@ -436,7 +436,8 @@ def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRANSFORMER_VIZ_REACH", raising=False)
+    for setting in settings.SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
     assert "TRANSFORMER_VIZ_FORWARDS=2" in answer("app", "--settings")
     words = ("--host", "0.0.0.0", "--no-uploads", "--hub", "any", "--name", "a.example")
     listed = answer("app", "--settings", *words)

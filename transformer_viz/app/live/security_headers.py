@@ -18,10 +18,10 @@ OWN_FRAMES = (
     *("https://127.0.0.1:*", "vscode-webview:", "vscode-file:"),
 )
 SPACE, SPACE_PAGE = "SPACE_ID", "https://huggingface.co"  # a Space is shown in a frame of its page
-#: Streamlit writes styles into the page and compiles regular expressions of charts; our own scripts
-#: come as text and run as `blob:`. Nothing is fetched from elsewhere.
+#: Streamlit writes styles and two scripts into the page, and makes workers and downloads of blobs.
+#: Nothing is fetched from elsewhere.
 POLICY = (
-    *("default-src 'self'", "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:"),
+    *("default-src 'self'", "script-src 'self' 'unsafe-inline' blob:"),
     *("style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:", "font-src 'self' data:"),
     *("media-src 'self' data: blob:", "worker-src 'self' blob:", "frame-src 'self' data: blob:"),
     *("object-src 'none'", "base-uri 'self'", "form-action 'self'"),
