@@ -8,7 +8,6 @@ request that a proxy passed on tells of the rest.
 from __future__ import annotations
 
 import os
-from collections import ChainMap
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -21,14 +20,14 @@ PASSED_ON = "TRANSFORMER_VIZ_PASSED_ON"  # set by the server itself: a proxy pas
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 #: Options of Streamlit that are set where a proxy stands in front, or browsers elsewhere.
 PROXY_OPTIONS = {
-    "server.baseUrlPath": "STREAMLIT_SERVER_BASE_URL_PATH",
-    "server.corsAllowedOrigins": "STREAMLIT_SERVER_CORS_ALLOWED_ORIGINS",
-    "server.trustedUserHeaders": "STREAMLIT_SERVER_TRUSTED_USER_HEADERS",
-    "server.sslCertFile": "STREAMLIT_SERVER_SSL_CERT_FILE",
+    "STREAMLIT_SERVER_BASE_URL_PATH": "server.baseUrlPath",
+    "STREAMLIT_SERVER_CORS_ALLOWED_ORIGINS": "server.corsAllowedOrigins",
+    "STREAMLIT_SERVER_TRUSTED_USER_HEADERS": "server.trustedUserHeaders",
+    "STREAMLIT_SERVER_SSL_CERT_FILE": "server.sslCertFile",
 }
 BROWSERS = "STREAMLIT_BROWSER_SERVER_ADDRESS"  # where browsers find the app
-OPTIONS = {"server.address": ADDRESS, "browser.serverAddress": BROWSERS} | PROXY_OPTIONS
-PROXIES = ("FORWARDED_ALLOW_IPS", *PROXY_OPTIONS.values())
+OPTIONS = {ADDRESS: "server.address", BROWSERS: "browser.serverAddress"} | PROXY_OPTIONS
+PROXIES = ("FORWARDED_ALLOW_IPS", *PROXY_OPTIONS)
 #: Variables of hosts that pass requests on to a port of the machine, by the host's name.
 HOSTS = {
     "GitHub Codespaces": ("CODESPACES",),
@@ -66,11 +65,10 @@ def reason(given: Mapping[str, str] | None = None) -> str:
     Args:
         given: the environment to judge; that of this process where it is left out.
     """
-    around = environment() if given is None else given
 
     def value(name: str) -> str:
-        found = around.get(name, "").strip()
-        return "" if found in UNSET else found
+        found = _found(name) if given is None else given.get(name, "")
+        return "" if found.strip() in UNSET else found.strip()
 
     stated = value(REACH)
     if stated == MACHINE:
@@ -92,12 +90,11 @@ def reason(given: Mapping[str, str] | None = None) -> str:
     return value(PASSED_ON)
 
 
-def environment() -> Mapping[str, str]:
-    """Return the environment of this process, with the options of Streamlit that hold in it."""
-    if option is None:
-        return os.environ
-    told = {variable: option(name) for name, variable in OPTIONS.items()}
-    return ChainMap({name: str(said or "") for name, said in told.items()}, os.environ)
+def _found(name: str) -> str:
+    """A variable of this process, or the option of Streamlit that holds in its place."""
+    if option is not None and name in OPTIONS:
+        return str(option(OPTIONS[name]) or "")
+    return os.environ.get(name, "")
 
 
 def is_loopback(host: str) -> bool:

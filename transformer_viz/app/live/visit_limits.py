@@ -7,6 +7,7 @@ proxies in ``FORWARDED_ALLOW_IPS`` alone, what X-Forwarded-For says.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import Counter
@@ -19,7 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ... import settings
+from ... import reach, settings
 from ...i18n import languages, say, speaking
 from ..counts.server_counts import REFUSALS
 from .rates import Rates, whole_seconds
@@ -50,9 +51,7 @@ class VisitLimits:
 
         Made anew when a first request from elsewhere has switched the shares on.
         """
-        frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
-        volume, many = settings.VISIT_MB.number * MEGA, settings.ADDRESS_VISITORS.number
-        return self._made(frames, files, volume, many)
+        return self._made(reach.PASSED_ON in os.environ)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with one sentence."""
@@ -128,7 +127,9 @@ class VisitLimits:
         await PlainTextResponse(words, status_code=status, headers=headers)(scope, receive, send)
 
 
-def _rates(frames: int, files: int, volume: int, many: int) -> dict[str, tuple[Rates, Rates]]:
+def _rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
+    frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
+    volume, many = settings.VISIT_MB.number * MEGA, settings.ADDRESS_VISITORS.number
     return {
         "frame": _both(frames, BURST * frames, many),
         "upload": _both(files / 60, files, many),
