@@ -20,7 +20,7 @@ from ..counts.families import CONTENT_TYPE, Asked, joined
 from ..counts.server_counts import process
 from ..live.addresses import METRICS, READY, may_read_metrics
 from ..live.allowed_hosts import is_allowed, names, refusal
-from .lines import OWN, Header, Line, connect, exchange, fetch
+from .lines import OWN, PATIENCE, Header, Line, connect, exchange, fetch
 from .workers import Worker
 
 COOKIE = "transformer_viz_worker"
@@ -28,7 +28,7 @@ IDLE = 75.0  # seconds in which a browser must say a whole request head, or its 
 COMING = 20.0  # seconds that a request waits for a worker when none is there
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
 #: Seconds for the first byte of an answer: a page and the beginning of a websocket need no model.
-PAGE, SOCKET, REST = 5.0, 15.0, 60.0
+PAGE, SOCKET = 5.0, 15.0
 LATE = "The app does not answer now; try again in a few seconds.\n"
 STARTING = "The app is starting; try again in a few seconds.\n"
 SCRAPE = 5.0  # seconds for the numbers of one worker
@@ -90,7 +90,7 @@ class Balancer:
                 continue
             worker.visitors += upgrades(request)
             is_new = is_page(request) or upgrades(request)
-            patience = SOCKET if upgrades(request) else PAGE if is_new else REST
+            patience = SOCKET if upgrades(request) else PAGE if is_new else PATIENCE
             try:
                 return await exchange(browser, line, asked, cookie, patience)
             except TimeoutError:

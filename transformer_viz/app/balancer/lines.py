@@ -10,6 +10,7 @@ import h11
 
 CHUNK = 65_536  # bytes that are read at once
 LONGEST_HEAD = 65_536  # bytes of a request's first lines: the link of a visit stands in there
+PATIENCE = 60.0  # seconds for the first byte of an answer
 #: What concerns one connection only, and is not passed on.
 OWN = {b"connection", b"keep-alive", b"proxy-connection"}
 Header = tuple[bytes, bytes]
@@ -86,7 +87,11 @@ async def fetch(port: int, path: str) -> tuple[int, bytes]:
 
 
 async def exchange(
-    browser: Line, worker: Line, request: h11.Request, more: Sequence[Header], patience: float
+    browser: Line,
+    worker: Line,
+    request: h11.Request,
+    more: Sequence[Header],
+    patience: float = PATIENCE,
 ) -> bool:
     """Pass one request on and its answer back; a websocket is passed through until it ends.
 
