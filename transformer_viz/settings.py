@@ -25,8 +25,8 @@ class Setting:
     """One setting: its name without the prefix, its default, what it is.
 
     ``least`` is the smallest number allowed; without it the setting is a text. ``choices`` are the
-    only words allowed, where there are any. ``alone`` is another default, for a server that only
-    its own machine reaches (:func:`.reach.reason`).
+    only words allowed, where there are any; ``sites`` are addresses of web sites. ``alone`` is
+    another default, for a server that only its own machine reaches (:func:`.reach.reason`).
     """
 
     name: str
@@ -35,6 +35,7 @@ class Setting:
     least: int | None = None
     choices: tuple[str, ...] = ()
     alone: str | None = None
+    sites: bool = False
 
     @property
     def variable(self) -> str:
@@ -64,7 +65,7 @@ class Setting:
             raise ValueError(
                 f"{self.variable} is {found[:80]!r}; it must be {' or '.join(self.choices)}."
             )
-        if self.name == "FRAMES" and not all(map(_is_site, found.replace(",", " ").split())):
+        if self.sites and not all(map(_is_site, found.replace(",", " ").split())):
             raise ValueError(
                 f"{self.variable} is {found[:80]!r}; it must hold addresses of sites, such as "
                 "https://moodle.example.org, or *."
@@ -185,6 +186,7 @@ FRAMES = Setting(
     "",
     "sites besides this server and this machine whose pages may show the app in a frame, such as "
     "https://moodle.example.org, with commas; * is any",
+    sites=True,
 )
 REACH = Setting(
     "REACH",
