@@ -420,12 +420,13 @@ def test_others_open_no_paths_unless_a_folder_is_named(
 
 
 def test_shares_hold_where_others_reach_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = [one.variable for one in settings.SHARES]
     alone = started(monkeypatch)
-    assert [alone[name] for name in shares] == ["0"] * len(shares)
+    assert [one.read(alone) for one in settings.SHARES] == ["0"] * len(settings.SHARES)
     for words in (("--host", "0.0.0.0"), ("--name", "viz.example")):
         seen = started(monkeypatch, *words)
-        assert not [name for name in shares if name in seen]
+        assert [one.read(seen) for one in settings.SHARES] == [
+            one.default for one in settings.SHARES
+        ]
 
 
 def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +436,17 @@ def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in settings.SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
     assert "TRANSFORMER_VIZ_FORWARDS=2" in answer("app", "--settings")
+    words = ("--host", "0.0.0.0", "--no-uploads", "--hub", "any", "--name", "a.example")
+    listed = answer("app", "--settings", *words)
+    assert "Others can reach this server: it listens on 0.0.0.0." in listed
+    for line in ("paths: off", "uploads: off", "Hub: any", "token: none", "shares: on"):
+        assert f"    {line}\n" in listed
+    for line in ("PATHS=off", "UPLOADS=off", "HUB=any", "NAMES=a.example", "REQUESTS=30"):
+        assert f"TRANSFORMER_VIZ_{line}\n" in listed
+    assert "The process that opens files is held to: " in listed
     monkeypatch.setenv("TRANSFORMER_VIZ_FORWARDS", "many")
     assert "TRANSFORMER_VIZ_FORWARDS is 'many'" in refusal("app", "--settings")
 

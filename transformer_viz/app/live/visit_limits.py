@@ -7,18 +7,20 @@ proxies in ``FORWARDED_ALLOW_IPS`` alone, what X-Forwarded-For says.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ... import settings
+from ... import reach, settings
 from ...i18n import languages, say, speaking
 from ..counts.server_counts import REFUSALS
 from .rates import Rates, whole_seconds
@@ -41,15 +43,15 @@ class VisitLimits:
         self.app = app
         self.open: Counter[str] = Counter()  # websockets by address
         self._lock = threading.Lock()
-        many = settings.ADDRESS_VISITORS.number
-        frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
-        volume = settings.VISIT_MB.number * MEGA
-        #: By what is limited: how much of it a visit may ask; an address may ask many times that.
-        self.rates: dict[str, tuple[Rates, Rates]] = {
-            "frame": _both(frames, BURST * frames, many),
-            "upload": _both(files / 60, files, many),
-            "volume": _both(volume / REFILL, volume, many),
-        }
+        self._made = lru_cache(maxsize=1)(_rates)
+
+    @property
+    def rates(self) -> dict[str, tuple[Rates, Rates]]:
+        """By what is limited: how much of it a visit may ask; an address may ask many times that.
+
+        Made anew when a first request from elsewhere has switched the shares on.
+        """
+        return self._made(reach.PASSED_ON in os.environ)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with one sentence."""
@@ -123,6 +125,16 @@ class VisitLimits:
             return
         status = 503 if what == "page" else 429
         await PlainTextResponse(words, status_code=status, headers=headers)(scope, receive, send)
+
+
+def _rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
+    frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
+    volume, many = settings.VISIT_MB.number * MEGA, settings.ADDRESS_VISITORS.number
+    return {
+        "frame": _both(frames, BURST * frames, many),
+        "upload": _both(files / 60, files, many),
+        "volume": _both(volume / REFILL, volume, many),
+    }
 
 
 def _both(a_second: float, burst: float, many: int) -> tuple[Rates, Rates]:
