@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -58,23 +59,29 @@ def _works_listed(prepare: Job) -> bool:
 
     Another C library may need a call that is not on the list.
     """
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        child = os.fork()
-        if not child:
-            try:
-                signal.alarm(TRIAL)
-                system_calls.forgo_privileges()
-                system_calls.restrict()
+    folder = None
+    with suppress(OSError):  # the server may have its temporary files elsewhere
+        folder = tempfile.mkdtemp()
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(TRIAL)
+            system_calls.forgo_privileges()
+            system_calls.restrict()
+            if folder is not None:
                 _exercise(Path(folder))
-                prepare()
-                os._exit(0)
-            finally:
-                os._exit(1)
-        return os.waitpid(child, 0)[1] == 0
+            prepare()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = os.waitpid(child, 0)[1]
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return status == 0
 
 
 def _exercise(folder: Path) -> None:
-    """Use files, threads and the clock as libraries do.
+    """Use files, threads and random numbers as libraries do.
 
     Raises:
         OSError, RuntimeError: something does not work.
@@ -90,9 +97,7 @@ def _exercise(folder: Path) -> None:
     os.urandom(8)
 
 
-def _serve(
-    server: socket.socket, jobs: dict[str, Job], children: set[int], listed: bool
-) -> None:
+def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int], listed: bool) -> None:
     """Answer requests until nobody is there to send one.
 
     Args:
