@@ -69,7 +69,9 @@ def app(
     """
     settings.check()
     if listed:
-        click.echo(settings.listing())
+        from ..opening.places import describe_enforced
+
+        click.echo(f"{settings.listing()}\n{describe_enforced()}")
         return
     chosen: dict[str, str] = {}
     if model is not None:

@@ -13,7 +13,7 @@ THREAD = 0x10000  # CLONE_THREAD
 THREAD_FLAGS = 0x7D0F00
 OTHERS_CLOCK = 1 << 31  # bit of a clock id that names the processor time of another process
 
-#: Allowed with any arguments: name, number on x86-64, number on ARM64 (0 where it has no such call).
+#: Allowed with any arguments: name, number on x86-64, number on ARM64 (0 where there is none).
 ANY = """
 read 0 63, write 1 64, close 3 57, fstat 5 80, newfstatat 262 79, lseek 8 62, mmap 9 222,
 mprotect 10 226, munmap 11 215, brk 12 214, mremap 25 216, madvise 28 233, futex 202 98,
@@ -77,4 +77,4 @@ def allowed(machine: int) -> tuple[list[int], dict[int, tuple[Check, ...]]]:
     """
     rows = [row.split() for row in ANY.split(",")]
     free = [int(row[1 + machine]) for row in rows if row[0] == "read" or int(row[1 + machine])]
-    return free, {row[machine]: row[2] for row in CHECKED.values()}
+    return free, {(x86, arm)[machine]: checks for x86, arm, checks in CHECKED.values()}

@@ -149,7 +149,7 @@ class Nursery:
 class Child:
     """One process at work for the server, by itself and confined.
 
-    ``enforced`` says after the first answer what the platform holds it to.
+    ``enforced`` says after the first answer what the platform holds it to, ``limits`` are its own.
     """
 
     def __init__(self, nursery: Nursery, job: str, limits: Limits) -> None:
@@ -158,7 +158,7 @@ class Child:
         Raises:
             OSError: no process can be begun.
         """
-        self._nursery, self._limits, self._ended = nursery, limits, threading.Lock()
+        self._nursery, self.limits, self._ended = nursery, limits, threading.Lock()
         self._status: int | None = None
         self._over = self.full = False
         self.enforced: tuple[str, ...] = ()
@@ -216,8 +216,8 @@ class Child:
     def check_disk(self) -> None:
         """End the child if its files take more of the disk than they may."""
         number = self._number if self._own is None else None
-        found = kept(Path(self._limits.folder), number)
-        if found is None or found > self._limits.most_on_disk:
+        found = kept(Path(self.limits.folder), number)
+        if found is None or found > self.limits.most_on_disk:
             with self._ended:
                 if self._over:
                     return

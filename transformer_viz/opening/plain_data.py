@@ -80,12 +80,13 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
     if not isinstance(told, dict):
         raise incomplete(path)
     beside = read_handed_over(folder, BESIDE, path) if is_there(folder, BESIDE) else {}
-    extra, notes, order = (told.get(word) for word in ("extra", "unwrapped", "order"))
-    names = told.get("names", {})
+    words: Any = told
+    extra, notes, order = (words.get(word) for word in ("extra", "unwrapped", "order"))
+    names = words.get("names", {})
     tensors = read_handed_over(folder, WEIGHTS, path)
-    fit = isinstance(order, list) and sorted(map(str, order)) == sorted(tensors)
+    fit = isinstance(extra, dict) and isinstance(notes, list) and isinstance(order, list)
     fit = fit and isinstance(names, dict) and len(names) <= MAX_TENSORS
-    if not isinstance(extra, dict) or not isinstance(notes, list) or not fit:
+    if not fit or sorted(map(str, order)) != sorted(tensors):
         raise incomplete(path)
     return Weights(
         path,

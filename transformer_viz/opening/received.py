@@ -56,8 +56,8 @@ def _opened(folder: Path, name: str, held: list[int]) -> Path:
         _check(os.lstat(folder / name))
         return folder / name
     *inner, last = PurePath(name).parts
-    where = None
-    for part in (folder, *inner):
+    where: int | None = None
+    for part in (str(folder), *inner):
         where = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_LINK, dir_fd=where)
         held.append(where)
     held.append(os.open(last, os.O_RDONLY | NO_LINK | NO_WAIT, dir_fd=where))
