@@ -9,6 +9,7 @@ tokenizer goes on living elsewhere (:mod:`.workshop`).
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,10 +21,10 @@ from .. import settings
 from ..checkpoints.common.candidate import Candidate
 from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
-from ..checkpoints.files.reading import file_size
+from ..checkpoints.files.reading import MAX_TENSORS, file_size
 from ..checkpoints.given_vocabularies import given_vocabularies, vocabulary_path
 from ..checkpoints.loader import choose_device, discover, open_as
-from ..checkpoints.naming.name_proposals import NameProposal
+from ..checkpoints.naming.name_proposals import TARGETS, NameProposal
 from ..confinement.disk import remove_tree
 from ..confinement.limits import Limits
 from ..confinement.processes import StoppedError, ending
@@ -36,6 +37,7 @@ from .workshop import Workshop
 PACE = 20 * MEGA  # bytes of weights for which a second more is given
 PATIENCE = 2  # times the seconds of processor, by the clock: the machine may be busy
 LONGEST = 2_000  # characters of a refusal
+LONG_NUMBER = re.compile(r"\d{5}")  # no model has so many layers
 LONGEST_WORD = 100  # characters of a word with its value
 TIMES = 5  # the size of the weights that opening takes besides: as read, written, built, in float32
 
@@ -95,11 +97,26 @@ def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> N
     with _asked({"thing": str(thing), "propose": layout}, found, readable(found)) as (answer, _):
         try:
             proposal = NameProposal.from_dict(answer["proposal"])
+            _check_proposal(proposal)
             return replace(proposal, assumed=_plain_words(answer["assumed"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"What was read of {found.path.name} is incomplete; open it again."
             ) from error
+
+
+def _check_proposal(proposal: NameProposal) -> None:
+    """Refuse a proposal of another process that the page could not work with.
+
+    Raises:
+        ValueError: no known layout, too many names, or a layer of a number without end.
+    """
+    named = [name for row in proposal.rows if (name := row.proposed)]
+    every = [proposal.layout, *proposal.missing, *named]
+    if proposal.layout not in {one.NAME for one, _ in TARGETS} or len(every) > 2 * MAX_TENSORS:
+        raise ValueError("no layout")
+    if any(LONG_NUMBER.search(name) or len(name) > LONGEST for name in every):
+        raise ValueError("no name")
 
 
 def _plain_words(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _accepted(answer: dict[str, Any]) -> dict[str, Any]:
         )
     if "refused" in answer:
         kind = CheckpointError if answer.get("known") else ValueError
-        raise kind(str(answer["refused"]))
+        raise kind(str(answer["refused"])[:2_000])
     return answer
 
 
