@@ -60,8 +60,8 @@ CHECKED: dict[str, tuple[int, int, tuple[Check, ...]]] = {
     "clock_nanosleep": (230, 115, (Check(0, without=OTHERS_CLOCK),)),
     "sendto": (44, 206, (Check(4, empty=True),)),  # to whom it is connected already
     "membarrier": (324, 283, (Check(0, (0, 8, 16)),)),  # query, private expedited, its registration
-    # PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
-    "prctl": (157, 167, (Check(0, (15, 16, 21, 39, 0x53564D41)),)),
+    # PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
+    "prctl": (157, 167, (Check(0, (15, 16, 21, 23, 39, 0x53564D41)),)),
     # TCGETS, TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
     "ioctl": (16, 29, (Check(1, (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),)),
     # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: no owner, signal or lease
