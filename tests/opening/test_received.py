@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.checkpoints.hostile.case import Call, saved
 from tests.checkpoints.hugging_face import CASES, D
 from tests.checkpoints.hugging_face import folder_of as folder_of_library
 from tests.checkpoints.test_adapters import Q, adapter, factors
@@ -20,6 +21,8 @@ from transformer_viz.checkpoints.loader import discover, recognised
 from transformer_viz.opening.handover import ADAPTER, CONFIG, hand_over, taken
 from transformer_viz.opening.plain_data import BESIDE, WEIGHTS, decode, read_back
 from transformer_viz.opening.received import received
+
+from .conftest import Open
 
 TOLD = {"extra": {}, "unwrapped": [], "order": ["a"]}
 
@@ -108,6 +111,16 @@ MESSAGES: dict[str, Any] = {
     "a tensor that is none": TOLD | {"extra": {"x": {"tensor": ["a"]}}},
     "a float of a list": TOLD | {"extra": {"x": {"float": ["nan"]}}},
 }
+
+
+def test_a_file_whose_code_fills_the_disk_is_refused_in_a_sentence(
+    tmp_path: Path, unguarded: Open, left: Callable[[], list[str]]
+) -> None:
+    code = "n = 0\nwhile True:\n    n += 1\n    open(str(n), 'w').close()"
+    path = saved({"a": Call(exec, code)})(tmp_path, tmp_path / "canary")
+    with pytest.raises(CheckpointError, match="wrote more than 2000 MB to the disk"):
+        unguarded(path, device="cpu")
+    assert not left()
 
 
 def test_any_message_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -15,6 +16,7 @@ from typing import Protocol
 EVERY = 0.2  # seconds between two looks
 MOST_FILES = 10_000  # files and folders of one process
 DEEPEST = 16  # folders in folders
+UNKNOWN = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # no fault of the process
 BLOCK = 512  # bytes, of st_blocks everywhere
 
 
@@ -42,10 +44,9 @@ def kept(folder: Path, process: int | None = None) -> int | None:
                             folders.append((entry.path, depth + 1))
                     if files > MOST_FILES or depth > DEEPEST:
                         return None
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return None
+        except OSError as error:
+            if error.errno not in UNKNOWN:
+                return None
     return total + (0 if process is None else _removed(process))
 
 
@@ -98,7 +99,8 @@ class Watch:
                     self._runs = False
                     return
             for writer in writers:
-                writer.check_disk()
+                with suppress(OSError, ValueError):  # the others are watched on
+                    writer.check_disk()
 
 
 def remove_tree(folder: Path) -> None:

@@ -214,18 +214,19 @@ class Child:
             timer.cancel()
 
     def check_disk(self) -> None:
-        """End the child if its files take more of the disk than they may."""
+        """Kill the child if its files take more of the disk than they may; `ask` finds it so."""
         number = self._number if self._own is None else None
         found = kept(Path(self.limits.folder), number)
-        if found is None or found > self.limits.most_on_disk:
-            with self._ended:
-                if self._over:
-                    return
-                self.full = True
-                if number is not None:
-                    with suppress(OSError):  # the nursery may be busy
-                        os.kill(number, signal.SIGKILL)
-            self.end()
+        if found is not None and found <= self.limits.most_on_disk:
+            return
+        with self._ended:
+            if self._over or self.full:
+                return
+            self.full = True
+            if self._own is not None:
+                self._own.kill()
+            else:  # not by the nursery, which may be busy
+                os.kill(self._number, signal.SIGKILL)
 
     def end(self) -> int | None:
         """Kill the child, if it still lives, and reap it; how it ended."""
