@@ -118,7 +118,7 @@ def test_a_file_whose_code_fills_the_disk_is_refused_in_a_sentence(
 ) -> None:
     code = "n = 0\nwhile True:\n    n += 1\n    open(str(n), 'w').close()"
     path = saved({"a": Call(exec, code)})(tmp_path, tmp_path / "canary")
-    with pytest.raises(CheckpointError, match="wrote more than 2000 MB to the disk"):
+    with pytest.raises(CheckpointError, match="left more than 2000 MB or 10000 files on the"):
         unguarded(path, device="cpu")
     assert not left()
 

@@ -25,7 +25,7 @@ from ..checkpoints.files.reading import MAX_TENSORS, file_size
 from ..checkpoints.given_vocabularies import given_vocabularies, vocabulary_path
 from ..checkpoints.loader import choose_device, discover, open_as
 from ..checkpoints.naming.name_proposals import TARGETS, NameProposal
-from ..confinement.disk import remove_tree
+from ..confinement.disk import MOST_FILES, remove_tree
 from ..confinement.limits import Limits
 from ..confinement.processes import StoppedError, ending
 from ..i18n import say
@@ -187,11 +187,13 @@ def _stopped(error: StoppedError, found: Candidate, limits: Limits) -> Checkpoin
     if error.full:
         return CheckpointError(
             say(
-                "{name} could not be opened: the process that read it wrote more than {most} MB to "
-                "the disk. Save the weights again as safetensors, which are not copied; the owner "
-                "of this server can allow more (TRANSFORMER_VIZ_OPEN_MB) or free disk space.",
+                "{name} could not be opened: the process that read it left more than {most} MB or "
+                "{files} files on the disk. Save the weights again as safetensors, which are not "
+                "copied; the owner of this server can allow more (TRANSFORMER_VIZ_OPEN_MB) or free "
+                "disk space.",
                 name=name,
                 most=limits.most_on_disk // MEGA,
+                files=MOST_FILES,
             )
         )
     if error.late or how == "SIGXCPU":
