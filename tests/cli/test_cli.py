@@ -30,6 +30,7 @@ from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import OneSentence
 from transformer_viz.inference import inspection
 from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.opening import places
 from transformer_viz.preprocessing.audio import example_sound
 from transformer_viz.preprocessing.wav import wav_bytes
 
@@ -436,6 +437,7 @@ def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "enforced", lambda: ("files", "network", "programs"))
     for setting in settings.SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
     assert "TRANSFORMER_VIZ_FORWARDS=2" in answer("app", "--settings")
@@ -446,7 +448,7 @@ def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.Monk
         assert f"    {line}\n" in listed
     for line in ("PATHS=off", "UPLOADS=off", "HUB=any", "NAMES=a.example", "REQUESTS=30"):
         assert f"TRANSFORMER_VIZ_{line}\n" in listed
-    assert "The process that opens files is held to: " in listed
+    assert "files, network, programs. Not on this machine: memory, processor, calls." in listed
     monkeypatch.setenv("TRANSFORMER_VIZ_FORWARDS", "many")
     assert "TRANSFORMER_VIZ_FORWARDS is 'many'" in refusal("app", "--settings")
 

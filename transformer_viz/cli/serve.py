@@ -146,19 +146,12 @@ def _surroundings(chosen: dict[str, str], host: str, port: int) -> dict[str, str
 
 def settings_text(around: Mapping[str, str]) -> str:
     """Every setting as it would hold in an environment, and what visitors may do with them."""
-    from ..confinement.self_test import enforced_limits
+    from ..opening.places import describe_enforced
 
-    why, held = reach.reason(around), enforced_limits()
+    why = reach.reason(around)
     said = [f"Others can reach this server: {why}." if why else "Only this machine reaches it."]
     said += [f"    {name}: {value}" for name, value in permissions(around).items()]
-    if settings.APART.read(around) == settings.OFF:
-        said.append("Files are opened in the server itself (TRANSFORMER_VIZ_APART=off).")
-    elif held is None:
-        said.append("The process that opens files could not be tried here.")
-    else:
-        lacks = [word for word in ENFORCED if word not in held]
-        said.append(f"The process that opens files is held to: {', '.join(held) or 'nothing'}.")
-        said += [f"    not held to: {', '.join(lacks)} (docs/security.md)"] if lacks else []
+    said.append(describe_enforced())
     return "\n".join([*said, "", settings.listing(around)])
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import MAX_TENSORS, Weights, read_tensors
 from ..checkpoints.files.stand_ins import is_left_out, plain_value
+from .received import is_there, received
 
 WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
 TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
@@ -76,14 +77,17 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
     Raises:
         CheckpointError: a damaged file, or words that are none.
     """
-    beside = read_tensors(folder / BESIDE) if (folder / BESIDE).is_file() else {}
-    extra, notes, order = (told.get(word) for word in ("extra", "unwrapped", "order"))
-    names = told.get("names", {})
-    tensors = read_tensors(folder / WEIGHTS)
-    fit = isinstance(order, list) and sorted(map(str, order)) == sorted(tensors)
+    if not isinstance(told, dict):
+        raise incomplete(path)
+    beside = read_handed_over(folder, BESIDE, path) if is_there(folder, BESIDE) else {}
+    words: Any = told
+    extra, notes, order = (words.get(word) for word in ("extra", "unwrapped", "order"))
+    names = words.get("names", {})
+    tensors = read_handed_over(folder, WEIGHTS, path)
+    fit = isinstance(extra, dict) and isinstance(notes, list) and isinstance(order, list)
     fit = fit and isinstance(names, dict) and len(names) <= MAX_TENSORS
-    if not isinstance(extra, dict) or not isinstance(notes, list) or not fit:
-        raise CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
+    if not fit or sorted(map(str, order)) != sorted(tensors):
+        raise incomplete(path)
     return Weights(
         path,
         {name: tensors[name] for name in map(str, order)},
@@ -92,6 +96,24 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
         allow_nonfinite,
         {str(key): None if name is None else str(name) for key, name in names.items()},
     )
+
+
+def read_handed_over(folder: Path, name: str, path: Path) -> dict[str, Tensor]:
+    """Read tensors that a process left in its folder, for a checkpoint at ``path``.
+
+    Raises:
+        CheckpointError: no plain safetensors file of ours.
+    """
+    try:
+        with received(folder, name) as place:
+            return read_tensors(place)
+    except CheckpointError as error:
+        raise incomplete(path) from error
+
+
+def incomplete(path: Path) -> CheckpointError:
+    """Return the error for a process that handed over something else than was asked for."""
+    return CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
 
 
 def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEEPEST) -> Any:
@@ -129,7 +151,8 @@ def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEE
 def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> Any:
     """The value that `encode` wrote; what nobody can have written is nothing."""
     if not isinstance(given, dict):
-        return None if isinstance(given, list) else given
+        plain = given is None or isinstance(given, str | float | bool)
+        return given if plain or (isinstance(given, int) and abs(given) < MOST_WHOLE) else None
     kind, held = next(iter(given.items()), ("", None))
     if kind == "float":
         return float(held) if held in ("inf", "-inf", "nan") else None
@@ -143,10 +166,16 @@ def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> An
     pairs = [one for one in held if isinstance(one, list) and len(one) == 2]
     words = {_key(name, tensors): decode(one, tensors, deep - 1) for name, one in pairs}
     if kind == "namespace":
-        return argparse.Namespace(**{str(name): one for name, one in words.items()})
+        made = argparse.Namespace()
+        vars(made).update((str(name), one) for name, one in words.items())
+        return made
     return words if kind == "dict" else None
 
 
 def _key(given: Any, tensors: Mapping[str, Tensor]) -> Any:
     found = decode(given, tensors, 2)
+    try:
+        hash(found)
+    except TypeError:
+        return str(found)
     return found if isinstance(found, str | int | float | bool | tuple | None) else str(found)
