@@ -184,6 +184,8 @@ class Trials:
         after = self.run(source, target, *shown)
         if before is None or after is None or before.shape != after.shape:
             return None
+        if len(before) != self.sample.batch:
+            return None  # its arrangement is not known
         return self._differ(before, after)
 
     def _differ(self, one: Tensor, other: Tensor) -> Tensor:
