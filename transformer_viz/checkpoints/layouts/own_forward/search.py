@@ -54,7 +54,7 @@ def find_plan(module: nn.Module, kind: str | None, device: str) -> Found:
                 best = bool(sure), tried
             if sure:
                 break
-        if best is not None:
+        if best is not None and (best[0] or not _unnamed(signature)):
             break
     if best is None:
         return _by_names(module, signature, kind, error)
