@@ -17,7 +17,9 @@ class Asked:
     """Stands in for a batch, and keeps the names under which its parts are asked for."""
 
     def __init__(self, ids: Tensor) -> None:
-        self.__dict__.update(ids=ids, keys_asked=[], fields_asked=[], parts=0)
+        self.ids = ids
+        self.keys_asked: list[str] = []
+        self.fields_asked: list[str] = []
 
     def __getitem__(self, key: Any) -> Tensor:
         if not isinstance(key, str):
@@ -33,8 +35,7 @@ class Asked:
         if name.startswith("__") or hasattr(Tensor, name) or name in ("keys", "items", "values"):
             raise AttributeError(name)
         self.fields_asked.append(name)
-        ids: Tensor = self.__dict__["ids"]
-        return ids
+        return self.ids
 
 
 def refuse_batch(module: nn.Module, signature: Signature) -> CheckpointError | None:

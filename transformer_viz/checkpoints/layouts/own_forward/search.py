@@ -54,7 +54,7 @@ def find_plan(module: nn.Module, kind: str | None, device: str) -> Found:
                 best = bool(sure), tried
             if sure:
                 break
-        if best is not None:
+        if best is not None and (best[0] or not _unnamed(signature)):
             break
     if best is None:
         return _by_names(module, signature, kind, error)
@@ -96,6 +96,13 @@ def _unnamed(signature: Signature) -> list[inspect.Parameter]:
         and not names.LABELS.search(p.name)
         and p.name != names.TARGET_NAME
     ]
+
+
+def _runs_otherwise(module: nn.Module, signature: Signature) -> bool:
+    """Whether a module runs without a target of another length."""
+    device = str(next((p.device for p in module.parameters()), torch.device("cpu")))
+    every = (_tried(module, signature, "encoder-only", one) for one in samples(module, device))
+    return any(tried.plain is not None for tries in every for tried, _ in tries)
 
 
 def _is_label(parameter: inspect.Parameter) -> bool:
@@ -388,7 +395,8 @@ def _by_names(module: nn.Module, signature: Signature, kind: str | None, error: 
         raise asked
     strange = _unnamed(signature)
     labels = [p for p in signature.needed if p.default is not p.empty and _is_label(p)]
-    if error and kind == "encoder-decoder" and (strange or labels):
+    doubtful = error and kind == "encoder-decoder" and (strange or labels)
+    if doubtful and _runs_otherwise(module, signature):
         raise refuse_twofold(module, signature)
     if error and ((strange and kind is None) or len(strange) > 1):
         raise refuse_signature(module, signature, error)

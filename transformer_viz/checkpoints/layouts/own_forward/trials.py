@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ....capture import AttentionRecord, CaptureRequest, probe
+from ....capture import CaptureRequest, probe
 from ....core.interventions import Intervention
 from .outputs import arrange, arrangement_of
 from .plan import MASK, SOURCE, TARGET, Plan
@@ -37,10 +37,11 @@ class Sample:
     batch: int = BATCH
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
+    mixed: bool = False  # the source is vectors, the target ids
 
-    def text(self, length: int) -> Tensor:
+    def text(self, length: int, target: bool = False) -> Tensor:
         """Return texts ``[batch, token]``, or vectors ``[batch, token, width]``."""
-        if self.width:
+        if self.width and not (target and self.mixed):
             random = torch.Generator().manual_seed(0)
             made = torch.randn(self.batch, length, self.width, generator=random)
             return made.to(self.device, self.dtype)
@@ -51,7 +52,11 @@ class Sample:
         """Return the texts with other tokens at these places, one a text."""
         made, batch = text.clone(), torch.arange(len(text))
         old = made[batch, places]
-        other = old.flip(-1) + 1 if self.width else self.first + (old - self.first + 1) % self.count
+        other = (
+            old.flip(-1) + 1
+            if old.is_floating_point()
+            else self.first + (old - self.first + 1) % self.count
+        )
         made[batch, places] = other
         return made
 
@@ -64,7 +69,9 @@ def samples(module: nn.Module, device: str) -> Iterator[Sample]:
         for first, count in ((4, 4), (1, 3), (0, 2)):
             yield Sample(first, count, 0, batch, device, dtype)
         if matrices:
-            yield Sample(width=matrices[0].shape[-1], batch=batch, device=device, dtype=dtype)
+            width = matrices[0].shape[-1]
+            for mixed in (False, True):
+                yield Sample(1, 3, width, batch, device, dtype, mixed)
 
 
 @dataclass
@@ -85,7 +92,7 @@ class Trials:
     @cached_property
     def target(self) -> Tensor | None:
         """The target, ``SHORT`` tokens, where there is one."""
-        return self.sample.text(SHORT) if self.plan.twofold else None
+        return self.sample.text(SHORT, True) if self.plan.twofold else None
 
     @cached_property
     def plain(self) -> Tensor | None:
@@ -147,7 +154,7 @@ class Trials:
     def _longer(self) -> Tensor | None:
         more = self.sample.text(LENGTH + 1)
         if self.plan.twofold:
-            return self.run(self.source, self.sample.text(SHORT + 1))
+            return self.run(self.source, self.sample.text(SHORT + 1, True))
         return self.run(more)
 
     @property
@@ -177,6 +184,8 @@ class Trials:
         after = self.run(source, target, *shown)
         if before is None or after is None or before.shape != after.shape:
             return None
+        if len(before) != self.sample.batch:
+            return None  # its arrangement is not known
         return self._differ(before, after)
 
     def _differ(self, one: Tensor, other: Tensor) -> Tensor:
@@ -280,15 +289,8 @@ class Trials:
                     self.plan.raw(self.module, self.source, self.target, visible, seen)
         except Exception:  # whatever a foreign forward pass may raise
             return []
-        return [w for w in map(_self_map, capture.attentions) if self._is_of(w, length)]
+        maps = [record.weights for record in capture.attentions if record.kind == "self"]
+        return [w for w in maps if w is not None and self._is_of(w, length)]
 
-    def _is_of(self, weights: Tensor | None, length: int) -> bool:
-        return (
-            weights is not None
-            and tuple(weights.shape[::3]) == (self.sample.batch, length)
-            and (weights.shape[2] == length)
-        )
-
-
-def _self_map(record: AttentionRecord) -> Tensor | None:
-    return record.weights if record.kind == "self" else None
+    def _is_of(self, weights: Tensor, length: int) -> bool:
+        return (weights.shape[0], *weights.shape[2:]) == (self.sample.batch, length, length)
