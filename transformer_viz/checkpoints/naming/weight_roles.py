@@ -307,7 +307,22 @@ def _outside(
     if output is not None:
         said = set(output.words) & w.HEAD or output.biased
         found[output] = "output", NAME if said else ORDER
-    return found | _embeddings([p for p in flat if p is not output], output, stacks)
+    found |= _embeddings([p for p in flat if p is not output], output, stacks)
+    return found | _other_positions([p for p in flat if p not in found], stacks, _given(found))
+
+
+def _other_positions(
+    parts: Sequence[Part], stacks: Mapping[str, Layers], given: set[str]
+) -> dict[Part, Role]:
+    """The remaining tables of stacks without positions, one each; more than one fits no stack."""
+    if any(role.endswith("embedding.positions.table") for role in given):
+        return {}
+    sides: dict[str, list[Part]] = {}
+    for part in parts:
+        if not part.biased:
+            sides.setdefault(_side(part, stacks) or next(iter(stacks), ""), []).append(part)
+    role = "{}.embedding.positions.table"
+    return {rest[0]: (role.format(s), SHAPE) for s, rest in sides.items() if s and len(rest) == 1}
 
 
 def _given(found: Mapping[Part, Role]) -> set[str]:
@@ -372,7 +387,8 @@ def _embeddings(
     if len(stacks) == 1 or len(parts) == 1:
         stack = next(iter(stacks))
         named = [part for part in parts if set(part.words) & w.EMBEDDING] or parts
-        first = max(named, key=lambda part: (part.shape[0], -part.order))
+        rows = 0 if output is None else output.shape[0]
+        first = max(named, key=lambda p: (p.shape[0] == rows, p.shape[0], -p.order))
         return {first: (role.format(stack), NAME if len(parts) > 1 else SHAPE)}
     pair = sorted(parts, key=lambda part: part.order)
     if len(pair) > 2:
