@@ -240,8 +240,7 @@ def _with_own_tables(found: Candidate, layout: Layout) -> Candidate:
 
 def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:
     """The same model, with all marked as guesses that only its layout's own code would settle."""
-    settled = getattr(layout, "settled_words", None)
-    certain = () if settled is None else settled(found.weights)
+    certain = getattr(layout, "settled_words", lambda weights: ())(found.weights)
     model = replace(model, provenance=doubt_layout(model.provenance, certain))
     notes = (*model.notes, *rename_notes(found.weights, found.names))
     words = [word for word in model.guesses if word in layout.WORDS and word not in ("d_k", "d_v")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from torch import Tensor
 
@@ -338,17 +337,7 @@ def _side(part: Part, stacks: Mapping[str, Layers]) -> str:
     for stack, path in zip(stacks, paths, strict=True):
         if part.path.startswith(".".join(path[: differ + 1]) + "."):
             return stack
-    return _side_word(part)
-
-
-def _side_word(part: Part) -> str:
-    """The side that the words of a name say; "pos_encoder" says none."""
-    words = set(part.words)
-    for one, other in pairwise(part.words):
-        if one in w.POSITION and other in ("encoder", "enc"):
-            words -= {other} if part.words.count(other) == 1 else set()
-    source, target = words & w.SOURCE_SIDE, words & w.TARGET_SIDE
-    return "" if bool(source) == bool(target) else "encoder" if source else "decoder"
+    return w.side_word(part)
 
 
 def _is_positions(part: Part, tensors: Mapping[str, Tensor]) -> bool:

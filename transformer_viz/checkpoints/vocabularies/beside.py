@@ -10,7 +10,6 @@ from typing import Any
 
 from ...preprocessing.given_tokenizers import vocabulary_of
 from ...preprocessing.vocabularies import Vocabulary
-from ..common.bundled import NAMES_FILE
 from ..files.errors import CheckpointError
 from .reading import read_vocabulary
 
@@ -25,7 +24,7 @@ SUFFIXES = (".model", ".spm", ".vocab", ".txt", ".json")
 #: Files that only sound as if they held words.
 OTHERS = (
     *("tokenizer_config.json", "special_tokens_map.json", "config.json", "added_tokens.json"),
-    *("generation_config.json", "merges.txt", NAMES_FILE),
+    *("generation_config.json", "merges.txt", "names.json"),
 )
 PAIR = re.compile(r"(?:^|[\W_])([a-z]{2,3})(?:-|_|2|_to_|-to-)([a-z]{2,3})(?:$|[\W_])")
 LANGUAGE = re.compile(r"[a-z]{2,3}")
