@@ -84,6 +84,22 @@ def test_names_of_any_layout_can_be_asked_for(layout: str, tmp_path: Path) -> No
         tv.propose_names(tmp_path / "mine.pt", "x")
 
 
+def test_positions_are_proposed_whatever_they_are_called(tmp_path: Path) -> None:
+    """The last table of a stack without positions, also of more rows than there are words."""
+    tensors, table, _ = file_of("a GPT")
+    words, places = "token_embedding_table.weight", "position_embedding_table.weight"
+    rows, width = tensors[words].shape
+    kept = {key: tensor for key, tensor in tensors.items() if key not in (words, places)}
+    torch.manual_seed(2)
+    for name, count in (("seats", rows // 2), ("when.weight", 2 * rows)):
+        own = {name: torch.randn(count, width), "glyphs.weight": tensors[words]}
+        torch.save(own | kept, tmp_path / "m.pt")
+        found = propose(Candidate(tmp_path / "m.pt", {}))
+        assert found.names[name] == table[places], found.names
+        assert found.names["glyphs.weight"] == table[words], found.names
+        assert not found.open and not found.missing, name
+
+
 def test_a_file_without_attention_is_refused(tmp_path: Path) -> None:
     torch.save(torch.nn.LSTM(8, 8).state_dict(), tmp_path / "mine.pt")
     with pytest.raises(CheckpointError, match="no numbered layers with matrices of attention"):
