@@ -1,4 +1,4 @@
-"""What visitors may do in an environment, in words: for ``--settings`` and a table of the docs."""
+"""Permissions of visitors in an environment, in words: for ``--settings`` and the docs."""
 
 from __future__ import annotations
 

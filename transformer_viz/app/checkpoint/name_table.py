@@ -1,4 +1,4 @@
-"""Which weight of an unknown file is which: a table of proposed names that a visitor confirms."""
+"""Table of proposed names for the weights of an unknown file, which a visitor confirms."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _choose_layout(choice: NameChoice, name: str) -> None:
 
 
 def _choose_rows(choice: NameChoice, name: str) -> None:
-    """Whether alike layers share a row, where there are any."""
+    """Draw a checkbox for one row for all layers, where layers are alike."""
     if len(lines_of(choice.proposal.rows, choice.names, True)) == len(choice.names):
         return
     key = _key("together", name)

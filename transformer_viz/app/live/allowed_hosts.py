@@ -66,7 +66,7 @@ def is_own_origin(
     known: Iterable[str],
     further: Iterable[str] = (),
 ) -> bool:
-    """Whether the page that asks is one of this server.
+    """Return whether the page that asks is one of this server.
 
     No page but a browser's says where it stands, and none can forge the headers compared here.
 

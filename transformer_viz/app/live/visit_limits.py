@@ -47,7 +47,7 @@ class VisitLimits:
 
     @property
     def rates(self) -> dict[str, tuple[Rates, Rates]]:
-        """By what is limited: how much of it a visit may ask; an address may ask many times that.
+        """Return the rates of a visit and of an address by what is limited.
 
         Made anew when a first request from elsewhere has switched the shares on.
         """

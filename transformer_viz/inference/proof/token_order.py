@@ -144,8 +144,7 @@ def own_rows(before: AttentionRecord, after: AttentionRecord, token: int) -> flo
         return 0.0
     if any(only_cross(cells, other, other) for other in range(min(cells.shape))):
         return float("inf")
-    if row < 0:  # the token was read in an earlier pass, whose keys all rows may look at
-        return None
+    row = max(row, 0)  # where an earlier pass read the token, all rows may look at it
     if before.weights is not None and causal(before.weights, before.offset - before.first_key):
         return 0.0 if int(cells.any(1).nonzero()[0]) == row else float("inf")
     return None

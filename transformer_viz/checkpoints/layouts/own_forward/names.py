@@ -82,9 +82,9 @@ class Signature:
 def read_signature(module: nn.Module) -> Signature:
     """Return the signature of a module's forward."""
     given = list(inspect.signature(module.forward).parameters.values())
-    starred = {p.kind for p in given}
+    star_layers = {p.kind for p in given}
     plain = [p for p in given if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if not plain and inspect.Parameter.VAR_POSITIONAL in starred:
+    if not plain and inspect.Parameter.VAR_POSITIONAL in star_layers:
         return Signature(Input("0", SOURCE), (), (), ("0", "1"))
     if not plain:
         return Signature(Input("input_ids", SOURCE), (), (), ())
