@@ -48,6 +48,15 @@ def no_shares() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def forget_reach() -> Iterator[None]:
+    """Undo what a server begun in this process notes about who can reach it."""
+    with pytest.MonkeyPatch.context() as patch:  # not the test's own, which it may undo early
+        patch.setattr(reach, "option", None)
+        patch.delenv(reach.PASSED_ON, raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shelf(
     tmp_path_factory: pytest.TempPathFactory,
