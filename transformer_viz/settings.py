@@ -96,6 +96,12 @@ UPLOADS_A_MINUTE = Setting(
 REQUESTS = Setting(
     "REQUESTS", "30", "frames and tiles that a visit may ask for in a second; 0 is any", 0
 )
+MESSAGES = Setting(
+    "MESSAGES",
+    "20",
+    "messages that a page may send in a second, and five seconds' worth at once; 0 is any",
+    0,
+)
 CONNECTIONS = Setting(
     "CONNECTIONS", "600", "pages that may be open at once, of all visitors; 0 is any", 0
 )
@@ -169,12 +175,13 @@ RUN_LOG = Setting(
 
 SETTINGS = (
     *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, HUB, HUB_LIST, VISIT_MB, UPLOADS_MB),
-    *(UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, ADDRESS_VISITORS, MODELS_A_VISIT, RUN_SECONDS),
+    *(UPLOADS_A_MINUTE, REQUESTS, MESSAGES, CONNECTIONS, ADDRESS_VISITORS),
+    *(MODELS_A_VISIT, RUN_SECONDS),
     *(APART, OPEN_SECONDS, OPEN_MB, TOKENIZER_SECONDS),
     *(NAMES, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
 #: What holds visitors to a share; none of it where only this machine reaches the app.
-SHARES = (UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
+SHARES = (UPLOADS_A_MINUTE, REQUESTS, MESSAGES, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
 
 
 def check() -> None:
