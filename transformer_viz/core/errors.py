@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+JOINERS = "\u200c\u200d"
+
 
 class TooLongError(ValueError):
     """A text of more tokens than there is room for. ``most`` tokens of it would do."""
@@ -36,5 +38,18 @@ def short(value: object, most: int = 60) -> str:
 
 
 def visible(text: str) -> str:
-    """A text on one line, what cannot be seen (a terminal's commands among it) as escapes."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    """Return a text on one line, with what cannot be seen or written as escapes.
+
+    These are a terminal's commands, marks that turn the direction of writing and halves of
+    characters (lone surrogates). Joiners stay: scripts and emoji are written with them.
+    """
+    return "".join(c if c.isprintable() or c in JOINERS else ascii(c)[1:-1] for c in text)
+
+
+def whole(text: str) -> bool:
+    """Whether a text can be written: it holds no half of a character (lone surrogate)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -25,7 +25,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -38,6 +38,7 @@ import safetensors.numpy
 from .guesses import guesses_in
 from .interventions import Intervention
 from .sites import Site
+from .stored import schema
 from .stored.field_types import require_types
 from .stored.tables import Arrays, cut, cut_heads, join, join_heads, plain, put
 from .tiles import Tiles
@@ -142,9 +143,20 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileNotFoundError(f"There is no file {path}.")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            words = dict(json.loads((file.metadata() or {})["trace"]))
-            arrays = {name: read_only(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+            text = (file.metadata() or {})["trace"]
+            names = list(file.keys())
+            if len(text) > schema.MOST_TEXT or len(names) > schema.MOST_ARRAYS:
+                raise FormError(
+                    f"{path.name} holds more words than a trace can have; record it again, with "
+                    "a shorter input."
+                )
+            words = dict(json.loads(text))
+            if words.get("format") == FORMAT:
+                _require(path, words, {name: file.get_slice(name).get_shape() for name in names})
+            arrays = {name: read_only(file.get_tensor(name)) for name in names}
+    except FormError:
+        raise
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path.name} is not a trace file; expected one that trace.save() or "
             "`transformer-viz trace --out` wrote."
@@ -156,12 +168,37 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     try:
         return _rebuild(words, arrays)
+    except MemoryError as error:
+        raise ValueError(
+            f"{path.name} needs more memory than there is; record the trace again, with less kept."
+        ) from error
     except Exception as error:  # a damaged table can make pandas raise nearly anything
         named = isinstance(error, KeyError | TypeError) and re.fullmatch(NAME, str(error))
         what = f" at {str(error)[:80]}" if named else ""
         raise ValueError(
             f"{path.name} is an incomplete trace file, or a damaged one{what}; record the trace "
             "again."
+        ) from error
+
+
+class FormError(ValueError):
+    """A trace file in which something is not of its form."""
+
+
+def _require(path: Path, words: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse words and arrays that are not of their form, before they are read further.
+
+    Raises:
+        FormError: names what is not as it should be.
+    """
+    try:
+        schema.require_words(words)
+        for name, shape in shapes.items():
+            schema.require_array(name, shape)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise FormError(
+            f"{path.name} is an incomplete trace file, or a damaged one ({str(error)[:120]}); "
+            "record the trace again."
         ) from error
 
 

@@ -13,7 +13,7 @@ from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import read_tensors
 from ..checkpoints.files.sharded import is_index, parts_of
 from ..checkpoints.loader import Layout, layouts
-from .plain_data import decode, encode, read_back, write_tensors, written
+from .plain_data import decode, encode, equal_tensors, read_back, write_tensors, written
 
 MOST_REMARKS, LONGEST_REMARK = 20, 400  # notes, characters
 ADAPTER = "adapter_model.safetensors"
@@ -36,7 +36,7 @@ def hand_over(layout: Layout, found: Candidate, folder: Path) -> dict[str, Any]:
         assert adapter is not None
         place = folder / adapter.name  # its folder's name is shown
         place.mkdir()
-        write_tensors(adapter.tensors, place / ADAPTER)
+        told["equal_adapter"] = write_tensors(adapter.tensors, place / ADAPTER)
         (place / CONFIG).write_text(json.dumps(dict(adapter.words)), encoding="utf-8")
     return told
 
@@ -71,7 +71,9 @@ def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout,
         place = folder / found.adapter.resolve().parent.name / ADAPTER
         own = Candidate(place, {}, found.allow_nonfinite, adapter=place).change
         assert own is not None
-        found.__dict__["change"] = Adapter(place, own.words, read_tensors(place))
+        tensors = read_tensors(place)
+        tensors |= equal_tensors(told.get("equal_adapter"), tensors)
+        found.__dict__["change"] = Adapter(place, own.words, tensors)
     return layout, found
 
 
