@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 JOINERS = "\u200c\u200d"
 
 
@@ -46,10 +48,25 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in JOINERS else ascii(c)[1:-1] for c in text)
 
 
+def writable(text: str) -> str:
+    """Return a text that can be written: halves of characters (lone surrogates) as escapes.
+
+    Names of files that are no UTF-8 hold them, and JSON's ``"\\ud800"``.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def whole(text: str) -> bool:
-    """Whether a text can be written: it holds no half of a character (lone surrogate)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """Whether a text can be written as it is."""
+    return writable(text) == text
+
+
+def visible_words(value: Any) -> Any:
+    """Return plain data with all texts in it `visible`, names in dictionaries too."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible_words(name): visible_words(one) for name, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(visible_words, value))
+    return value

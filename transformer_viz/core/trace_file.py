@@ -35,6 +35,7 @@ import pandas as pd
 import safetensors
 import safetensors.numpy
 
+from .errors import whole
 from .guesses import guesses_in
 from .interventions import Intervention
 from .sites import Site
@@ -116,6 +117,8 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
     arrays: Arrays = {}
     words = _describe(trace, arrays)
     text = json.dumps(words, ensure_ascii=False, default=plain)
+    if not whole(text):
+        raise ValueError("A trace file cannot hold half a character (\\ud800); give whole ones.")
     half = path.with_name(path.name + ".part")
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:

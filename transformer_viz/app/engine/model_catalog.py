@@ -22,6 +22,7 @@ from ...checkpoints.common.bundled import (
     shelved,
     vocabulary_of,
 )
+from ...core.errors import visible
 from ...core.trace import Trace
 from ...i18n import say
 from ...preprocessing.tokenizers import SentencePieceText
@@ -63,7 +64,7 @@ class Shelved:
         elif model_names.is_own(name):
             name = self.path.parent.name if self.path.name == WEIGHTS else self.path.name
         words = ", ".join(f"{word}={value}" for word, value in self.overrides.items())
-        return f"{name} ({words})" if words else name
+        return visible(f"{name} ({words})" if words else name)
 
     @property
     def label(self) -> str:
@@ -281,9 +282,10 @@ def box(first: str, further: str) -> dict[str, Shelved]:
         offered = {path.parent for name in PREFERRED for path in Path(further).glob(f"*/{name}")}
         for folder in sorted(offered):
             if not folder.name.startswith("."):
-                found.setdefault(folder.name, Shelved(folder.name, folder))
+                name = visible(folder.name)  # a disk may hold bytes that are no UTF-8
+                found.setdefault(name, Shelved(name, folder))
     if first not in found and first:
-        path = Path(first)
-        found[path.name] = Shelved(path.name, path)
-    name = first if first in found else Path(first).name
+        path, name = Path(first), visible(Path(first).name)
+        found[name] = Shelved(name, path)
+    name = first if first in found else visible(Path(first).name)
     return {name: found[name]} | found if name in found else found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from html import escape
 
+from ...core.errors import visible
 from ...core.trace_parts import Tokens
 from ...i18n import join_words as in_order
 from ...i18n import say
@@ -54,7 +55,8 @@ def spoken(error: BaseException) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}."
-    return str(error.args[0]) if error.args else type(error).__name__
+    said = str(error.args[0]) if error.args else type(error).__name__
+    return "\n".join(map(visible, said.split("\n")))
 
 
 def ending(text: str, most: int = 300) -> str:
