@@ -35,7 +35,8 @@ import pandas as pd
 import safetensors
 import safetensors.numpy
 
-from .errors import whole
+from .errors import short, visible, whole
+from .file_names import utf8_name
 from .guesses import guesses_in
 from .interventions import Intervention
 from .sites import Site
@@ -143,44 +144,44 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
+        raise FileNotFoundError(f"There is no file {visible(str(path))}.")
+    name = visible(path.name)
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with utf8_name(path) as place, safetensors.safe_open(place, framework="numpy") as file:
             text = (file.metadata() or {})["trace"]
-            names = list(file.keys())
-            if len(text) > schema.MOST_TEXT or len(names) > schema.MOST_ARRAYS:
+            titles = list(file.keys())
+            if len(text) > schema.MOST_TEXT or len(titles) > schema.MOST_ARRAYS:
                 raise FormError(
-                    f"{path.name} holds more words than a trace can have; record it again, with "
+                    f"{name} holds more words than a trace can have; record it again, with "
                     "a shorter input."
                 )
             words = dict(json.loads(text))
             if words.get("format") == FORMAT:
-                _require(path, words, {name: file.get_slice(name).get_shape() for name in names})
-            arrays = {name: read_only(file.get_tensor(name)) for name in names}
+                _require(name, words, {one: file.get_slice(one).get_shape() for one in titles})
+            arrays = {one: read_only(file.get_tensor(one)) for one in titles}
     except FormError:
         raise
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"{path.name} is not a trace file; expected one that trace.save() or "
+            f"{name} is not a trace file; expected one that trace.save() or "
             "`transformer-viz trace --out` wrote."
         ) from error
     if words.get("format") != FORMAT:
         raise ValueError(
-            f"{path.name} has trace format {words.get('format')}; this version reads {FORMAT}. "
+            f"{name} has trace format {short(words.get('format'))}; this version reads {FORMAT}. "
             "Record the trace again."
         )
     try:
         return _rebuild(words, arrays)
     except MemoryError as error:
         raise ValueError(
-            f"{path.name} needs more memory than there is; record the trace again, with less kept."
+            f"{name} needs more memory than there is; record the trace again, with less kept."
         ) from error
     except Exception as error:  # a damaged table can make pandas raise nearly anything
         named = isinstance(error, KeyError | TypeError) and re.fullmatch(NAME, str(error))
         what = f" at {str(error)[:80]}" if named else ""
         raise ValueError(
-            f"{path.name} is an incomplete trace file, or a damaged one{what}; record the trace "
-            "again."
+            f"{name} is an incomplete trace file, or a damaged one{what}; record the trace again."
         ) from error
 
 
@@ -188,7 +189,7 @@ class FormError(ValueError):
     """A trace file in which something is not of its form."""
 
 
-def _require(path: Path, words: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
+def _require(name: str, words: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
     """Refuse words and arrays that are not of their form, before they are read further.
 
     Raises:
@@ -196,11 +197,11 @@ def _require(path: Path, words: Mapping[str, Any], shapes: Mapping[str, Sequence
     """
     try:
         schema.require_words(words)
-        for name, shape in shapes.items():
-            schema.require_array(name, shape)
+        for title, shape in shapes.items():
+            schema.require_array(title, shape)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise FormError(
-            f"{path.name} is an incomplete trace file, or a damaged one ({str(error)[:120]}); "
+            f"{name} is an incomplete trace file, or a damaged one ({str(error)[:120]}); "
             "record the trace again."
         ) from error
 

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import writable
+from ...core.file_names import utf8_name
 from .errors import CheckpointError as CheckpointError
 from .errors import CheckpointMissing as CheckpointMissing
 from .errors import reason
@@ -257,7 +258,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     if not shapes_of(path):
         raise CheckpointError(f"{path.name} holds no tensors; take the file with the weights.")
     try:
-        return safetensors.torch.load_file(path)
+        with utf8_name(path) as name:
+            return safetensors.torch.load_file(name)
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(

@@ -12,11 +12,12 @@ from typing import Any
 
 from ..errors import whole
 
-MOST_TEXT = 64_000_000  # bytes of everything that is no array
+MOST_TEXT = 24_000_000  # bytes of everything that is no array
 MOST_ARRAYS = 200_000
 MAX_DEPTH = 64  # brackets in brackets
 MAX_WHOLE = 2**63  # whole numbers stay below this
 MOST_PLACES = 100_000  # layers, heads and the like are numbered below this
+MOST_ROWS = 2**24  # words of one text
 MAX_AXES = 4
 #: Of arrays that must have one form: the first part of their name, and their axes.
 AXES = {
@@ -56,7 +57,12 @@ def require_words(words: Mapping[str, Any]) -> None:
             raise ValueError(f"{word!r} is a {type(words[word]).__name__}")
     for place in (*words.get("sites", ()), *words.get("tiles", ())):
         for word in ("layer", "head"):
-            _require_place(word, place.get(word) if isinstance(place, dict) else place)
+            _require_whole(word, place.get(word), MOST_PLACES)
+    for place in words.get("tiles", ()):
+        for part in place["parts"]:
+            for word in ("first_head", "first_row", "sinks", "queries"):
+                _require_whole(word, part.get(word), MOST_ROWS)
+    _require_image(words.get("manifest", {}).get("image"))
     for word in ("probability", "rank"):
         found = (words.get("produced") or {}).get(word, {"dtype": "float32"})
         if not NUMBERS.fullmatch(str(found["dtype"])):
@@ -77,8 +83,9 @@ def require_array(name: str, shape: Sequence[int]) -> None:
         ValueError: names the array.
     """
     wanted = AXES.get(name.partition(".")[0])
-    if len(shape) > MAX_AXES or wanted not in (None, len(shape)):
-        raise ValueError(f"{name[:60]!r} has {len(shape)} axes")
+    blank = name.startswith("thumbnail.") and 0 in shape
+    if len(shape) > MAX_AXES or wanted not in (None, len(shape)) or blank:
+        raise ValueError(f"{name[:60]!r} has the axes {[*shape][:8]}")
 
 
 def require_places(table: Mapping[str, Any]) -> None:
@@ -93,9 +100,20 @@ def require_places(table: Mapping[str, Any]) -> None:
                 raise ValueError(f"{word!r} is {value}")
 
 
-def _require_place(word: str, value: Any) -> None:
-    if value is not None and not (type(value) is int and 0 <= value < MOST_PLACES):
+def _require_whole(word: str, value: Any, most: int) -> None:
+    if value is not None and not (type(value) is int and 0 <= value < most):
         raise ValueError(f"{word!r} is {str(value)[:40]}")
+
+
+def _require_image(cut: Any) -> None:
+    """Refuse a picture whose patches are more than a text can have words."""
+    if cut:
+        rows, columns = cut["grid"]
+        for word, value in (("prefix", cut["prefix"]), ("rows", rows), ("columns", columns)):
+            if value is None:
+                raise ValueError(f"{word!r} is missing")
+            _require_whole(word, value, MOST_PLACES)
+        _require_whole("grid", rows * columns, MOST_ROWS)
 
 
 def _require_plain(words: Any) -> None:

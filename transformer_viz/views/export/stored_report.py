@@ -10,6 +10,8 @@ from ...inference.findings import findings_of
 from ..numbers import whose
 from .html_report import report
 
+DAMAGED = "This trace file is damaged: its parts do not fit each other. Record the trace again."
+
 
 def stored_report(trace: Trace) -> dict[str, Any]:
     """Return ``page``, ``said`` (whose run it is), ``manifest`` and ``findings`` of a run.
@@ -18,12 +20,16 @@ def stored_report(trace: Trace) -> dict[str, Any]:
         ValueError: a run that kept no weights.
     """
     try:
-        page = report(trace)
+        return {
+            "page": report(trace),
+            "said": whose(trace, marked=False),
+            "manifest": trace.manifest,
+            "findings": [asdict(one) for one in findings_of(trace)],
+        }
     except LookupError as error:
-        raise ValueError(str(error)) from error
-    return {
-        "page": page,
-        "said": whose(trace, marked=False),
-        "manifest": trace.manifest,
-        "findings": [asdict(one) for one in findings_of(trace)],
-    }
+        kept = trace.attentions or trace.tiles  # without them the error says what to keep
+        raise ValueError(DAMAGED if kept else str(error)) from error
+    except (MemoryError, ValueError):
+        raise
+    except Exception as error:  # parts of a damaged file need not fit each other
+        raise ValueError(DAMAGED) from error
