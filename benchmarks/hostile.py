@@ -262,8 +262,9 @@ def sends(url: str, folder: Path, on: threading.Event, over: threading.Event) ->
     while not over.is_set():
         on.wait(1)
         if on.is_set():
-            with contextlib.suppress(Exception):  # it is refused, or put out
-                _sends_until(connect(url.replace("http", "ws") + STREAM, subprotocols=[WS]), on)
+            stream = url.replace("http", "ws") + STREAM
+            with contextlib.suppress(Exception), connect(stream, subprotocols=[WS]) as line:
+                _sends_until(line, on)  # until it is put out
             time.sleep(0.5)
             yield
 

@@ -60,7 +60,7 @@ def test_odd_words_of_files_are_escapes(tmp_path: Path) -> None:
     trace = tv.trace(model, [0, 1, 2, 3], check=False)
     trace.save(tmp_path / "t")
     assert tv.Trace.load(tmp_path / "t").source == trace.source
-    state = torch.nn.Transformer(16, 2, 1, 1, 32).state_dict()
+    state = torch.nn.Transformer(16, 2, 1, 1, 32, batch_first=True).state_dict()
     torch.save(state | {ODD: torch.ones(3)}, tmp_path / "odd.pt")
     with pytest.raises(CheckpointError) as met:
         tv.load(tmp_path / "odd.pt", heads=2)

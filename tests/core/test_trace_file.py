@@ -326,7 +326,7 @@ def test_what_claims_more_than_it_holds_is_refused_before_it_costs(tmp_path):
         "states": {"hiddens": {"encoder": huge}},
         "picture": {"manifest": {"image": {"grid": [huge, huge], "prefix": 0}}},
         "tiles": {"tiles": [{"layer": 0, "head": None, "parts": [{"first_row": huge}]}]},
-        "edit": {"intervention": '{"edits":[{"kind":"pad","count":%d}]}' % huge},
+        "edit": {"intervention": '{"edits":[{"kind":"pad","count":1e99}]}'},
         "manifest": {"manifest": [1]},
         "number": {"manifest": {"seed": 2**70}},
         "half a character": {"manifest": {"model": "\ud800"}},
@@ -374,7 +374,7 @@ def test_a_file_whose_name_is_no_utf8_opens(tmp_path):
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/mod\xe8le"))
     os.rename(tmp_path / "run", odd)
     assert Trace.is_file(odd)
-    assert_same(Trace.load(odd), small_trace())
+    assert_same(small_trace(), Trace.load(odd))
     odd.write_text("no trace")
     with pytest.raises(ValueError, match=r"^mod\\udce8le is not a trace file"):
         Trace.load(odd)

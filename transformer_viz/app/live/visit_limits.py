@@ -114,11 +114,25 @@ class VisitLimits:
                         await asyncio.sleep(wait)
             return message
 
+        gone = False
+
+        async def told(message: Message) -> None:
+            nonlocal gone
+            try:
+                await send(message)
+            except Exception:
+                gone = True
+                raise
+
         with self._counted(who) as allowed:
             if not allowed:
                 await self._refuse(scope, receive, send, "page", OPEN_AGAIN)
                 return
-            await self.app(scope, paced, send)
+            try:
+                await self.app(scope, paced, told)
+            except Exception:
+                if not gone:  # Streamlit takes a page that left amid its messages for a fault
+                    raise
             if waited > ENDLESS * settings.MESSAGES.number:
                 REFUSALS.add("limit")
                 with suppress(Exception):  # it may be closed already
