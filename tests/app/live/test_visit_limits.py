@@ -198,6 +198,9 @@ def test_bytes_of_uploads_count_as_they_arrive(
         assert run(brought(limits, elsewhere, mega * 4)) == 429, "another's visit"
         assert run(brought(limits, put("b", said=said), mega * 3)) == 200, said
         assert not limits.coming
+    monkeypatch.setenv(settings.UPLOADS_MB.variable, "2")
+    assert run(brought(VisitLimits(reads), put("a"), mega * 3)) == 503, "all visits together"
+    monkeypatch.delenv(settings.UPLOADS_MB.variable)
     limits = VisitLimits(reads)
     assert run(brought(limits, put("a"), mega)) == 200
     assert run(brought(limits, put("a", said=3_000_000), mega * 3)) == 429, "before it is read"
@@ -383,7 +386,7 @@ def test_an_address_is_what_a_proxy_that_is_believed_says(
     assert found == [whose]
 
 
-@pytest.mark.parametrize("what", ["frame", "upload", "volume", "page", "slow", "request"])
+@pytest.mark.parametrize("what", ["frame", "upload", "volume", "page", "slow", "full", "request"])
 def test_each_refusal_is_a_sentence_with_the_time_to_wait(what: str) -> None:
     words = sentence(what, 7)
     assert words.endswith("Try again in 7 s.") and len(words) < 120

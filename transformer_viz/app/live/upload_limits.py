@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from starlette.types import Message, Receive, Send
 
@@ -11,6 +12,7 @@ from .rates import Rates
 
 STILL = 30  # seconds without a byte after which an upload ends
 SLOW_AFTER = 60  # seconds after which its pace is looked at
+FULL_AGAIN = 60  # seconds after which an upload may be tried again where all hold too much
 PACE = 4_000  # bytes a second that it must come with by then, on average
 
 
@@ -23,16 +25,24 @@ class LimitError(Exception):
 
 
 class Counted:
-    """The body of one upload. Each piece takes its bytes from the share of its visit and address;
-    those of an upload that its sender breaks off are given back.
+    """The body of one upload.
+
+    Each piece takes its bytes from the share of its visit and address; those of an upload that
+    its sender breaks off are given back. ``left`` gives how many bytes the uploads of all visits
+    may still bring.
     """
 
     def __init__(
-        self, rates: tuple[Rates, Rates], whose: tuple[str, str], receive: Receive, send: Send
+        self,
+        rates: tuple[Rates, Rates],
+        whose: tuple[str, str],
+        receive: Receive,
+        send: Send,
+        left: Callable[[], float],
     ) -> None:
-        self._rates, self._whose = rates, whose
+        self._rates, self._whose, self._left = rates, whose, left
         self._receive, self._send = receive, send
-        self._size, self._begun, self._over = 0, time.monotonic(), False
+        self.size, self._begun, self._over = 0, time.monotonic(), False
         self.answered = False
 
     async def receive(self) -> Message:
@@ -50,18 +60,20 @@ class Counted:
         if message["type"] == "http.disconnect":
             self._over = True
             for rates, who in zip(self._rates, self._whose, strict=True):
-                rates.give_back(who, self._size)
+                rates.give_back(who, self.size)
             return message
         size = len(message.get("body", b""))
         self._over = not message.get("more_body", False)
+        if size > self._left():
+            raise LimitError("full", FULL_AGAIN)
         own, shared = self._rates
         if wait := own.wait(self._whose[0], size):
             raise LimitError("volume", wait)
-        self._size += size
+        self.size += size
         if wait := shared.wait(self._whose[1], size):
             raise LimitError("volume", wait)
         seconds = time.monotonic() - self._begun
-        if not self._over and seconds > SLOW_AFTER and self._size < PACE * seconds:
+        if not self._over and seconds > SLOW_AFTER and self.size < PACE * seconds:
             raise LimitError("slow", 1)
         return message
 

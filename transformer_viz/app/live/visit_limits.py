@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ... import settings
 from ...i18n import languages, say, speaking
 from ..counts.server_counts import REFUSALS
+from ..ui.streamlit_private import uploaded_bytes
 from .rates import Rates, whole_seconds
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
 from .upload_limits import Counted, LimitError
@@ -60,6 +61,7 @@ class VisitLimits:
         volume, messages = settings.VISIT_MB.number * MEGA, settings.MESSAGES.number
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.coming: Counter[str] = Counter()  # uploads under way by visit
+        self._bodies: set[Counted] = set()
         #: By what is limited: how much of it a visit may ask; an address may ask many times that.
         self.rates: dict[str, tuple[Rates, Rates]] = {
             "frame": _both(frames, BURST * frames, many),
@@ -141,7 +143,9 @@ class VisitLimits:
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass an upload on, whose bytes count as they arrive."""
         who = _visit(scope)
-        counted = Counted(self.rates["volume"], (who, address(scope)), receive, send)
+        whose = who, address(scope)
+        counted = Counted(self.rates["volume"], whose, receive, send, self._left)
+        self._bodies.add(counted)
         self.coming[who] += 1
         try:
             await self.app(scope, counted.receive, counted.send)
@@ -150,9 +154,15 @@ class VisitLimits:
                 raise
             await self._refuse(scope, receive, send, error.what, error.wait)
         finally:
+            self._bodies.discard(counted)
             self.coming[who] -= 1
             if not self.coming[who]:
                 del self.coming[who]
+
+    def _left(self) -> float:
+        """How many bytes the uploads of all visits may still bring: sent, or on their way."""
+        coming = sum(body.size for body in self._bodies)
+        return settings.UPLOADS_MB.number * MEGA - uploaded_bytes() - coming
 
     def _refused(self, scope: Scope) -> tuple[str, float] | None:
         """What of its limits a request is over, and the seconds to wait; None: it may pass."""
@@ -214,7 +224,7 @@ class VisitLimits:
         ):
             await send({"type": "websocket.close", "code": TRY_AGAIN, "reason": words})
             return
-        status = {"page": 503, "slow": 408}.get(what, 429)
+        status = {"page": 503, "full": 503, "slow": 408}.get(what, 429)
         await PlainTextResponse(words, status_code=status, headers=headers)(scope, receive, send)
 
 
@@ -255,6 +265,8 @@ def sentence(what: str, seconds: int) -> str:
         "frame": say("This visit asks for more pictures a second than this server gives."),
         "upload": say("This visit brings more files a minute than this server takes."),
         "volume": say("This visit brings more megabytes in ten minutes than this server takes."),
+        "full": say("All visits may keep {most} MB of uploads here", most=settings.UPLOADS_MB.text)
+        + ".",
         "slow": say("This upload came too slowly, or stood still."),
         "request": say("Too many requests come from this address."),
         "page": say("As many pages as this server serves at once are open."),
