@@ -14,10 +14,10 @@ import pandas as pd
 import safetensors
 
 from .errors import visible
-from .file_names import utf8_name
 from .guesses import guess_mark, guesses_in
 from .interventions import Intervention
 from .sites import MAPS
+from .stored.file_names import utf8_name
 from .tiles import MOST_CELLS, Matrix, Tiles
 from .trace_file import load_fields, save_trace
 from .trace_parts import Attention, Produced, Report, Tokens, read_only

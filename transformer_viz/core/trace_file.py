@@ -36,12 +36,12 @@ import safetensors
 import safetensors.numpy
 
 from .errors import short, visible, whole
-from .file_names import utf8_name
 from .guesses import guesses_in
 from .interventions import Intervention
 from .sites import Site
 from .stored import schema
 from .stored.field_types import require_types
+from .stored.file_names import utf8_name
 from .stored.tables import Arrays, cut, cut_heads, join, join_heads, plain, put
 from .tiles import Tiles
 from .tiles.arrays import read, written

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import writable
-from ...core.file_names import utf8_name
+from ...core.stored.file_names import utf8_name
 from .errors import CheckpointError as CheckpointError
 from .errors import CheckpointMissing as CheckpointMissing
 from .errors import reason

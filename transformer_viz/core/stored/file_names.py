@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .errors import whole
+from ..errors import whole
 
 OPEN_FILES = "/proc/self/fd"  # where Linux names the open files of a process by their numbers
 
