@@ -246,8 +246,8 @@ class Shelf(Mapping[str, Shelved]):
         if place.startswith(model_names.UPLOAD):
             raise ValueError(
                 say(
-                    "{name} was uploaded in a visit that has ended, and uploads end with it; "
-                    "upload it again on the page Checkpoint.",
+                    "{name} was uploaded in another tab or in a visit that has ended, and only the "
+                    "tab that brought it can open it; upload it here on the page Checkpoint.",
                     name=place.rpartition("/")[2].removeprefix(model_names.UPLOAD),
                 )
             )

@@ -169,11 +169,14 @@ def address(data: bytes, *, key: str) -> None:
 
 
 def language() -> None:
-    """Let a page say whose language it speaks and look after its letters, pictures or none."""
+    """Mount what a page does once: its language, letters, links, history and connection.
+
+    After a lost connection it runs the whole page, and the values of all controls come with it.
+    """
     PANEL(
-        data=pack({"part": "language", "seq": 0, "html": ""}),
+        data=pack({"part": "language", "seq": 0}),
         key="language",
-        on_picked_change=lambda: None,
+        on_back_change=lambda: None,
     )
 
 
