@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +14,9 @@ from ...core.tiles import LONG
 from ...i18n import mark, say, speaking
 from ...views.csv_text import csv_text
 from ...views.export.file_formats import FORMATS, exported
+from ..session.keys import private
 from ..session.scene import Scene, scene_at
+from ..shell.share import written_link
 from ..ui import layout
 
 PRINTED = ("png", "svg", "pdf")
@@ -114,8 +115,7 @@ def picture(scene: Scene) -> str:
 
 def address() -> str:
     """The address that shows what is on the screen."""
-    words = [(key, v) for key in st.query_params for v in st.query_params.get_all(key)]
-    return f"{st.context.url or ''}{'?' + urlencode(words) if words else ''}"
+    return written_link(st.context.url or "", st.query_params.to_dict(), private.here)
 
 
 def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:

@@ -174,7 +174,7 @@ def language() -> None:
     After a lost connection it runs the whole page, and the values of all controls come with it.
     """
     PANEL(
-        data=pack({"part": "language", "seq": 0}),
+        data=pack({"part": "language", "seq": 0, "html": ""}),
         key="language",
         on_back_change=lambda: None,
     )
