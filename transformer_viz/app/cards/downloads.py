@@ -153,14 +153,25 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
         if part is not None:
             options |= {"rows": part[0], "columns": part[1]}
         if kind in PRINTED:
-            options |= {"ramp": look.ramp, "threshold": look.threshold}
-            options["also"] = look.overlay if shown == "lines" else ()
+            options |= printed_look(again, shown)
         at = (place.map_name, place.layer, place.head)
         compared = before if before is not now and (kind == "html" or not long) else None
         with speaking(look.lang):
             return exported(now, kind, shown, at, before=compared, **options)
 
     return make
+
+
+def printed_look(scene: Scene, shown: str) -> dict[str, Any]:
+    """Return what a picture for print is told, so that it looks as it does on the screen."""
+    look = scene.look
+    how: dict[str, Any] = {"ramp": look.ramp, "threshold": look.threshold}
+    if shown == "lines":
+        return how | {"also": look.overlay, "top": look.top}
+    how["gamma"] = look.gamma
+    if shown == "atlas":
+        return how | {"common": look.scale == "common"}
+    return how | {"zoom": look.zoom} | ({} if scene.is_long else {"most": scene.most})
 
 
 def file_name(scene: Scene, kind: str, shown: str) -> str:
@@ -170,4 +181,7 @@ def file_name(scene: Scene, kind: str, shown: str) -> str:
     head = {"atlas": "all-heads", "report": "report", "run": "run"}
     if shown == "part":
         head["part"] = f"L{place.layer}-H{place.head}-part"
-    return f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}.{kind}"
+    name = f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}"
+    if scene.changes and shown not in ("report", "run"):  # these hold the run of now, and both
+        name += f"-{scene.look.compare}"
+    return f"{name}.{kind}"

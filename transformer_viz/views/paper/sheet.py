@@ -26,7 +26,9 @@ from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
 from ...core.palette import Palette, Ramp
+from ...i18n import say
 from .fonts import families, family_of, missing
+from .paper_look import PaperLook
 
 POINTS = 72 / 25.4  # points in a millimetre
 #: Characters that no XML may hold (XML 1.0, section 2.2): a file with one would not open.
@@ -113,13 +115,24 @@ def shades(ramp: Ramp, count: int = STEPS) -> list[str]:
     return ["#{:02X}{:02X}{:02X}".format(*row) for row in rows]
 
 
-def levels(values: np.ndarray, limit: float, change: bool) -> np.ndarray:
+def levels(
+    values: np.ndarray, limit: float, change: bool, gamma: float = 1.0, threshold: float = 0.0
+) -> np.ndarray:
     """Which of the `STEPS` colours a value has: 0 to ``limit``, or -``limit`` to ``limit``.
+
+    Args:
+        values: weights or changes.
+        limit: the size at the end of the colours.
+        change: whether values may be negative.
+        gamma: power that parts of the limit are raised to.
+        threshold: values of less size are drawn as 0.
 
     Returns:
         int, the shape of ``values``; -1 where there is no value.
     """
-    part = np.clip(values / (limit or 1), -1, 1)
+    values = values.astype(np.float64)
+    part = np.clip(np.where(np.abs(values) < threshold, 0, values) / (limit or 1), -1, 1)
+    part = np.sign(part) * np.abs(part) ** gamma
     place = (part + 1) / 2 if change else part
     return np.where(np.isnan(values), -1, np.round(np.nan_to_num(place) * (STEPS - 1))).astype(int)
 
@@ -249,3 +262,15 @@ def _spoken(svg: bytes, text: str) -> bytes:
     return whole.replace(
         "</title>", f"</title>\n <desc>{NOT_XML.sub('', escape(text))}</desc>", 1
     ).encode("utf-8")
+
+
+def scale_notes(look: PaperLook) -> list[str]:
+    """Say how cells are coloured where it is not plainly by their weight."""
+    notes = []
+    if look.threshold:
+        notes.append(say("Cells below {least:g} are left blank.", least=look.threshold))
+    if look.gamma != 1:
+        notes.append(
+            say("Colours follow the part of the scale to the power {gamma:g}.", gamma=look.gamma)
+        )
+    return notes
