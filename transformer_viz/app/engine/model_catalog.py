@@ -24,7 +24,7 @@ from ...checkpoints.common.bundled import (
 )
 from ...core.trace import Trace
 from ...i18n import say
-from ...preprocessing.tokenizers import SentencePieceText
+from ...preprocessing.typed_text import TypedText
 from . import hub_models, model_names
 from .model_kind import Kind, of_config
 from .query import Question
@@ -123,7 +123,7 @@ class Shelved:
         return trace if same and _complete(trace) else None
 
     @cached_property
-    def vocabulary(self) -> SentencePieceText | None:
+    def vocabulary(self) -> TypedText | None:
         """The vocabulary beside the weights of a native model in the box; None where there is none.
 
         Others are read in a process of their own, when the model is opened.
@@ -132,7 +132,7 @@ class Shelved:
             return None
         config = self.config
         try:
-            return SentencePieceText(
+            return TypedText(
                 vocabulary_of(self.folder), bos_id=config.get("bos_id"), eos_id=config.get("eos_id")
             )
         except (OSError, ValueError):
