@@ -61,7 +61,9 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     else:
         visit.frame_has(frame.CORNER)
         visit.keep_unmounted_keys()
-    components.language()  # before the page, which may have nothing to draw, or stop
+    components.language(
+        visit.word_languages(engine)
+    )  # before the page, which may have nothing to draw, or stop
     yield chosen
     visit.save(engine)
     visit.ended()

@@ -90,7 +90,10 @@ def _notices(scene: Scene) -> None:
         )
     read = _read_as(scene)
     if read:
-        pairs = [f"{visible(typed)} → {one or say('nothing')}" for typed, one in read.items()]
+        pairs = [
+            f"{visible(typed)} (U+{ord(typed[0]):04X}) → {one or say('nothing')}"
+            for typed, one in read.items()
+        ]
         st.info(
             say(
                 "The model's vocabulary lacks some typed characters and reads others instead: "

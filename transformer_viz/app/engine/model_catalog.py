@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from ...checkpoints.common.bundled import (
     shelved,
     vocabulary_of,
 )
+from ...checkpoints.vocabularies.beside import languages_of
 from ...core.trace import Trace
 from ...i18n import say
 from ...preprocessing.typed_text import TypedText
@@ -86,6 +88,14 @@ class Shelved:
     @property
     def weights(self) -> Path:
         return self.path / WEIGHTS if self.path.is_dir() else self.path
+
+    @cached_property
+    def languages(self) -> tuple[str, str]:
+        """The languages of source and target as HTML has them (``en``); empty: not known."""
+        found = (*languages_of(self.folder, self.config), "", "")[:2]
+        codes = [re.split("[-_]", code.lower())[0] for code in found]
+        known = [code if re.fullmatch("[a-z]{2,3}", code) else "" for code in codes]
+        return known[0], known[1]
 
     @cached_property
     def hash(self) -> str:

@@ -149,6 +149,13 @@ def models(engine: Engine) -> tuple[str, ...]:
     return (*engine.shelf, *(name for name in private.own if name in engine.shelf))
 
 
+def word_languages(engine: Engine) -> tuple[str, str]:
+    """The languages of the words that the model at hand reads and writes; empty: not known."""
+    kind = engine.kind(st.session_state["model"])
+    source, target = engine.shelf[st.session_state["model"]].languages
+    return source, target if kind is not None and kind.translates else source
+
+
 def bring(engine: Engine, name: str) -> None:
     """Let a model that is not in the box be one of this visit's."""
     if name not in models(engine):

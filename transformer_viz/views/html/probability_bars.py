@@ -119,7 +119,7 @@ def _word(
         f'<div role="listitem" data-row="{spot}" style="min-width:66px;text-align:center">'
         f'<div aria-hidden="true" style="height:{HEIGHT}px;display:flex;gap:3px;'
         f'justify-content:center;align-items:flex-end">{bars}</div>'
-        f"<div>{label}</div>"
+        f'<div translate="no">{label}</div>'
         f'<div style="color:{colours.quiet};white-space:nowrap">{numbers}</div>'
         f'<div style="{weight};white-space:nowrap">{ranks}</div></div>'
     )

@@ -92,6 +92,7 @@ def printed(
         title = _title(picture, block, heads, before is not None)
         figure, notes = _drawn(trace, picture, block, heads, look, before)
         lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
+        lines = [line.translate(paper.ISOLATES) for line in lines]
         lines += fonts.advice(paper.undrawn(figure, lines), language)
         _captioned(figure, lines, dark)
         text = " ".join(lines)

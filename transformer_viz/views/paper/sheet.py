@@ -26,7 +26,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
 from ...core.palette import Palette, Ramp
-from ...i18n import say
+from ...i18n import ISOLATE, ISOLATE_END, say
 from .fonts import families, family_of, missing
 from .paper_look import PaperLook
 
@@ -42,6 +42,7 @@ CHUNK = 400  # cells drawn in one go; longer outlines are more than matplotlib's
 GAP = 3.0  # points from which cells are wide enough for a gap between them
 #: Words stay words in files, and the same figure gives the same bytes.
 SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "transformer_viz", "pdf.fonttype": 42}
+ISOLATES = dict.fromkeys(map(ord, (ISOLATE, ISOLATE_END)))
 _PRINTING = threading.Lock()
 #: What stands together in a line: a word, or one sign of East Asia with the marks behind it.
 WORDS = re.compile(
@@ -103,6 +104,7 @@ def shortened(text: str, size: float, most: float) -> str:
 def write(axes: Axes, x: float, y: float, text: str, size: float, colour: str, **more: Any) -> None:
     """Words at a place, never read as formulas; ``more`` are words of matplotlib's ``text``."""
     fields = {"va": "center", "rotation_mode": "anchor"} | more
+    text = text.translate(ISOLATES)  # no font draws them
     axes.text(x, y, text, color=colour, fontproperties=font(size, text), parse_math=False, **fields)
 
 

@@ -1,9 +1,11 @@
 // What a page of the app does once, whatever it shows: its links, its history, its connection.
 
+import { followPaper } from "../shared/colour.js";
 import { onReconnect } from "../shared/connection.js";
 import { offerCopying } from "./copying.js";
 import { mergeBareEntries } from "./history.js";
 import { carryChoices } from "./links.js";
+import { WordMarks } from "./words.js";
 
 export class Page {
   /**
@@ -15,11 +17,17 @@ export class Page {
     mergeBareEntries();
     carryChoices();
     offerCopying();
+    followPaper();
+    this.words = new WordMarks();
   }
 
   end() {
     this.stop();
+    this.words.end();
   }
 
-  show() {}
+  /** @param {{words?: string[]}} data  the languages of the model's source and target */
+  show({ words = [] }) {
+    this.words.show(words);
+  }
 }
