@@ -7,9 +7,13 @@ const APP = "[data-testid='stApp']";
 const CONNECTION = "data-test-connection-state", SCRIPT = "data-test-script-state";
 const BACK = "tv-reconnected"; // the event that says so; each script on a page has its own copy
 
+const CALM = 400; // milliseconds after which a page that is connected anew asks for no run itself
+
 /** @type {Unheard[]} */
 let unheard = []; // what was said since the server last began a run
-const watch = { begun: false, connected: true };
+/** @type {Unheard[]} */
+let lost = []; // what is said again when the page has come to rest
+const watch = { begun: false, connected: true, ran: false, timer: 0 };
 
 /** Watch Streamlit's own element from now on. */
 function watchConnection() {
@@ -19,11 +23,30 @@ function watchConnection() {
     const app = document.querySelector(APP);
     if (!app) return;
     const connected = app.getAttribute(CONNECTION) === "CONNECTED";
-    if (connected && !watch.connected) window.dispatchEvent(new Event(BACK));
-    else if (connected && app.getAttribute(SCRIPT) === "running") unheard = [];
+    const runs = app.getAttribute(SCRIPT) !== "notRunning";
+    if (connected && !watch.connected) {
+      [lost, unheard] = [[...lost, ...unheard], []];
+      watch.ran = runs;
+      rest();
+    } else if (connected && runs) {
+      unheard = [];
+      watch.ran = true;
+      if (watch.timer) rest();
+    }
     watch.connected = connected;
   };
-  window.addEventListener(BACK, sayAgain);
+  // Two wishes at once would break off the run of the first, and leave its controls empty.
+  const rest = () => {
+    clearTimeout(watch.timer);
+    watch.timer = setTimeout(() => {
+      const app = document.querySelector(APP);
+      if (watch.connected && app?.getAttribute(SCRIPT) !== "notRunning") return rest();
+      watch.timer = 0;
+      if (!watch.connected) return;
+      if (lost.length) sayAgain();
+      else if (!watch.ran) window.dispatchEvent(new Event(BACK));
+    }, CALM);
+  };
   new MutationObserver(look).observe(document.body,
     { subtree: true, attributes: true, attributeFilter: [CONNECTION, SCRIPT] });
   look();
@@ -43,13 +66,13 @@ export function sayHeard(speaker, name, value) {
 }
 
 function sayAgain() {
-  const again = unheard;
-  unheard = [];
+  const again = lost;
+  lost = [];
   for (const { speaker, name, value } of again) sayHeard(speaker, name, value);
 }
 
 /**
- * Act whenever the connection is there again; gives what ends this.
+ * Act whenever the connection is there again and no run came of it; gives what ends this.
  * @param {() => void} act
  */
 export function onReconnect(act) {
