@@ -97,7 +97,7 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> str:
     Dots stand for what is still being written. ``after`` is HTML, its new words marked.
     """
     said = lead(scene) if not scene.kind.translates else ""
-    first = f'<p class="tv-lead"{model_words(scene.engine)}>{said}</p>' if said else ""
+    first = f'<p{model_words(scene.engine)} class="tv-lead">{said}</p>' if said else ""
     lines = _lines(scene, before, after) if scene.kind.writes else ""
     return first + lines + _unsure(scene)
 
@@ -139,14 +139,14 @@ def _lines(scene: Scene, before: str, after: str) -> str:
         ("after", after, changed),
     ]
     whose = model_words(scene.engine)
-    start = f'<span class="tv-start"{whose}>{escape(ending(scene.question.text))}</span>'
+    start = f'<span{whose} class="tv-start">{escape(ending(scene.question.text))}</span>'
     start = start if scene.kind.continues else ""
     answer = ' data-what="translation"' if scene.kind.translates else ""
     answers = {"held"} if held else {"now", "before"}
     spans = "".join(
         f'<span class="tv-quiet">{say(RUNS[name])}</span>'
         f"<span{answer if name in answers else ''}>{start}"
-        f'<span data-what="{name}"{whose}>{text}</span></span>'
+        f'<span{whose} data-what="{name}">{text}</span></span>'
         for name, text, shown in lines
         if shown
     )

@@ -115,7 +115,8 @@ def sentence_box(engine: Engine) -> None:
     if presenting() and kind.takes == "text":
         texts = filter(None, (state.text, state.second))
         whose = f'translate="no" lang="{escape(visit.word_languages(engine)[0])}"'
-        st.html(f'<p class="tv-presented" {whose}>{" · ".join(map(escape, texts))}</p>')
+        said = f'<p class="tv-presented">{" · ".join(map(escape, texts))}</p>'
+        st.html(f"<div {whose}>{said}</div>")
     with layout.row("bottom", key="fold-frame"):
         framed = inputs.box(engine, kind)
         st.selectbox(
