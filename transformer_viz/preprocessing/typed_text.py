@@ -44,6 +44,11 @@ class TypedText(SentencePieceText):
         """Return what is read in the place of typed characters, by those in the text."""
         return dict(part for part in self._parts(text) if part[0] != part[1])
 
+    @property
+    def plain(self) -> SentencePieceText:
+        """The same vocabulary, which reads every text as its training did."""
+        return SentencePieceText(self._processor, bos_id=self.bos_id, eos_id=self.eos_id)
+
     def lost(self, text: str) -> tuple[str, ...]:
         """Labels of swallowed characters, without those that `read_as` names."""
         return super().lost("".join(typed for typed, read in self._parts(text) if typed == read))
