@@ -37,6 +37,7 @@ from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
 from ..serving import descriptors, message_batches, no_delay, state_lookups
+from ..serving.compression import Compressed
 from ..serving.old_pages import OldPages
 from ..serving.page_root import Rooted
 from . import status
@@ -69,7 +70,8 @@ def application() -> st.App:
         Middleware(VisitLimits),
         Middleware(Visitors),
     ]
-    middleware += [Middleware(OldPages), Middleware(Joined), Middleware(Rooted)]
+    middleware += [Middleware(OldPages), Middleware(Compressed), Middleware(Joined)]
+    middleware += [Middleware(Rooted)]
     every = [*status.routes(), *routes()]
     return st.App(APP, routes=every, middleware=middleware, lifespan=_tidy)
 

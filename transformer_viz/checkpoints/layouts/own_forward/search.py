@@ -5,21 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import nn
 
 from . import names
-from .mask_forms import Form
+from .assignments import MOST, assignments, fixed_input, mask_inputs, roles_of
 from .names import Signature
 from .plan import MASK, OTHER, SOURCE, TARGET, Input, Plan
 from .refusals import refuse_batch, refuse_signature, refuse_twofold, refuse_unclear
 from .trials import Sample, Trials, samples
-
-MOST = 300  # plans tried with one sample; most fail at once
-TEXT, HIDE, LEAVE, FILL = "text", "hide", "leave", "fill"  # what an input may be
 
 
 @dataclass(frozen=True)
@@ -115,94 +112,12 @@ def _strange(signature: Signature, plan: Plan) -> bool:
     return any(one.name in strange and one.make is not names.nothing for one in plan.inputs)
 
 
-def _roles(parameter: inspect.Parameter, kind: str | None) -> list[str]:
-    """Return what an input may be, the likely first."""
-    twofold = kind in (None, "encoder-decoder")
-    name = parameter.name
-    if names.MASKED.search(name):
-        return [HIDE, LEAVE]
-    if names.beside(parameter) is not None:
-        return [FILL]
-    if name == names.TARGET_NAME or names.OF_TARGET.search(name):
-        return [TEXT, LEAVE] if twofold else [LEAVE]
-    if names.LABELS.search(name):
-        return [LEAVE]
-    ends = [LEAVE] if kind is None else [LEAVE, FILL]
-    if kind == "encoder-decoder":
-        return [TEXT, HIDE, *ends]
-    return [*([TEXT] if twofold else []), HIDE, *ends]
-
-
-def _assignments(signature: Signature, kind: str | None) -> Iterator[tuple[Input, ...]]:
-    """Yield the roles of the needed inputs, likely ones first; masks in all their forms."""
-    needed = signature.needed
-    for roles in product(*(_roles(p, kind) for p in needed)):
-        twofold = roles.count(TEXT) == 1
-        if roles.count(TEXT) > 1 or (kind == "encoder-decoder" and not twofold and needed):
-            continue
-        fixed = [_fixed(p, role) for p, role in zip(needed, roles, strict=True)]
-        masks = [p.name for p, role in zip(needed, roles, strict=True) if role == HIDE]
-        for made in _masks(masks, kind == "decoder-only", twofold):
-            given = iter(made)
-            yield tuple(next(given) if one is None else one for one in fixed)
-
-
-def _fixed(parameter: inspect.Parameter, role: str) -> Input | None:
-    name = parameter.name
-    if role == HIDE:
-        return None
-    if role == TEXT:
-        return Input(name, TARGET)
-    if role == LEAVE:
-        return names.other(name, names.nothing)
-    return names.other(name, names.beside(parameter) or names.zeros)
-
-
-def _masks(masks: list[str], causal: bool, twofold: bool) -> Iterator[tuple[Input, ...]]:
-    """Yield the forms of some masks: those of one convention first."""
-    if not masks:
-        yield ()
-        return
-    telling = any(names.side_of(name) != (SOURCE, SOURCE) for name in masks)
-    if twofold and len(masks) > 1 and not telling:  # source and target, in this order
-        sides = [(SOURCE, SOURCE), (TARGET, TARGET), (TARGET, SOURCE)]
-    else:
-        sides = [names.side_of(name) if twofold else (SOURCE, SOURCE) for name in masks]
-    axes = [
-        names.axes_of(name, side, tuple(o for o in masks if o != name), causal)
-        for name, side in zip(masks, sides, strict=False)
-    ]
-    ranked = sorted(product(*(range(len(one)) for one in axes)), key=lambda at: (sum(at), at))
-    for shared in (True, False):
-        for at in ranked[: MOST if shared else 12]:
-            for values in _values(masks, shared):
-                yield tuple(
-                    Input(name, MASK, *side, form=Form(one[n], value))
-                    for name, side, one, n, value in zip(
-                        masks, sides, axes, at, values, strict=False
-                    )
-                )
-
-
-def _values(masks: list[str], shared: bool) -> Iterator[tuple[str, ...]]:
-    """Yield values of masks: by their names, then the same of all; or else all others."""
-    by_name = [names.values_of(name) for name in masks]
-    if not shared:
-        if len(masks) > 1:
-            yield from islice(product(*by_name), 125)
-        return
-    first = tuple(values[0] for values in by_name)
-    yield first
-    same = ((value,) * len(masks) for value in by_name[0])
-    yield from (values for values in same if values != first)
-
-
 def _tried(
     module: nn.Module, signature: Signature, kind: str | None, sample: Sample
 ) -> Iterator[tuple[Trials, bool | None]]:
     """Yield trials, and whether they show that the plan is right."""
     for first in (False, True):
-        for inputs in islice(_assignments(signature, kind), MOST):
+        for inputs in islice(assignments(signature, kind), MOST):
             plan = Plan(
                 (signature.source, *inputs),
                 signature.placed,
@@ -355,7 +270,7 @@ def _hiding(module: nn.Module, signature: Signature, tried: Trials) -> tuple[Inp
     groups = [group for group in (padded, *([name] for name in every)) if group]
     tries = [known] if known else []
     for group in groups:
-        tries += islice(_masks(group, False, tried.plan.twofold), 60)
+        tries += islice(mask_inputs(group, False, tried.plan.twofold), 60)
     for masks in tries:
         plan = replace(tried.plan, hiding=masks)
         if replace(tried, plan=plan).hides():
@@ -402,8 +317,8 @@ def _by_names(module: nn.Module, signature: Signature, kind: str | None, error: 
         raise refuse_signature(module, signature, error)
     inputs: list[Any] = [signature.source]
     for parameter in signature.needed:
-        role = _roles(parameter, kind)[0]
-        made = _fixed(parameter, role)
+        role = roles_of(parameter, kind)[0]
+        made = fixed_input(parameter, role)
         side = names.side_of(parameter.name)
         inputs.append(
             made or Input(parameter.name, MASK, *side, form=names.usual_form(parameter.name))
