@@ -15,7 +15,7 @@ from streamlit.util import calc_hash
 
 from tests.support.model_kinds import write_kinds
 from tests.support.paths import ROOT
-from transformer_viz import settings
+from transformer_viz import reach, settings
 from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
@@ -44,6 +44,7 @@ def no_shares() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for setting in settings.SHARES:
             patch.setenv(setting.variable, "0")
+        patch.setenv(settings.REACH.variable, reach.OTHERS)  # whatever address Streamlit reads
         yield
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_IN_RUST = tuple(f"(os error {number})" for number in FULL)  # safetensors keeps no number
 JOINERS = "\u200c\u200d"
 
 
@@ -31,6 +34,17 @@ def is_fault(error: BaseException) -> bool:
 def is_card_full(error: BaseException) -> bool:
     """Whether a graphics card had no memory left (torch's error, known by its name alone)."""
     return type(error).__name__ == "OutOfMemoryError"
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether a disk took no more, as the error or one that it came from tells."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        if type(error).__name__ == "SafetensorError" and str(error).endswith(FULL_IN_RUST):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def short(value: object, most: int = 60) -> str:

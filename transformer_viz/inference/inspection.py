@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,7 @@ def sample_source(model: Model) -> Any:
     if types_ids(model.tokenizer):
         size = model.config.get("source_vocab") or len(model.tokenizer.pieces)
         return _ids(model, size)
-    return source_ids(_unlimited(model), SENTENCE)[: _length(model)]
+    return _sentence(model, source_ids, model.tokenizer.pieces)
 
 
 def sample_target(model: Model) -> Any:
@@ -215,7 +216,17 @@ def sample_target(model: Model) -> Any:
         size = model.config.get("target_vocab") or len(target_side(model.tokenizer).pieces)
         start = [] if model.bos_id is None else [model.bos_id]
         return [*start, *_ids(model, size)][: _length(model)]
-    return target_ids(_unlimited(model), SENTENCE)[: _length(model)]
+    return _sentence(model, target_ids, target_side(model.tokenizer).pieces)
+
+
+def _sentence(
+    model: Model, encode: Callable[[Model, str], list[int]], pieces: Sequence[str]
+) -> list[int]:
+    """Return the ids of the sample sentence, or of words of a list that cannot write it."""
+    try:
+        return encode(_unlimited(model), SENTENCE)[: _length(model)]
+    except ValueError:  # a list of other words that names no token for unknown ones
+        return _ids(model, len(pieces))
 
 
 def _length(model: Model) -> int:

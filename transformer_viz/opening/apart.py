@@ -9,7 +9,7 @@ tokenizer goes on living elsewhere (:mod:`.workshop`).
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +22,12 @@ from .. import settings
 from ..checkpoints.common.candidate import Candidate
 from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
-from ..checkpoints.files.reading import file_size
+from ..checkpoints.files.reading import MAX_TENSORS, file_size
 from ..checkpoints.given_vocabularies import given_vocabularies, vocabulary_path
 from ..checkpoints.loader import choose_device, discover, open_as
-from ..checkpoints.naming.name_proposals import NameProposal
+from ..checkpoints.naming.name_proposals import TARGETS, NameProposal
+from ..confinement.disk import MOST_FILES, remove_tree
+from ..confinement.limits import Limits
 from ..confinement.processes import StoppedError, ending
 from ..i18n import say, spoken_language
 from ..preprocessing.elsewhere import made_by
@@ -37,6 +39,8 @@ from .workshop import Workshop
 PACE = 20 * MEGA  # bytes of weights for which a second more is given
 PATIENCE = 2  # times the seconds of processor, by the clock: the machine may be busy
 MOST_PAGE = 100 * MEGA  # bytes of a report
+LONGEST = 2_000  # characters of a refusal
+LONG_NUMBER = re.compile(r"\d{5}")  # no model has so many layers
 LONGEST_WORD = 100  # characters of a word with its value
 TIMES = 5  # the size of the weights that opening takes besides: as read, written, built, in float32
 
@@ -97,11 +101,26 @@ def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> N
     with _asked(request, found.path.name, _size(found), readable(found)) as (answer, _):
         try:
             proposal = NameProposal.from_dict(answer["proposal"])
+            _check_proposal(proposal)
             return replace(proposal, assumed=_plain_words(answer["assumed"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"What was read of {found.path.name} is incomplete; open it again."
             ) from error
+
+
+def _check_proposal(proposal: NameProposal) -> None:
+    """Refuse a proposal of another process that the page could not work with.
+
+    Raises:
+        ValueError: no known layout, too many names, or a layer of a number without end.
+    """
+    named = [name for row in proposal.rows if (name := row.proposed)]
+    every = [proposal.layout, *proposal.missing, *named]
+    if proposal.layout not in {one.NAME for one, _ in TARGETS} or len(every) > 2 * MAX_TENSORS:
+        raise ValueError("no layout")
+    if any(LONG_NUMBER.search(name) or len(name) > LONGEST for name in every):
+        raise ValueError("no name")
 
 
 def _plain_words(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,9 +195,9 @@ def _asked(
         _refuse(answer, name, memory, folder)
         yield answer, folder
     except StoppedError as error:
-        raise _stopped(error, name, seconds, memory) from error
+        raise _stopped(error, name, child.limits) from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def _size(found: Candidate) -> int:
@@ -198,7 +217,7 @@ def _refuse(answer: dict[str, Any], name: str, memory: int, folder: Path) -> Non
     if "memory" in answer:
         raise _too_large(name, memory)
     if "fault" in answer:  # what no checkpoint should raise is told to the operator
-        sys.stderr.write(f"{name} could not be opened: {answer['fault']}\n")
+        sys.stderr.write(f"{name} could not be opened: {str(answer['fault'])[:LONGEST]}\n")
         raise CheckpointError(
             say(
                 "{name} could not be opened: {reason}. It is damaged, or its config does not "
@@ -209,11 +228,23 @@ def _refuse(answer: dict[str, Any], name: str, memory: int, folder: Path) -> Non
         )
     if "refused" in answer:
         kind = CheckpointMissing if answer.get("missing") else CheckpointError
-        raise kind(str(answer["refused"]).replace(f"{folder}/", ""))
+        raise kind(str(answer["refused"])[:LONGEST].replace(f"{folder}/", ""))
 
 
-def _stopped(error: StoppedError, name: str, seconds: int, memory: int) -> CheckpointError:
+def _stopped(error: StoppedError, name: str, limits: Limits) -> CheckpointError:
     how = ending(error.status)
+    if error.full:
+        return CheckpointError(
+            say(
+                "{name} could not be opened: the process that read it left more than {most} MB or "
+                "{files} files on the disk. Save the weights again as safetensors, which are not "
+                "copied; the owner of this server can allow more (TRANSFORMER_VIZ_OPEN_MB) or free "
+                "disk space.",
+                name=name,
+                most=limits.most_on_disk // MEGA,
+                files=MOST_FILES,
+            )
+        )
     if error.late or how == "SIGXCPU":
         return CheckpointError(
             say(
@@ -221,10 +252,10 @@ def _stopped(error: StoppedError, name: str, seconds: int, memory: int) -> Check
                 "it was stopped. Take a smaller file; whoever runs this server can allow more "
                 "(TRANSFORMER_VIZ_OPEN_SECONDS).",
                 name=name,
-                seconds=seconds,
+                seconds=limits.seconds,
             )
         )
-    return _broken_off(name, how, memory)
+    return _broken_off(name, how, limits.memory)
 
 
 def _broken_off(name: str, how: str, memory: int) -> CheckpointError:

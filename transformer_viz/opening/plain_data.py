@@ -19,6 +19,7 @@ from torch import Tensor
 from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import MAX_TENSORS, Weights, read_tensors
 from ..checkpoints.files.stand_ins import is_left_out, plain_value
+from .received import is_there, received
 
 WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
 TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
@@ -28,10 +29,11 @@ MOST_WHOLE = 2**63
 MOST_TIMES, SPARE = 4, 100_000_000  # times the numbers of a file, and bytes, that are written
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> dict[str, str]:
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, tied: bool = True) -> dict[str, str]:
     """Store tensors, each with numbers of its own; return the names of equal ones by name.
 
-    Equal ones are the same part of the same numbers, as tied layers are, and are stored once.
+    Equal ones are the same part of the same numbers, as tied layers are, and are stored once
+    where ``tied``.
 
     Raises:
         CheckpointError: numbers that cannot be stored, or parts of the same ones that overlap so
@@ -46,7 +48,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> dict[str, str]:
         numbers = tensor.untyped_storage()
         place = numbers.data_ptr()
         part = (place, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
-        if tensor.numel() and (same := first.setdefault(part, name)) != name:
+        if tied and tensor.numel() and (same := first.setdefault(part, name)) != name:
             equal[name] = same
             continue
         size += tensor.numel() * tensor.element_size()
@@ -101,16 +103,19 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
     Raises:
         CheckpointError: a damaged file, or words that are none.
     """
-    beside = read_tensors(folder / BESIDE) if (folder / BESIDE).is_file() else {}
-    beside |= equal_tensors(told.get("equal_beside"), beside)
-    extra, notes, order = (told.get(word) for word in ("extra", "unwrapped", "order"))
-    names = told.get("names", {})
-    tensors = read_tensors(folder / WEIGHTS)
-    tensors |= equal_tensors(told.get("equal"), tensors)
-    fit = isinstance(order, list) and sorted(map(str, order)) == sorted(tensors)
+    if not isinstance(told, dict):
+        raise incomplete(path)
+    words: Any = told
+    beside = read_handed_over(folder, BESIDE, path) if is_there(folder, BESIDE) else {}
+    beside |= equal_tensors(words.get("equal_beside"), beside)
+    extra, notes, order = (words.get(word) for word in ("extra", "unwrapped", "order"))
+    names = words.get("names", {})
+    tensors = read_handed_over(folder, WEIGHTS, path)
+    tensors |= equal_tensors(words.get("equal"), tensors)
+    fit = isinstance(extra, dict) and isinstance(notes, list) and isinstance(order, list)
     fit = fit and isinstance(names, dict) and len(names) <= MAX_TENSORS
-    if not isinstance(extra, dict) or not isinstance(notes, list) or not fit:
-        raise CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
+    if not fit or sorted(map(str, order)) != sorted(tensors):
+        raise incomplete(path)
     return Weights(
         path,
         {name: tensors[name] for name in map(str, order)},
@@ -125,6 +130,24 @@ def equal_tensors(told: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
     """The tensors that `write_tensors` stored under another name."""
     pairs = told.items() if isinstance(told, dict) and len(told) <= MAX_TENSORS else ()
     return {str(name): tensors[str(same)] for name, same in pairs if str(same) in tensors}
+
+
+def read_handed_over(folder: Path, name: str, path: Path) -> dict[str, Tensor]:
+    """Read tensors that a process left in its folder, for a checkpoint at ``path``.
+
+    Raises:
+        CheckpointError: no plain safetensors file of ours.
+    """
+    try:
+        with received(folder, name) as place:
+            return read_tensors(place)
+    except CheckpointError as error:
+        raise incomplete(path) from error
+
+
+def incomplete(path: Path) -> CheckpointError:
+    """Return the error for a process that handed over something else than was asked for."""
+    return CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
 
 
 def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEEPEST) -> Any:
@@ -162,7 +185,8 @@ def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEE
 def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> Any:
     """The value that `encode` wrote; what nobody can have written is nothing."""
     if not isinstance(given, dict):
-        return None if isinstance(given, list) else given
+        plain = given is None or isinstance(given, str | float | bool)
+        return given if plain or (isinstance(given, int) and abs(given) < MOST_WHOLE) else None
     kind, held = next(iter(given.items()), ("", None))
     if kind == "float":
         return float(held) if held in ("inf", "-inf", "nan") else None
@@ -176,10 +200,16 @@ def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> An
     pairs = [one for one in held if isinstance(one, list) and len(one) == 2]
     words = {_key(name, tensors): decode(one, tensors, deep - 1) for name, one in pairs}
     if kind == "namespace":
-        return argparse.Namespace(**{str(name): one for name, one in words.items()})
+        made = argparse.Namespace()
+        vars(made).update((str(name), one) for name, one in words.items())
+        return made
     return words if kind == "dict" else None
 
 
 def _key(given: Any, tensors: Mapping[str, Tensor]) -> Any:
     found = decode(given, tensors, 2)
+    try:
+        hash(found)
+    except TypeError:
+        return str(found)
     return found if isinstance(found, str | int | float | bool | tuple | None) else str(found)

@@ -61,7 +61,8 @@ def faults(choice: NameChoice) -> Iterable[str]:
             second=visible(both[1]),
             name=visible(twice[0]),
         )
-    strange = [name for name in given if name not in choice.options]
+    options = set(choice.options)
+    strange = [name for name in given if name not in options]
     if strange:
         yield say(
             "{name} is no name of {layout}. Choose one from the list.",

@@ -39,7 +39,7 @@ HEIGHT = 420  # pixels of the table at most
 ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
 WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
-WIDTHS = {WEIGHT: 290, NAME: 350, SHAPE: 140, WHY: 150}  # pixels
+WIDTHS = {WEIGHT: 290, NAME: 330, SHAPE: 100, WHY: 125}  # pixels; all fit at 1280
 
 
 def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:

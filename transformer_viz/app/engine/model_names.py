@@ -128,9 +128,10 @@ def find_below(text: str) -> Path:
     """
     from ...checkpoints.files.unpacking import allowed
 
-    if not settings.PATHS.on:
+    opened = settings.open_roots()
+    if not opened:
         raise ValueError(say("This server opens no paths. Upload the checkpoint instead."))
-    return allowed(text, roots())
+    return allowed(text, [Path(folder) for folder in opened])
 
 
 def veiled(sentence: str, *places: Path) -> str:

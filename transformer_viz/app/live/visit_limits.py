@@ -8,11 +8,13 @@ proxies in ``FORWARDED_ALLOW_IPS`` alone, what X-Forwarded-For says.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from ipaddress import ip_address
 from weakref import WeakValueDictionary
 
@@ -20,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import settings
+from ... import reach, settings
 from ...i18n import languages, say, speaking
 from ..counts.server_counts import REFUSALS
 from ..ui.streamlit_private import uploaded_bytes
@@ -56,25 +58,18 @@ class VisitLimits:
         self.app = app
         self.open: Counter[str] = Counter()  # websockets by address
         self._lock = threading.Lock()
-        many = settings.ADDRESS_VISITORS.number
-        frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
-        volume, messages = settings.VISIT_MB.number * MEGA, settings.MESSAGES.number
+        self._made = lru_cache(maxsize=1)(_all_rates)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.coming: Counter[str] = Counter()  # uploads under way by visit
         self._bodies: set[Counted] = set()
-        #: By what is limited: how much of it a visit may ask; an address may ask many times that.
-        self.rates: dict[str, tuple[Rates, Rates]] = {
-            "frame": _both(frames, BURST * frames, many),
-            "upload": _both(files / 60, files, many),
-            "volume": _both(volume / REFILL, volume, many),
-            # Pages send a message now and then: an address has a tenth of what its pages may send.
-            "message": (
-                _rates(messages, BURST * messages),
-                _rates(many * messages / 10, many * BURST),
-            ),
-            "open": (_rates(many / ARRIVE, TABS * many),) * 2,
-            "request": (_rates(LOADS_A_SECOND * many, LOADS * many),) * 2,
-        }
+
+    @property
+    def rates(self) -> dict[str, tuple[Rates, Rates]]:
+        """By what is limited: how much of it a visit may ask; an address may ask many times that.
+
+        Made anew when a first request from elsewhere has switched the shares on.
+        """
+        return self._made(reach.PASSED_ON in os.environ)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with one sentence."""
@@ -226,6 +221,24 @@ class VisitLimits:
             return
         status = {"page": 503, "full": 503, "slow": 408}.get(what, 429)
         await PlainTextResponse(words, status_code=status, headers=headers)(scope, receive, send)
+
+
+def _all_rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
+    many = settings.ADDRESS_VISITORS.number
+    frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
+    volume, messages = settings.VISIT_MB.number * MEGA, settings.MESSAGES.number
+    return {
+        "frame": _both(frames, BURST * frames, many),
+        "upload": _both(files / 60, files, many),
+        "volume": _both(volume / REFILL, volume, many),
+        # Pages send a message now and then: an address has a tenth of what its pages may send.
+        "message": (
+            _rates(messages, BURST * messages),
+            _rates(many * messages / 10, many * BURST),
+        ),
+        "open": (_rates(many / ARRIVE, TABS * many),) * 2,
+        "request": (_rates(LOADS_A_SECOND * many, LOADS * many),) * 2,
+    }
 
 
 def is_known(token: str) -> bool:

@@ -63,7 +63,7 @@ HARMLESS: list[Any] = [
     _SCALAR,
     _RECONSTRUCT,
     *(type(np.dtype(f"{kind}{size}")) for kind in "iu" for size in (1, 2, 4, 8)),
-    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool")),
+    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool", "U", "S")),
     (_SCALAR, "numpy.core.multiarray.scalar"),  # as numpy 1 wrote them
     (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
 ]
@@ -138,10 +138,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         CheckpointMissing: no such file.
         CheckpointError: too large, damaged, or of another kind.
     """
-    content = _content(path)
-    if kind_of(path) != "safetensors":
+    if path.is_file() and kind_of(path) != "safetensors":  # nothing of a pickle is looked at
         raise CheckpointError(f"{path.name} is no safetensors file; save it again.")
-    weights = Weights(path, content, {})
+    weights = Weights(path, _content(path, named=False), {})
     _check_tensors(weights, file_size(path))
     return weights.tensors
 
@@ -218,11 +217,11 @@ def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
         )
 
 
-def _content(path: Path) -> Any:
-    """What one file holds, whatever it is."""
+def _content(path: Path, named: bool = True) -> Any:
+    """What one file holds, whatever it is; ``named`` as a weights file."""
     if not path.is_file():
         raise CheckpointMissing(f"There is no weights file {path.name} in {path.parent}.")
-    if not path.name.endswith(SUFFIXES):
+    if named and not path.name.endswith(SUFFIXES):
         raise CheckpointError(
             f"{path.name} is no weights file by its name; expected one of {', '.join(SUFFIXES)}."
         )
