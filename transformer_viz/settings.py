@@ -129,6 +129,12 @@ REQUESTS = Setting(
     0,
     alone="0",
 )
+MESSAGES = Setting(
+    "MESSAGES",
+    "20",
+    "messages that a page may send in a second, and five seconds' worth at once; 0 is any",
+    0,
+)
 CONNECTIONS = Setting(
     "CONNECTIONS", "600", "pages that may be open at once, of all visitors; 0 is any", 0, alone="0"
 )
@@ -221,12 +227,13 @@ RUN_LOG = Setting(
 
 SETTINGS = (
     *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, HUB, HUB_LIST, VISIT_MB, UPLOADS_MB),
-    *(UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, ADDRESS_VISITORS, MODELS_A_VISIT, RUN_SECONDS),
+    *(UPLOADS_A_MINUTE, REQUESTS, MESSAGES, CONNECTIONS, ADDRESS_VISITORS),
+    *(MODELS_A_VISIT, RUN_SECONDS),
     *(APART, OPEN_SECONDS, OPEN_MB, TOKENIZER_SECONDS),
     *(NAMES, FRAMES, REACH, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
 #: What holds visitors to a share; none of it where only this machine reaches the app.
-SHARES = (UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
+SHARES = (UPLOADS_A_MINUTE, REQUESTS, MESSAGES, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
 
 
 def check() -> None:

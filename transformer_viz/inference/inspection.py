@@ -14,6 +14,7 @@ from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
+from ..core.errors import visible
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from ..preprocessing.vocabularies import types_ids
@@ -178,11 +179,13 @@ def vocabulary_of(model: Model) -> Vocabulary:
         ("mask", model.mask_id, pieces),
     )
     special = tuple(
-        (role, token, known[token] if token < len(known) else str(token))
+        (role, token, visible(known[token]) if token < len(known) else str(token))
         for role, token, known in roles
         if token is not None and token >= 0
     )
-    return Vocabulary(size, () if typed else tuple(pieces[i] for i in chosen), special, typed)
+    return Vocabulary(
+        size, () if typed else tuple(visible(pieces[i]) for i in chosen), special, typed
+    )
 
 
 def sample_source(model: Model) -> Any:

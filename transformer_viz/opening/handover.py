@@ -53,7 +53,7 @@ def hand_over(layout: Layout, found: Candidate, folder: Path) -> dict[str, Any]:
 def _stored(words: Mapping[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Path:
     """Store an adapter in a new folder, whose name is shown; libraries read all that is in it."""
     place.mkdir()
-    write_tensors(tensors, place / ADAPTER)
+    write_tensors(tensors, place / ADAPTER, tied=False)  # PEFT reads each by its name
     (place / CONFIG).write_text(json.dumps(dict(words)), encoding="utf-8")
     return place
 

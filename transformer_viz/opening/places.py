@@ -31,7 +31,8 @@ PREFIX = "opening-"
 ROOM = "transformer_viz.opening"
 PREPARE, LATER = f"{ROOM}.rehearsal:prepare", f"{ROOM}.rehearsal:prepare_library"
 REHEARSAL, TOKENIZERS = f"{ROOM}.rehearsal:rehearse", f"{ROOM}.tokenizer_job:serve"
-NURSERY = Nursery(PREPARE, LATER, REHEARSAL, TOKENIZERS)
+TRACES = f"{ROOM}.trace_job:report"
+NURSERY = Nursery(PREPARE, LATER, REHEARSAL, TOKENIZERS, TRACES)
 
 
 def begin(

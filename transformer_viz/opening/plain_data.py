@@ -26,16 +26,40 @@ TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the st
 DEEPEST = 12  # containers in containers that are handed over
 DEEPEST_LEFT_OUT = 3  # in an object that was left out
 MOST_WHOLE = 2**63
+MOST_TIMES, SPARE = 4, 100_000_000  # times the numbers of a file, and bytes, that are written
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Store tensors, each with numbers of its own."""
-    seen: set[int] = set()
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, tied: bool = True) -> dict[str, str]:
+    """Store tensors, each with numbers of its own; return the names of equal ones by name.
+
+    Equal ones are the same part of the same numbers, as tied layers are, and are stored once
+    where ``tied``.
+
+    Raises:
+        CheckpointError: numbers that cannot be stored, or parts of the same ones that overlap so
+            often that they would become many times larger.
+    """
+    seen: dict[int, int] = {}
+    first: dict[tuple[Any, ...], str] = {}
     apart: dict[str, Tensor] = {}
+    equal: dict[str, str] = {}
+    size = 0
     for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
+        numbers = tensor.untyped_storage()
+        place = numbers.data_ptr()
+        part = (place, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tied and tensor.numel() and (same := first.setdefault(part, name)) != name:
+            equal[name] = same
+            continue
+        size += tensor.numel() * tensor.element_size()
         shared = place in seen
-        seen.add(place)
+        seen[place] = numbers.nbytes()
+        if size > MOST_TIMES * sum(seen.values()) + SPARE:
+            raise CheckpointError(
+                f"{name} and other weights of this file are parts of the same numbers, and stored "
+                f"one by one they are more than {MOST_TIMES} times as large as the file. Save the "
+                "state dict as safetensors."
+            )
         apart[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
     try:
         safetensors.torch.save_file(apart, path)
@@ -45,6 +69,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
             f"The numbers of this file cannot be handed on ({reason}); save the state dict as "
             "safetensors."
         ) from error
+    return equal
 
 
 def written(weights: Weights, folder: Path) -> dict[str, Any]:
@@ -54,14 +79,15 @@ def written(weights: Weights, folder: Path) -> dict[str, Any]:
         name: encode(value, beside if name in TENSORS_BESIDE else None)
         for name, value in weights.extra.items()
     }
-    write_tensors(weights.tensors, folder / WEIGHTS)
-    if beside:
-        write_tensors(beside, folder / BESIDE)
+    equal = write_tensors(weights.tensors, folder / WEIGHTS)
+    equal_beside = write_tensors(beside, folder / BESIDE) if beside else {}
     return {
         "extra": kept,
         "unwrapped": list(weights.unwrapped),
         "order": list(weights.tensors),
         "names": dict(weights.names),
+        "equal": equal,
+        "equal_beside": equal_beside,
     }
 
 
@@ -79,11 +105,13 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
     """
     if not isinstance(told, dict):
         raise incomplete(path)
-    beside = read_handed_over(folder, BESIDE, path) if is_there(folder, BESIDE) else {}
     words: Any = told
+    beside = read_handed_over(folder, BESIDE, path) if is_there(folder, BESIDE) else {}
+    beside |= equal_tensors(words.get("equal_beside"), beside)
     extra, notes, order = (words.get(word) for word in ("extra", "unwrapped", "order"))
     names = words.get("names", {})
     tensors = read_handed_over(folder, WEIGHTS, path)
+    tensors |= equal_tensors(words.get("equal"), tensors)
     fit = isinstance(extra, dict) and isinstance(notes, list) and isinstance(order, list)
     fit = fit and isinstance(names, dict) and len(names) <= MAX_TENSORS
     if not fit or sorted(map(str, order)) != sorted(tensors):
@@ -96,6 +124,12 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
         allow_nonfinite,
         {str(key): None if name is None else str(name) for key, name in names.items()},
     )
+
+
+def equal_tensors(told: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that `write_tensors` stored under another name."""
+    pairs = told.items() if isinstance(told, dict) and len(told) <= MAX_TENSORS else ()
+    return {str(name): tensors[str(same)] for name, same in pairs if str(same) in tensors}
 
 
 def read_handed_over(folder: Path, name: str, path: Path) -> dict[str, Tensor]:

@@ -359,8 +359,8 @@ def test_explore_makes_it_the_model_of_the_visit(visit: Visit, below: Path) -> N
     [
         ("path:/etc/passwd", "", "outside"),
         ("path:gone.pt", "", "no folder or file"),
-        ("upload:ckpt.pt", "", "upload it again"),
-        ("upload:0123456789abcdef/1/ckpt.pt", "", "upload it again"),
+        ("upload:ckpt.pt", "", "upload it here"),
+        ("upload:0123456789abcdef/1/ckpt.pt", "", "upload it here"),
         ("nowhere", "", "There is no model"),
         ("path:mine", "[1]", "JSON such as"),
         ("path:mine", '{"device":"cuda"}', "JSON such as"),
@@ -403,9 +403,9 @@ def test_several_files_and_a_zip_open_like_the_folder(visit: Visit, below: Path)
             == trace(load(str(below / "mine")), "The cat sat.").thumbnail("cross").shape
         )
         stranger = visit(model=name)  # another visit, even one that knows the whole name
-        assert "upload it again" in told(stranger) and stranger.session_state["model"] == "tiny"
+        assert "upload it here" in told(stranger) and stranger.session_state["model"] == "tiny"
         stranger = look(visit, checkpoint=name)
-        assert "upload it again" in told(stranger) and 'data-what="facts"' not in html(stranger)
+        assert "upload it here" in told(stranger) and 'data-what="facts"' not in html(stranger)
 
 
 def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_an_upload_goes_when_its_visit_ends(visit: Visit, below: Path) -> None:
     room.end.join(10)
     assert not folder.exists() and name not in engine.shelf and not engine.ready(name)
     app.run()
-    assert not app.exception and "upload it again" in told(app)
+    assert not app.exception and "upload it here" in told(app)
 
 
 def test_a_visit_that_comes_back_in_time_keeps_its_files(

@@ -27,6 +27,7 @@ NOT_WORDS = (
 )
 #: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
 VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}
+HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a character, which no word holds
 FILE = re.compile(r"\w[\w. +-]{0,199}")
 
 
@@ -67,7 +68,7 @@ def read_words(text: str) -> dict[str, Any]:
     try:
         words = (
             json.loads(text or "{}", parse_constant=refuse)
-            if len(text) <= MAX_OVERRIDE_CHARACTERS
+            if len(text) <= MAX_OVERRIDE_CHARACTERS and not HALF.search(text)
             else None
         )
     except (ValueError, RecursionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from ...core.errors import is_disk_full
+from ...core.errors import is_disk_full, visible
 
 LONG = re.compile(r"(\S{80})\S{220,}")  # a word that a file wrote into its own error
 
@@ -27,7 +27,12 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be opened; the message says what came and what to do."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(LONG.sub(r"\1...", x) if isinstance(x, str) else x for x in args))
+        super().__init__(*(_tidy(x) if isinstance(x, str) else x for x in args))
+
+
+def _tidy(text: str) -> str:
+    """A sentence whose words from a file are not endless, and can be seen."""
+    return "\n".join(map(visible, LONG.sub(r"\1...", text).split("\n")))
 
 
 def require_disk(error: BaseException) -> None:

@@ -24,6 +24,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from ...core.errors import writable
+from ...core.stored.file_names import utf8_name
 from .errors import CheckpointError as CheckpointError
 from .errors import CheckpointMissing as CheckpointMissing
 from .errors import reason
@@ -112,7 +114,10 @@ def read_weights(path: Path, averaged: bool = False, other_networks: bool = Fals
     tensors, extra, changes = unwrap(content, averaged, other_networks)
     if not is_index(path) and kind_of(path) == "safetensors":
         extra |= {"metadata": _header(path).get("__metadata__")}
-    weights = Weights(path, tensors, extra, changes, notes=left_out_note(path, left_out))
+    named = {writable(name): tensor for name, tensor in tensors.items()}
+    if len(named) < len(tensors):
+        raise CheckpointError(f"{path.name} has two weights of one name; save it again.")
+    weights = Weights(path, named, extra, changes, notes=left_out_note(path, left_out))
     among = names_among(state_dict_of(content, averaged)[0].values())
     if among or (left_out and not weights.tensors):
         raise holding_objects(path, among or {left.name for left in left_out})
@@ -252,7 +257,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     if not shapes_of(path):
         raise CheckpointError(f"{path.name} holds no tensors; take the file with the weights.")
     try:
-        return safetensors.torch.load_file(path)
+        with utf8_name(path) as name:
+            return safetensors.torch.load_file(name)
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(

@@ -17,6 +17,7 @@ from torch import Tensor
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
 from ...core.numerics import MULTI_LABEL, REGRESSION, SINGLE_LABEL, best_span
+from ...preprocessing.typed_text import TypedText
 from ..generation import translate_lines
 from ..model_inputs import read_source
 from ..outputs import JUDGED
@@ -105,6 +106,14 @@ def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -
     return Examples(items, share)
 
 
+def _reference(model: Model, target: Any) -> list[int]:
+    """Return the ids of what is wanted: as training read it, even characters that nobody types."""
+    tokenizer = model.tokenizer
+    if isinstance(target, str) and isinstance(tokenizer, TypedText):
+        target = tokenizer.plain.target_ids(target)
+    return target_ids(model, target)
+
+
 def two(item: Any) -> bool:
     """Whether an item is a pair of a source and what is wanted, and not ids alone."""
     return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], int)
@@ -130,7 +139,7 @@ def _translated(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
     items = []
     for number, item in enumerate(pairs):
         source, target = item if two(item) else (item, None)
-        read = [model.bos_id or 0, *found[number]] if target is None else target_ids(model, target)
+        read = [model.bos_id or 0, *found[number]] if target is None else _reference(model, target)
         start, wanted = read[0], read[1:]
         if isinstance(target, str) and model.eos_id is not None:
             wanted.append(model.eos_id)
