@@ -65,16 +65,14 @@ def read_words(text: str) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise ValueError(constant)
 
+    words = None
     try:
-        words = (
-            json.loads(text or "{}", parse_constant=refuse)
-            if len(text) <= MAX_OVERRIDE_CHARACTERS
-            else None
-        )
+        if len(text) <= MAX_OVERRIDE_CHARACTERS:
+            words = json.loads(text or "{}", parse_constant=refuse)
+        plain = whole(json.dumps(words, ensure_ascii=False))  # no half of a character
     except (ValueError, RecursionError):
-        words = None
-    plain = isinstance(words, dict) and whole(json.dumps(words, ensure_ascii=False))
-    if not plain or not all(map(_is_word, words.items())):
+        plain = False
+    if not plain or not isinstance(words, dict) or not all(map(_is_word, words.items())):
         raise ValueError(say('holds no words of a config; it must be JSON such as {"heads": 8}'))
     return words
 
