@@ -166,6 +166,7 @@ class Vocabularies(TwoVocabularies):
             sizes = [size for size in (tables.source, tables.target) if size]
             self._refuse_larger(one, max(sizes, default=None))
             return one.make(ids), ""
+        self._refuse_swapped(source, target, tables)
         self._refuse_larger(source, tables.source)
         self._refuse_larger(target, tables.target)
         reads: Tokenizer = PlainIds(tables.source, **_plain(ids))
@@ -179,6 +180,20 @@ class Vocabularies(TwoVocabularies):
             writes = target.make(ids)
         note = ONE_OF_TWO if target is None else NO_SOURCE if source is None else ""
         return TwoVocabularies(reads, writes), note
+
+    @staticmethod
+    def _refuse_swapped(source: Vocabulary | None, target: Vocabulary | None, to: Tables) -> None:
+        """Refuse two vocabularies that fit the other side only; says so."""
+        sizes = [None if side is None else side.size for side in (source, target)]
+        if not (sizes[0] and sizes[1] and to.source and to.target and source and target):
+            return
+        swapped = sizes[0] <= to.target and sizes[1] <= to.source
+        if swapped and (sizes[0] > to.source or sizes[1] > to.target):
+            raise ValueError(
+                f"{source.name} has {sizes[0]:,} pieces and {target.name} {sizes[1]:,}, but the "
+                f"source of the model has {to.source:,} and its target {to.target:,}. They fit the "
+                "other way round: swap them."
+            )
 
     @staticmethod
     def _refuse_larger(vocabulary: Vocabulary | None, rows: int | None) -> None:

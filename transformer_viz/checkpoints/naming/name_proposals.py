@@ -190,15 +190,17 @@ def propose(found: Candidate, layout: str | None = None) -> NameProposal:
 
 
 def _fit(proposal: NameProposal) -> float:
-    """How well a layout fits a file: names found less names missing; names alike decide.
+    """How well a layout fits a file: names found less names missing; names that are
+    alike, or end alike, decide.
 
     A norm of another kind (``a_2`` for ``weight``) counts against a layout.
     """
     mapped = [(row.key, row.proposed) for row in proposal.rows if row.proposed is not None]
     alike = sum(key == name for key, name in mapped) / (len(mapped) or 1)
     ends = [(key.rpartition(".")[2], name.rpartition(".")[2]) for key, name in mapped]
+    alike += sum(one == name for one, name in ends) / (len(ends) or 1)
     other = sum((one in ANNOTATED) != (name in ANNOTATED) for one, name in ends)
-    return len(mapped) - len(proposal.missing) - other + alike / 2
+    return len(mapped) - len(proposal.missing) - other + alike / 4
 
 
 def _proposal(name: str, table: Table, roles: Roles, found: Candidate) -> NameProposal:
