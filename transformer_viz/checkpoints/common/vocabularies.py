@@ -25,9 +25,8 @@ UNCLEAR = (
     "source. Give them as tokenizer= and target_tokenizer= (--tokenizer, --target-tokenizer)."
 )
 UNTAKEN = (
-    "Beside the weights stand {names}, which do not bear the name of a vocabulary and have other "
-    "sizes than the model's tables, so token ids are typed. Give the vocabulary as tokenizer= "
-    "(--tokenizer)."
+    "Token ids are typed: {names} beside the weights bear no name of a vocabulary and have other "
+    "sizes than the model's tables. Give the vocabulary as tokenizer= (--tokenizer)."
 )
 MOST_FILES = 8  # whose sizes are compared
 MOST_UNNAMED = 2**22  # bytes of a file that does not bear the name of a vocabulary
