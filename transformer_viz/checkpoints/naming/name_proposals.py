@@ -161,6 +161,7 @@ def layout_names(proposal: NameProposal) -> tuple[str, ...]:
     allowed = [re.compile(form) for form in target.NAMES]
     return tuple(name for name in found if name in known or any(f.fullmatch(name) for f in allowed))
 
+
 #: Names inside PyTorch's own layers, which other code bases do not have.
 TORCH = {"in_proj_weight", "in_proj_bias", "linear1", "linear2", "norm1", "norm2"}
 
