@@ -175,11 +175,23 @@ class Vocabularies(TwoVocabularies):
         )
         if source is not None:  # the ids of the model are those of the target
             end = {"eos_id": ids.get("eos_id")} if source.needs_end else {}
-            reads = source.make({**end, **source.named})
+            reads = source.make({**self._shared(ids), **end, **source.named})
         if target is not None:
             writes = target.make(ids)
         note = ONE_OF_TWO if target is None else NO_SOURCE if source is None else ""
         return TwoVocabularies(reads, writes), note
+
+    def _shared(self, ids: Ids) -> dict[str, int]:
+        """Return the special ids at which both vocabularies have the same word: the source's too.
+
+        Lists may name these tokens in any way, such as ``ENDE``.
+        """
+        if self.of_source is None or self.of_target is None:
+            return {}
+        both = self.source.pieces, self.target.pieces
+        known = {word: i for word, i in _plain(ids).items() if i is not None and i >= 0}
+        known = {word: i for word, i in known.items() if i < min(map(len, both))}
+        return {word: i for word, i in known.items() if both[0][i] == both[1][i]}
 
     @staticmethod
     def _refuse_swapped(source: Vocabulary | None, target: Vocabulary | None, to: Tables) -> None:

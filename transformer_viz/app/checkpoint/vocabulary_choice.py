@@ -38,12 +38,12 @@ def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
     chosen = model_names.parted(name)[1]
     one_side = {NO_SOURCE, ONE_OF_TWO} & set(found.notes)
     open_question = one_side or side_files(folder).unclear or found.vocabulary.typed
-    said = any(word in chosen for word in model_names.VOCABULARIES)
-    if not files or not (said or open_question):
-        return
     taken: dict[str, str] = {}
     for note in found.notes:
         taken |= sides_of_note(note)
+    said = taken or any(word in chosen for word in model_names.VOCABULARIES)
+    if not files or not (said or open_question):
+        return
     with st.container(border=True, key="card-vocabularies"):
         layout.heading(say("Which file holds the words of which side?"))
         with layout.row("bottom"):
