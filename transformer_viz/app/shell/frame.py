@@ -135,7 +135,7 @@ def sentence_box(engine: Engine) -> None:
 
 def _width(label: str) -> int:
     """Return the width in pixels of the choice of models that shows a label, within bounds."""
-    return max(210, min(8 * len(label) + 60, 420))
+    return max(210, min(8 * len(label) + 60, 520))
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
