@@ -562,7 +562,7 @@ def test_a_model_of_tags_names_the_class_of_each_word(
     with torch.inference_mode():
         logits = tv.load(folder, device="cpu").module(torch.tensor([[5, 11, 17]])).logits
     lead = float(logits[0, 0, 0] - logits[0, 0, 2])
-    assert f"{lead:+.2f} nats" in html(app)
+    assert f"{lead:+.2f} nats".replace("-", "−") in html(app).replace("-", "−"), lead
 
 
 def test_the_page_swap_takes_answers_in_a_pair(
