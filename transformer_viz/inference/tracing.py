@@ -225,10 +225,10 @@ def _watch(
     grad = "gradients" in words
     plain = not (grad or request.check or lends(intervention))
     if asked is not None and plain and may_read_apart(model, read.tensors[0], intervention):
-        with torch.inference_mode():
+        with torch.no_grad():
             both = watched(model, read.tensors, intervention, request, asked[1], asked[0])
         return *both, []
-    mode = torch.enable_grad() if grad else torch.inference_mode()
+    mode = torch.enable_grad() if grad else torch.no_grad()
     donations = lent_to(model, read, intervention)
     with mode:
         capture, output = watched_call(
@@ -263,7 +263,7 @@ def _report(
         capture, output, _ = _watch(model, read, Intervention(), request, ())
     difference = None
     if check:
-        with torch.inference_mode():
+        with torch.no_grad():
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
