@@ -81,6 +81,11 @@ class CaptureState:
             known = self.biases[id(whole)] = whole, small(bias.detach(), visible)
         return known[1]
 
+    def say_unrecognised(self, sentence: str) -> None:
+        """Add a sentence to what looked like attention and is not shown, once."""
+        if sentence not in self.capture.unrecognised:
+            self.capture.unrecognised.append(sentence)
+
     def call(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """Make a torch call as it is and pass the marks on: for calls that need no special care."""
         return self.lineage.follow(func(*args, **kwargs), func, args, kwargs)

@@ -183,7 +183,13 @@ FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
 GUMBEL = frozenset((F.gumbel_softmax,))
 SOFTMIN = frozenset((F.softmin,))
+SPARSE_SOFTMAX = _of("softmax log_softmax", torch.sparse)
 LOG_SOFTMAX = _of(["log_softmax"], torch, Tensor, F, torch.special)
+
+
+def dense(x: Tensor) -> bool:
+    """Return whether a tensor stores all of its numbers, so that views of it can be taken."""
+    return x.layout == torch.strided
 
 
 # ---- a call's arguments ------------------------------------------------------------------------

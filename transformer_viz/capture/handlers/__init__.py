@@ -19,7 +19,7 @@ from .positions import on_index, on_lookup
 from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
-from .softmax import on_log_softmax, on_softmax, on_softmin
+from .softmax import on_log_softmax, on_softmax, on_softmin, on_sparse_softmax
 from .two_steps import on_divide, on_sum
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.
@@ -50,6 +50,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.MULTI_HEAD, on_opaque),
         (torch_calls.GUMBEL, on_opaque),
         (torch_calls.SOFTMIN, on_softmin),
+        (torch_calls.SPARSE_SOFTMAX, on_sparse_softmax),
         (torch_calls.LOG_SOFTMAX, on_log_softmax),
     )
     for call in group

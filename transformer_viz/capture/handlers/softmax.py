@@ -80,6 +80,15 @@ def on_log_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -
     return state.lineage.propagate(out, [x], replace(role, same=False))
 
 
+def on_sparse_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Report the softmax of a sparse tensor: it has no axes that could be followed."""
+    state.say_unrecognised(
+        f"a sparse softmax in {state.names.path() or 'the model'} is not shown, and no edit acts "
+        "there: torch.softmax of the dense scores is"
+    )
+    return state.call(func, args, kwargs)
+
+
 def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> bool:
     """Whether a product of features with features is softmaxed: channels look at channels."""
     axes = state.lineage.axes(x)

@@ -70,6 +70,8 @@ def weigh(
 
     ``call`` makes the product; ``labels`` name the dimensions of the weights, ``sides`` those of v.
     """
+    if p.is_complex():
+        return weigh_complex(state, role, labels, sides, p, v, call, axes, form)
     record, given = role.site, p
     made = state.lineage.serial(p) if form == "custom" else 0
     if record is None:
@@ -97,11 +99,40 @@ def weigh(
     confirm(state, record, weights)
     if state.request.qkv(record.site):
         record.v = vectors(state, v, sides, record.heads)
-    if state.request.check:
+    if state.request.check and not v.is_complex():
         captured = layout.original(record.weights if record.weights is not None else weights)
         record.proof = call(captured.double(), v.detach().double())
     context = Context(record, made=made, edited=made > 0 and used is not given)
     return state.lineage.propagate(out, [p, v], context, deeper=1, tokens=rows_of(state, role, v))
+
+
+def weigh_complex(
+    state: CaptureState,
+    role: Weights,
+    labels: tuple[str, ...],
+    sides: tuple[str, ...] | None,
+    p: Tensor,
+    v: Tensor,
+    call: Callable[[Tensor, Tensor], Any],
+    axes: Axes | None,
+    form: str,
+) -> Any:
+    """Multiply weights of a complex type with v; only those without an imaginary part are a map."""
+    mark = state.lineage.mark(p)
+    if mark is None or bool(p.imag.any()):
+        state.say_unrecognised(
+            f"the weights of the attention in {role.path or 'this module'} are complex numbers, of "
+            "which there is no map"
+        )
+        state.open.pop(role.path, None)
+        return state.lineage.propagate(call(p, v), [p, v])
+    real = p.real.clone()
+    state.lineage.attach(real, replace(mark))
+
+    def product(weights: Tensor, values: Tensor) -> Any:
+        return call(weights.to(values.dtype), values)
+
+    return weigh(state, role, labels, sides, real, v, product, axes, form)
 
 
 def same_heads(role: Weights, record: AttentionRecord, layout: Layout) -> None:

@@ -251,7 +251,7 @@ class KernelMode(TorchDispatchMode):
 
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What becomes of weights: the call that they meet, or what is still the same weights."""
-        results = [y for y in flat(out) if y.is_floating_point()]
+        results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
         for x in given:
             for mark in self.marks(x):

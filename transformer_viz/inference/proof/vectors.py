@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
+from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
 from .accounts import Account
 from .kernels import FUSED, WHOLE, flat, formula, short
@@ -56,7 +57,7 @@ class NumbersMode(TorchDispatchMode):
 
     def note(self, x: Tensor) -> None:
         """Keep what tells the numbers of one tensor."""
-        if not x.is_floating_point() or not x.dim() or x.is_meta:
+        if not x.is_floating_point() or not x.dim() or x.is_meta or not dense(x):
             return
         if x.numel() in self.sizes:
             self.sums.setdefault(x.numel(), []).append(sums(x))
