@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import torch_calls
 from ..attention_site import begin, plan_of
@@ -139,7 +140,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
         return state.call(func, args, kwargs)
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
-    given = unpacked(state, call.arguments)
+    given = unpacked(state, plain_mask(call.arguments))
     query, key, value = given["query"], given["key"], given["value"]
     path = state.names.path()
     rows, factors = canonical(state, path, query, key, value)
@@ -188,6 +189,17 @@ def plainly(device: str) -> AbstractContextManager[Any]:
     if torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
+
+
+def plain_mask(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call with a mask object of `torch.nn.attention.bias` as what it
+    stands for: ``is_causal``, or a bool tensor where it is aligned to the lower right corner."""
+    mask = given["attn_mask"]
+    if not isinstance(mask, CausalBias):
+        return given
+    if mask.variant == CausalVariant.UPPER_LEFT or mask.seq_len_q == mask.seq_len_kv:
+        return given | {"attn_mask": None, "is_causal": True}
+    return given | {"attn_mask": mask._materialize(given["query"].device)}
 
 
 def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:

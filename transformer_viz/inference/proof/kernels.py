@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
+from .mask_objects import allow_mask_objects
 
 aten = torch.ops.aten
 
@@ -134,6 +135,7 @@ class KernelMode(TorchDispatchMode):
 
     def __init__(self, module: nn.Module, changes: Changes | None = None):
         super().__init__()  # type: ignore[no-untyped-call]
+        allow_mask_objects(type(self))
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
         self.followed: dict[int, list[Followed]] = {}

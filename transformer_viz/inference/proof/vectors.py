@@ -18,6 +18,7 @@ from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
 from .accounts import Account
 from .kernels import FUSED, WHOLE, flat, formula, short
+from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
 Shown = dict[str, Tensor]  # numbers of each row, by name
@@ -29,6 +30,7 @@ class NumbersMode(TorchDispatchMode):
 
     def __init__(self, sizes: Iterable[int], rows: Iterable[int]):
         super().__init__()  # type: ignore[no-untyped-call]
+        allow_mask_objects(type(self))
         self.sizes, self.rows = set(sizes), set(rows)
         self.sums: dict[int, list[Tensor]] = {}
         self.lines: dict[int, list[tuple[Tensor, Tensor]]] = {}
