@@ -55,6 +55,7 @@ FILL = _of(("masked_fill", "masked_fill_"), torch, Tensor) | _aten(
     "masked_fill.Scalar", "masked_fill.Tensor"
 )
 WHERE = frozenset((torch.where, Tensor.where)) | _aten("where.self", "where.ScalarOther")
+COPY = _of(["copy_"], Tensor)
 ASSIGN = frozenset((Tensor.__setitem__,))
 
 MULTIPLY = _of(

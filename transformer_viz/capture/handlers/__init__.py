@@ -12,7 +12,7 @@ from typing import Any
 from .. import torch_calls
 from .fused_attention import on_fused, on_opaque
 from .joined_heads import on_join
-from .masks import on_assign, on_fill, on_where
+from .masks import on_assign, on_copy, on_fill, on_where
 from .matmul import on_baddbmm, on_einsum, on_matmul
 from .normalization import on_norm, on_norm_sign
 from .positions import on_index, on_lookup
@@ -37,6 +37,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.FILL, on_fill),
         (torch_calls.WHERE, on_where),
         (torch_calls.ASSIGN, on_assign),
+        (torch_calls.COPY, on_copy),
         (torch_calls.MULTIPLY, on_multiply),
         (torch_calls.LOOKUP, on_lookup),
         (torch_calls.INDEX, on_index),

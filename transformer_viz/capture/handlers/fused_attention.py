@@ -338,7 +338,7 @@ def attend(
     if request.scores(site):
         record.scores = scores.detach()
     if request.qkv(site):
-        record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
+        record.q, record.k, record.v = (x.detach().clone() for x in (q, k, v))
         record.scale = float(scale)
     if tiles is not None:
         record.tiles = (tiles.result(record.first_head, record.first_row),)

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...core.numerics import MASK_SCORE
 from ..roles import Ids, Scores
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs, in_place
+from ..torch_calls import Args, Kwargs, in_place, tensors
 from .rotary import assigned
 from .score_bias import filled
 
@@ -50,6 +50,15 @@ def on_assign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
     func(*args, **kwargs)
     state.lineage.propagate(x, [x], replace(role, base=base, hidden=merged(role.hidden, hidden)))
     return None
+
+
+def on_copy(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Mark a tensor that a whole one was copied into as that one: its own past is written over."""
+    out = func(*args, **kwargs)
+    source = tensors(args, kwargs)[-1]
+    if source.shape == out.shape:
+        return state.lineage.follow(out, Tensor.clone, (source,), {})
+    return state.lineage.follow(out, func, args, kwargs)
 
 
 def masked(

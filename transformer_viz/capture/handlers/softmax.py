@@ -143,7 +143,9 @@ def attention(
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
+        out = out if kwargs.get("out") is None else kwargs["out"].copy_(out)
     else:
+        scores = x if kwargs.get("out") is None else x.clone()  # it may be written over
         out = func(*args, **kwargs)
     keep(state, record, layout, scores, role, plan)
     return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path, plan=plan))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import torch_calls
-from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vectors
+from ..attention_site import begin, heads_of, keep, own_copy, plan_of, positions_of, vectors
 from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout, oriented, shared_labels
 from ..donations import PATTERNS
@@ -98,7 +98,7 @@ def weigh(
     state.unconfirmed.pop(id(record), None)
     confirm(state, record, weights)
     if state.request.qkv(record.site):
-        record.v = vectors(state, v, sides, record.heads)
+        record.v = own_copy(vectors(state, v, sides, record.heads))
     if state.request.check and not v.is_complex():
         captured = layout.original(record.weights if record.weights is not None else weights)
         record.proof = call(captured.double(), v.detach().double())
@@ -176,6 +176,7 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> No
         else:
             record.untiled = found
     finish(state, record, weights)
+    record.weights = own_copy(record.weights)
 
 
 def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:

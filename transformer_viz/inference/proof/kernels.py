@@ -172,7 +172,9 @@ class KernelMode(TorchDispatchMode):
     def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
         """Enter a kernel into the list, and follow what it gave."""
         path, outside = self.names.path(), self.names.outside()
-        kernel = Kernel(name, path, rows.detach().float(), rows.dtype, met, outside)
+        kernel = Kernel(
+            name, path, rows.detach().to(torch.float32, copy=True), rows.dtype, met, outside
+        )
         self.kernels.append(kernel)
         mark = Followed(out, len(self.kernels) - 1, context=met == "product")
         self.followed.setdefault(id(out), []).append(mark)
