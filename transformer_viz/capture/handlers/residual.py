@@ -96,7 +96,7 @@ def summed(
     if state.request.residuals:
         note_length(state, site, out)
     if state.request.hidden:
-        state.capture.streams[site.stack] = out.detach().clone()
+        state.capture.streams[site.stack] = out
     return state.lineage.propagate(out, parents, Stream(site.stack))
 
 
