@@ -89,7 +89,8 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
         bias = replay(func, args, kwargs, x, bias)
     elif bias is not None and func in torch_calls.JOIN:
         bias = _joined(bias, x, out)
-    role = replace(role, labels=labels, folded=folded, bias=bias)
+    grown = role.exponential or func in torch_calls.EXPONENTIAL
+    role = replace(role, labels=labels, folded=folded, bias=bias, exponential=grown)
     if role.base is None or role.hidden is None:
         return role
     hidden = role.hidden

@@ -62,6 +62,7 @@ class Scores:
     q and k, their token axis "q" and their width "k". ``factor`` is what the product was
     multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
     ``folded`` are shape and labels from before all queries were put on one axis with other things.
+    ``exponential`` once an exponential was taken of them.
     """
 
     q: Tensor | None = None
@@ -78,6 +79,7 @@ class Scores:
     factor: Any = 1.0
     inner: Any = None
     folded: Folded | None = None
+    exponential: bool = False
 
     @property
     def loose(self) -> bool:

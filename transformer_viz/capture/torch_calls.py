@@ -107,6 +107,8 @@ DIVIDE = _of("div div_ divide true_divide __truediv__ __itruediv__", torch, Tens
 TANH = _of(("tanh", "tanh_"), torch, Tensor) | frozenset((F.tanh,)) | _aten("tanh.default")
 #: Keep what lies between two bounds as it is.
 CLAMP = _of("clamp clamp_ clip maximum minimum max min", torch, Tensor)
+EXPONENTIAL = _of("exp exp_", torch, Tensor) | _aten("exp.default")
+TRIANGLE = _of("tril tril_ triu triu_", torch, Tensor)
 #: Element by element, so that a score stays a score.
 ELEMENTWISE = (
     _of(
@@ -120,6 +122,7 @@ ELEMENTWISE = (
     | SUBTRACT
     | TANH
     | CLAMP
+    | TRIANGLE
     | frozenset((F.relu, F.sigmoid, F.softplus, F.silu, F.gelu, F.elu))
     | _aten("exp.default", "sigmoid.default", "relu.default")
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import torch_calls
+from .exponential_masks import on_triangle
 from .fused_attention import on_fused, on_opaque
 from .joined_heads import on_join
 from .masks import on_assign, on_copy, on_fill, on_where
@@ -38,6 +39,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.WHERE, on_where),
         (torch_calls.ASSIGN, on_assign),
         (torch_calls.COPY, on_copy),
+        (torch_calls.TRIANGLE, on_triangle),
         (torch_calls.MULTIPLY, on_multiply),
         (torch_calls.LOOKUP, on_lookup),
         (torch_calls.INDEX, on_index),

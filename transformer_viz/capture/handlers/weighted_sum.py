@@ -340,7 +340,7 @@ def exponential(state: CaptureState, role: Scores, weights: Tensor, layout: Layo
     by hand, and not sparsemax. Where the scores cannot be reckoned again, it is believed."""
     if role.q is None or role.k is None or bool((weights < 0).any()):
         return False
-    if bool((weights == 0).any()):
+    if bool((weights == 0).any()) and not role.exponential:
         return False
     scale, cap = scale_of(role)
     if scale is None or cap is not None or role.bias is not None:
