@@ -25,8 +25,9 @@ class CaptureState:
     """What the handlers share during one pass; it lives in one thread and ends with the probe.
 
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
-    ``open`` the modules whose softmax met no values yet; ``outside`` counts softmaxes that no
-    module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
+    ``open`` the modules whose softmax met no values yet; ``undivided`` the attentions whose product
+    is still to be divided by the sum of their weights, and that sum; ``outside`` counts softmaxes
+    that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
     yet; ``offset`` is the absolute position of the first query of the last self-attention,
     ``layers`` the layer that each stack has reached,
     ``giving`` what other runs lend to this one,
@@ -51,6 +52,7 @@ class CaptureState:
         self.used: set[Edit] = set()
         self.giving = Giving(tuple(donations))
         self.open: dict[str, None] = {}
+        self.undivided: dict[int, tuple[AttentionRecord, Tensor]] = {}
         self.offset = 0
         self.outside = 0
         self.unconfirmed: dict[int, str] = {}

@@ -129,6 +129,9 @@ ELEMENTWISE = (
 SUM = _of(["sum"], torch, Tensor)
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
 
+#: Join columns of one number.
+PAD = frozenset((F.pad, torch._C._nn.pad))
+
 #: Keep numbers of the input numbers of the input, though not the same ones.
 NUMERIC = RESHAPE | CAST | ELEMENTWISE | JOIN
 #: Make a tensor of chance or of Python's own numbers: an input, wherever it is called.
@@ -141,7 +144,7 @@ GROWS = JOIN | STORE
 #: Leave the number that scores were multiplied with as it is.
 SPARE = RESHAPE | CAST | ADD | SUBTRACT | CLAMP | FILL | WHERE | JOIN
 #: Keep the role of their first operand that has one.
-PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN
+PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN | PAD
 IDENTITY = RESHAPE | CAST
 #: Read rows or cells of a table.
 READ = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ def multiplied_mask(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) 
     """Multiply exponentials by zeros and ones: a mask, as minus infinity is one of their scores."""
     for x, mask in (pair := tensors(args, kwargs)[:2], pair[::-1]):
         if exponentials(state, x) and bool(((mask == 0) | (mask == 1)).all()):
-            return zeroed(state, func, args, kwargs, x, lambda mask=mask: mask == 0)
+            return zeroed(state, func, args, kwargs, x, partial(torch.eq, mask, 0))
     return state.call(func, args, kwargs)
 
 

@@ -52,6 +52,9 @@ def gather(
         words = {word: x for word, x in kwargs.items() if word != "out" or weights.dtype == x.dtype}
         return func(*swap(args, by), **swap(words, by))
 
+    ones = ones_column(v, sides) if form == "custom" else None
+    if ones is not None:
+        return weigh_joined(state, role, labels, sides, p, v, call, ones)
     return weigh(state, role, labels, sides, p, v, call, state.lineage.axes(p), form)
 
 
@@ -133,6 +136,47 @@ def weigh_complex(
         return call(weights.to(values.dtype), values)
 
     return weigh(state, role, labels, sides, real, v, product, axes, form)
+
+
+def ones_column(v: Tensor, sides: tuple[str, ...] | None) -> int | None:
+    """Find the feature of the values that is 1 for every token: their product with weights is the
+    sum of the weights there."""
+    if sides is None or sides[-1] != "k" or v.shape[-1] < 2 or v.is_complex():
+        return None
+    found = (v == 1).flatten(0, -2).all(0).nonzero().flatten().tolist()
+    return found[0] if len(found) == 1 else None
+
+
+def weigh_joined(
+    state: CaptureState,
+    role: Weights,
+    labels: tuple[str, ...],
+    sides: tuple[str, ...] | None,
+    p: Tensor,
+    v: Tensor,
+    call: Callable[[Tensor, Tensor], Any],
+    ones: int,
+) -> Any:
+    """Multiply weights that are divided by their sum only afterwards: a column of ones joined to
+    the values gives that sum. Shown and edited are the weights after it."""
+    mark = state.lineage.mark(p)
+    whole = p / p.sum(labels.index("k"), keepdim=True)
+    assert mark is not None
+    state.lineage.attach(whole, replace(mark))
+
+    def product(weights: Tensor, values: Tensor) -> Any:
+        if weights is whole:
+            return call(p, values)
+        out = call(weights, values)
+        out[..., ones] = 1.0  # edited weights are not to be divided once more
+        return out
+
+    axes = state.lineage.axes(p)
+    out = weigh(state, role, labels, sides, whole, v, product, axes, "custom")
+    found = state.lineage.role(out)
+    if isinstance(found, Context):
+        state.undivided[id(found.record)] = found.record, out[..., ones].detach().clone()
+    return out
 
 
 def same_heads(role: Weights, record: AttentionRecord, layout: Layout) -> None:
