@@ -127,7 +127,7 @@ def _first_place(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs)
         amounts = list(kwargs["pad"] if "pad" in kwargs else args[1])
         return amounts[0] if len(amounts) == 2 and min(amounts) >= 0 else None
     parts = args[0] if args else kwargs["tensors"]
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    dim: int = kwargs["dim"] if "dim" in kwargs else (*args, 0)[1]
     if not role.labels or len(role.labels) != x.dim() or role.labels[dim] != "k":
         return 0
     place = next((n for n, part in enumerate(parts) if part is x), 0)

@@ -25,14 +25,13 @@ class CaptureState:
     """What the handlers share during one pass; it lives in one thread and ends with the probe.
 
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
-    ``open`` the modules whose softmax met no values yet; ``undivided`` the attentions whose product
-    is still to be divided by the sum of their weights, and that sum; ``outside`` counts softmaxes
-    that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
-    yet; ``offset`` is the absolute position of the first query of the last self-attention,
-    ``layers`` the layer that each stack has reached,
-    ``giving`` what other runs lend to this one,
-    ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
-    scores.
+    ``open`` the modules whose softmax met no values yet; ``undivided`` the attentions whose
+    product is still to be divided by the sum of their weights, and that sum; ``outside`` counts
+    softmaxes that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that
+    met no values yet; ``offset`` is the absolute position of the first query of the last
+    self-attention, ``layers`` the layer that each stack has reached, ``giving`` what other runs
+    lend to this one, ``running`` the hand-written norm that runs just now, ``shapes_scores``
+    whether any edit needs scores.
     """
 
     def __init__(

@@ -42,6 +42,7 @@ from .donors import Lender, lends
 from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .proof.attempt import proof_or_reason
 from .proof.prove import Changed, Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
@@ -267,7 +268,7 @@ def _report(
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = proof_or_reason(model, read) if check else None
+    proof = proof_or_reason(partial(proved, model, read)) if check else None
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -286,15 +287,6 @@ def _report(
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
     )
-
-
-def proof_or_reason(model: Model, read: Read) -> Proof:
-    """Return the proof of the clean run, or why PyTorch could not make its passes."""
-    try:
-        return proved(model, read)
-    except (RuntimeError, TypeError, IndexError) as error:  # those that PyTorch raises
-        reason = f"the passes of the proof ended in an error ({type(error).__name__}: {error})"
-        return Proof(float("nan"), untold=(reason.partition("\n")[0],))
 
 
 def proved(model: Model, read: Read) -> Proof:

@@ -29,7 +29,7 @@ def multiplied_mask(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) 
     return state.call(func, args, kwargs)
 
 
-def exponentials(state: CaptureState, x: Tensor) -> bool:
+def exponentials(state: CaptureState, x: Any) -> bool:
     """Whether a tensor is the exponential of scores whose masks an edit may need."""
     role = state.lineage.role(x) if state.shapes_scores else None
     return isinstance(role, Scores) and role.exponential

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import types
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import torch_calls
 from ..attention_site import begin, plan_of
@@ -195,9 +195,10 @@ def plain_mask(given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call with a mask object of `torch.nn.attention.bias` as what it
     stands for: ``is_causal``, or a bool tensor where it is aligned to the lower right corner."""
     mask = given["attn_mask"]
-    if not isinstance(mask, CausalBias):
+    objects = sys.modules.get("torch.nn.attention.bias")  # importing it takes seconds
+    if objects is None or not isinstance(mask, objects.CausalBias):
         return given
-    if mask.variant == CausalVariant.UPPER_LEFT or mask.seq_len_q == mask.seq_len_kv:
+    if mask.variant == objects.CausalVariant.UPPER_LEFT or mask.seq_len_q == mask.seq_len_kv:
         return given | {"attn_mask": None, "is_causal": True}
     return given | {"attn_mask": mask._materialize(given["query"].device)}
 

@@ -12,7 +12,7 @@ from ...core.numerics import MASK_SCORE
 from ..roles import Ids, Scores
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, in_place, tensors
-from .exponential_masks import merged, shut, zeroed
+from .exponential_masks import exponentials, merged, shut, zeroed
 from .rotary import assigned
 from .score_bias import filled
 
@@ -29,7 +29,7 @@ def on_where(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(given) < 3:
         return state.call(func, args, kwargs)
     condition, x, other = (given[1], given[0], given[2]) if func is Tensor.where else given[:3]
-    if low(other) or (shut(other) and isinstance(x, Tensor)):
+    if low(other) or (exponentials(state, x) and shut(other)):
         return masked(state, func, args, kwargs, x, ~condition, other)
     return masked(state, func, args, kwargs, other, condition, x)
 
@@ -66,7 +66,7 @@ def masked(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Any, mask: Any, value: Any
 ) -> Any:
     """Remember what a mask hides, and the scores without it, where an edit may need them."""
-    if shut(value) and isinstance(x, Tensor):
+    if exponentials(state, x) and shut(value):
         return zeroed(state, func, args, kwargs, x, lambda: mask)
     if not (isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 2 and low(value)):
         return state.call(func, args, kwargs)

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..axes.product_labels import operands
 from ..records import AttentionRecord
 from ..roles import Context, Scores, Spread, Total, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, tensors
-from .weighted_sum import operands, weigh
+from .weighted_sum import weigh
 
 
 def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
