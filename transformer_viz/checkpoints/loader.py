@@ -16,6 +16,7 @@ from ..preprocessing.tokenizers import Tokenizer, target_side
 from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
+from .common.memory import require_memory, widened_note
 from .common.model import Model
 from .common.names import read_names, rename_notes, shape_tables
 from .common.number_type import number_type
@@ -159,6 +160,8 @@ def load(
     place = None if spread or device == AUTO else choose_device(device)
     thing, overrides = local(thing, overrides, revision=revision, allow_pickle=allow_pickle)
     found, words = discover(thing, overrides)
+    if place is not None:
+        require_memory(found.path, dtype)
     vocabularies = given_vocabularies(tokenizer, target_tokenizer, found.folder)
     layout, found = recognised(found, overrides.get("layout"))
     return open_as(layout, found, words, vocabularies, device=place, dtype=dtype, spread=spread)
@@ -221,6 +224,8 @@ def open_as(
         model = _of_mapped_names(model, layout, found)
     words_of_file = _of_the_file(found)
     notes = (*model.notes, *found.remarks, *words_of_file.pop("left_out"))
+    if dtype is None:
+        notes += widened_note(model, found.path)
     model = replace(model, **words_of_file, notes=notes)
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
