@@ -26,6 +26,7 @@ from ...core.sites import Site
 from .accounts import Account, by_kernel
 
 RADIUS = 1
+CLEAR = 64  # units of the last digit between the two largest scores of a row
 MOST_LINKS = 600  # are cut at one place to hide again what was lifted
 
 
@@ -33,7 +34,8 @@ def own_edits(
     places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None
 ) -> Intervention:
     """A temperature of its own for each head of each place, and in turn: a hidden key and a window;
-    all keys alike but for a cut link; hard attention; a cut link and a hidden key.
+    all keys alike but for a cut link; hard attention, at the first place, where no rounding
+    decides it; a cut link and a hidden key.
 
     ``places`` are attentions and what names each in an edit.
     """
@@ -42,7 +44,9 @@ def own_edits(
         for head in range(record.heads):
             place = named | {"head": head}
             turn = (number + head) % 4
-            warm = 0.0 if turn == 2 else 1.25 + (3 * number + 2 * head) % 8 / 4
+            warm = 1.25 + (3 * number + 2 * head) % 8 / 4
+            if turn == 2 and number == 0 and far_apart(record, head):
+                warm = 0.0
             edits.append(Temperature(value=warm, **place))
             if turn == 0:
                 edits.append(Window(radius=RADIUS, **place))
@@ -54,6 +58,20 @@ def own_edits(
                 last = record.offset + record.shape[0] - 1
                 edits.append(BlockEdges(edges=((last, record.first_key),), **place))
     return Intervention(tuple(edits))
+
+
+def far_apart(record: AttentionRecord, head: int) -> bool:
+    """Return whether rounding cannot change the largest score of any row of a head.
+
+    Only a first attention is asked, whose scores no other edit has changed.
+    """
+    scores = record.scores
+    if scores is None or scores.shape[-1] < 2:
+        return False
+    mine = scores[:, head].double()
+    best, second = mine.topk(2, -1).values.unbind(-1)
+    size = float(mine[mine > MASK_SCORE].abs().amax()) if bool((mine > MASK_SCORE).any()) else 0.0
+    return bool((best - second > CLEAR * torch.finfo(scores.dtype).eps * size).all())
 
 
 class EditsAtKernels:

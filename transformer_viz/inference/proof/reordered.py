@@ -113,7 +113,7 @@ def content(x: Tensor) -> tuple[Any, ...]:
     Weights that are brought from disk are as large as the model.
     """
     plain = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return tuple(x.shape), x.dtype, blake2b(memoryview(plain.numpy()), digest_size=16).digest()
+    return tuple(x.shape), x.dtype, blake2b(plain.numpy().data, digest_size=16).digest()
 
 
 def storage(x: Tensor) -> StorageWeakRef | None:
