@@ -21,7 +21,7 @@ from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.tiles import LONG
 from ..core.trace import Trace
-from ..core.trace_parts import Report
+from ..core.trace_parts import LEFT_OUT, Report
 from ..core.version import __version__
 from .capture_to_numpy import (
     MATRICES,
@@ -39,7 +39,7 @@ from .capture_to_numpy import (
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
-from .long_texts import refuse_flood
+from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, prove
@@ -94,7 +94,8 @@ def trace(
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
         check: also prove the capture on a clean run of the same input (twenty or so more passes,
-            which hold all maps). Left out: up to 1,024 tokens.
+            which hold all maps). Left out: up to 1,024 tokens, if the memory holds the proof;
+            ``report.left_out`` says where it does not.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -137,7 +138,8 @@ def traced(
     made_for, model = model.max_tokens, longer(model, len(read.source))
     long = max(len(read.source), len(read.target or ())) > LONG
     words = (("tiles",) if long else ("weights",)) if words is None else words
-    check = not long if check is None else check
+    why = proof_too_large(model, read, words, only) if check is None and not long else ""
+    check = not (long or why) if check is None else check
     refuse_flood(model, read, words, only, check)
     request = capture_request(model, words, only, read, check and not intervention)
     asked = None if known is None else (known, (words, None if only is None else tuple(only)))
@@ -147,6 +149,7 @@ def traced(
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
     report = _report(model, read, capture, output, intervention, check)
+    report = replace(report, left_out=why)
     return Trace(
         source=read.source,
         target=read.target,
@@ -165,6 +168,7 @@ def traced(
         manifest=_manifest(model, intervention, words)
         | _of_the_picture(model, read)
         | ({} if model.max_tokens == made_for else {"beyond": made_for})
+        | ({LEFT_OUT: why} if why else {})
         | untiled(capture, only),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},

@@ -109,7 +109,7 @@ def attentions_of(
             around = probe(model.module, None, quiet(lone))
             clean = _logged(model.module, lambda: run(False), around)
         twice = _logged(model.module, lambda: run(True), nullcontext())
-        found = []
+        found: list[Attention] = []
         for site, heads in sites.items():
             step(2 + len(found), passes)
             edits = Intervention(
