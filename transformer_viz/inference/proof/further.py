@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from ...capture import Capture, CaptureRequest
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...core.interventions import Causal, Intervention, ScalePositions, ScaleResidual
-from .accounts import Account, apart, name, near, selectors
+from .accounts import NEAR, Account, apart, name, near, selectors
+from .differences import nearer
 from .kernels import Kernel, KernelMode
 from .numbering import (
     Disturbed,
@@ -30,6 +31,7 @@ from .shown import numbers_apart
 from .vectors import NumbersMode, lines_apart, lines_of, product, vectors_apart
 
 Errors = dict[str, float | None]  # by law
+MOST_PLACES = 8  # are tried one by one where single heads fail together
 MOST_SHARED = 8  # layers that several modules share are looked at
 UNREACHED = (
     "On this input the output does not depend on what is attended to (a gate of 0, say), so that "
@@ -94,7 +96,10 @@ def reaches(passes: Passes) -> bool:
     numbers = [number for account in passes.accounts for number in account.parts]
     if not numbers:
         return True
-    return apart(passes.under(KernelMode(passes.module, Tilted(numbers))), passes.plain) > 0
+    return (
+        apart(passes.under(KernelMode(passes.module, Tilted(numbers), keep=False)), passes.plain)
+        > 0
+    )
 
 
 def stream_apart(passes: Passes, reached: bool) -> float | None:
@@ -155,21 +160,30 @@ def single_heads(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     told = [account for account in passes.accounts if account.parts]
     if not told:
         return
-    together = of_heads(passes, told)
+    together = of_heads(passes, told, hard(passes))
+    if hard(passes) and (together is None or together > passes.tolerance):
+        together = nearer(together, of_heads(passes, told, False))  # rounding may have chosen
     if together is not None and together <= passes.tolerance:
         for account in told:
             yield account.record, {"single heads": together}
         return
-    for account in told:
+    for account in told[:MOST_PLACES]:
         same = [other for other in told if name(other.record) == name(account.record)]
-        yield account.record, {"single heads": of_heads(passes, same)}
+        yield account.record, {"single heads": of_heads(passes, same, False)}
+    for account in told[MOST_PLACES:]:
+        yield account.record, {"single heads": together}
 
 
-def of_heads(passes: Passes, told: Sequence[Account]) -> float | None:
+def hard(passes: Passes) -> bool:
+    """Return whether numbers are fine enough to try hard attention at every place."""
+    return passes.tolerance <= NEAR
+
+
+def of_heads(passes: Passes, told: Sequence[Account], hard: bool) -> float | None:
     """How far the probe's edits of single heads are from the same at the kernels."""
     places = {name(a.record): (a.record, named(a, passes.kernels)) for a in told}
-    edits = own_edits(places.values(), passes.key())
-    mode = KernelMode(passes.module, EditsAtKernels(edits, told))
+    edits = own_edits(places.values(), passes.key(), hard)
+    mode = KernelMode(passes.module, EditsAtKernels(edits, told), keep=False)
     return passes.edited(edits, passes.under(mode))
 
 

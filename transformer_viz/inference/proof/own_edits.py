@@ -31,13 +31,16 @@ MOST_LINKS = 600  # are cut at one place to hide again what was lifted
 
 
 def own_edits(
-    places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None
+    places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None, hard: bool
 ) -> Intervention:
-    """A temperature of its own for each head of each place, and in turn: a hidden key and a window;
-    all keys alike but for a cut link; hard attention, at the first place, where no rounding
-    decides it; a cut link and a hidden key.
+    """Give each head of each place a temperature of its own, and in turn: a hidden key and a
+    window; all keys alike but for a cut link; hard attention; a cut link and a hidden key.
 
-    ``places`` are attentions and what names each in an edit.
+    Args:
+        places: attentions, and what names each in an edit.
+        key: a key that may be hidden.
+        hard: try hard attention at all places; else at the first one alone, and there only where
+            no rounding decides it.
     """
     edits: list[Edit] = []
     for number, (record, named) in enumerate(places):
@@ -45,7 +48,7 @@ def own_edits(
             place = named | {"head": head}
             turn = (number + head) % 4
             warm = 1.25 + (3 * number + 2 * head) % 8 / 4
-            if turn == 2 and number == 0 and far_apart(record, head):
+            if turn == 2 and (far_apart(record, head) if number == 0 else hard):
                 warm = 0.0
             edits.append(Temperature(value=warm, **place))
             if turn == 0:
@@ -87,7 +90,8 @@ class EditsAtKernels:
         if number not in self.by_kernel:
             return scores
         account, rows = self.by_kernel[number]
-        seen, out = scores > MASK_SCORE, scores.double()
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        seen, out = scores > MASK_SCORE, scores.to(wide)
         visible = seen.clone()
         heads = (rows // account.shape[2] % account.shape[1]).to(scores.device)
         for head in heads.unique().tolist():
@@ -97,7 +101,7 @@ class EditsAtKernels:
             out[mine] = self.shaped(account, int(head), out[mine], visible[mine])
         self.emptied[number] = seen.any(-1) & ~visible.any(-1)
         out = out.masked_fill(~visible, -torch.inf)
-        return torch.where(seen.any(-1, keepdim=True), out, scores.double())
+        return torch.where(seen.any(-1, keepdim=True), out, scores.to(wide))
 
     def blocked(self, account: Account, head: int, rows: Tensor) -> Tensor:
         """The cells ``[row, key]`` that the edits of a head hide."""
