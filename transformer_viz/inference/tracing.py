@@ -42,7 +42,7 @@ from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
-from .proof.prove import Changed, Proof, prove
+from .proof.prove import Changed, Proof, Seen, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
@@ -211,6 +211,9 @@ def capture_request(
         stack=lone,
         special=special,
     )
+    if check and "gradients" not in words:
+        everywhere: dict[str, Any] = dict.fromkeys(("weights", "scores", "qkv"), lambda site: True)
+        request = replace(request, **everywhere)
     return replace(request, tiles=of("tiles")) if "tiles" in words else request
 
 
@@ -271,7 +274,10 @@ def _report(
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = proved(model, read) if check else None
+    proof = None
+    if check:
+        seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
+        proof = proved(model, read, seen, intervention)
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -292,8 +298,24 @@ def _report(
     )
 
 
-def proved(model: Model, read: Read) -> Proof:
-    """The proof of the clean run of an input; its batch of two holds the input and its reverse."""
+def holds_all(capture: Capture) -> bool:
+    """Return whether a run kept all that a proof compares."""
+    return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
+        r.weights is not None and not r.leaves for r in capture.attentions
+    )
+
+
+def proved(
+    model: Model, read: Read, seen: Seen | None = None, asked: Intervention | None = None
+) -> Proof:
+    """The proof of the clean run of an input; its batch of two holds the input and its reverse.
+
+    Args:
+        model: the model.
+        read: the input.
+        seen: the run and an unwatched pass, where they were made.
+        asked: the edits that the run is made for.
+    """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
 
     def alone() -> Tensor:
@@ -306,7 +328,16 @@ def proved(model: Model, read: Read) -> Proof:
         Changed(token, partial(other.through, model), stack)
         for token, stack, other in changed(model, read)
     ]
-    return prove(model.module, alone, stack=lone, together=together, changed=others)
+    return prove(
+        model.module,
+        alone,
+        stack=lone,
+        together=together,
+        changed=others,
+        seen=seen,
+        brief=True,
+        asked=asked,
+    )
 
 
 def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:

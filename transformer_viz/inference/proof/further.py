@@ -28,7 +28,7 @@ from .numbering import (
 )
 from .own_edits import EditsAtKernels, lifted_and_cut, own_edits
 from .shown import numbers_apart
-from .vectors import NumbersMode, lines_apart, lines_of, product, vectors_apart
+from .vectors import NumbersMode, lines_apart, lines_of, vectors_apart
 
 Errors = dict[str, float | None]  # by law
 MOST_PLACES = 8  # are tried one by one where single heads fail together
@@ -47,6 +47,7 @@ class Passes(Protocol):
     accounts: list[Account]
     kernels: list[Kernel]
     plain: list[Tensor]
+    numbers_seen: NumbersMode
     matrices: CaptureRequest
     tolerance: float
     untold: list[str]
@@ -68,6 +69,25 @@ class Passes(Protocol):
 
 def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     """For each attention what else was found of it; numbers of rows and layers only if wrong."""
+    yield from numbers_of_rows(passes)
+    yield from single_heads(passes)
+    yield from lifted(passes)
+    yield from among_what_ran(passes)
+    reached = not passes.accounts or reaches(passes)
+    unreached(passes, reached)
+    gap = stream_apart(passes, reached)
+    if passes.accounts and gap is not None and gap > passes.tolerance:
+        yield passes.accounts[0].record, {"positions": gap}
+
+
+def unreached(passes: Passes, reached: bool) -> None:
+    """Note that no edit can be proved where the output depends on no weights."""
+    if not reached:
+        passes.untold.append(UNREACHED)
+
+
+def numbers_of_rows(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
+    """Numbers of rows and layers where they are wrong, and the statistics beside each map."""
     seen: dict[str, AttentionRecord] = {}
     for account in passes.accounts:
         record = account.record
@@ -80,15 +100,6 @@ def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
         seen[name(record)] = record
     for record in layers_apart(passes.accounts, followers(passes)):
         yield record, {"layer": math.inf}
-    yield from single_heads(passes)
-    yield from lifted(passes)
-    yield from among_what_ran(passes)
-    reached = not passes.accounts or reaches(passes)
-    if not reached:
-        passes.untold.append(UNREACHED)
-    gap = stream_apart(passes, reached)
-    if passes.accounts and gap is not None and gap > passes.tolerance:
-        yield passes.accounts[0].record, {"positions": gap}
 
 
 def reaches(passes: Passes) -> bool:
@@ -131,9 +142,7 @@ def among_what_ran(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     if not records:
         return
     lines: list[NormRecord | ResidualRecord] = [*passes.capture.norms, *passes.capture.residuals]
-    sizes = {made.numel() for record in records if (made := product(record)) is not None}
-    seen = NumbersMode(sizes, {length.numel() for x in lines for _, length in lines_of(x)})
-    passes.under(seen)
+    seen = passes.numbers_seen
     close = passes.tolerance
     for account in passes.accounts:
         gap = vectors_apart(account, seen, close)
@@ -142,6 +151,15 @@ def among_what_ran(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     worst = max((lines_apart(line, seen, close) for line in lines), default=0.0)
     if worst > close:
         yield records[0], {"norms": worst}
+
+
+def numbers_of(capture: Capture) -> NumbersMode:
+    """Return the mode that keeps what tells the numbers that a capture shows."""
+    lines: list[NormRecord | ResidualRecord] = [*capture.norms, *capture.residuals]
+    records = capture.attentions
+    sizes = {record.heads * math.prod(record.shape) for record in records}
+    sizes |= {record.scores.numel() for record in records if record.scores is not None}
+    return NumbersMode(sizes, {length.numel() for x in lines for _, length in lines_of(x)})
 
 
 def followers(passes: Passes) -> dict[int, list[int]]:
@@ -200,11 +218,7 @@ def named(account: Account, kernels: Sequence[Kernel]) -> dict[str, Any]:
 def lifted(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     """The causal mask switched off: every key is looked at, and with all later links cut again the
     model says what it said. Nothing where no mask is causal, or where the probe refuses."""
-    looks = [
-        (account.record, named(account, passes.kernels), looked_at(account, passes.kernels))
-        for account in passes.accounts
-        if account.record.kind == "self" and account.parts
-    ]
+    looks = looks_of(passes)
     causal = [look for look in looks if first_of_stairs(look[2]) is not None]
     once = len({name(record) for record, _, _ in looks}) == len(looks)
     edits = lifted_and_cut(looks) if causal and once else None
@@ -220,6 +234,15 @@ def lifted(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
         gap = math.inf
     for record, _, _ in causal:
         yield record, {"causal off": gap}
+
+
+def looks_of(passes: Passes) -> list[tuple[AttentionRecord, dict[str, Any], Tensor]]:
+    """The self-attentions, what names each in an edit, and which keys its rows look at."""
+    return [
+        (account.record, named(account, passes.kernels), looked_at(account, passes.kernels))
+        for account in passes.accounts
+        if account.record.kind == "self" and account.parts
+    ]
 
 
 def still_hidden(free: Capture, record: AttentionRecord, seen: Tensor) -> bool:

@@ -149,14 +149,27 @@ def lifted_and_cut(
     ``[batch, head, query, key]``. None where heads hide different keys, or too many
     links would have to be cut.
     """
-    edits: list[Edit] = [Causal(on=False)]
-    for record, named, seen in looks:
+    links = hidden_links(looks)
+    if links is None:
+        return None
+    cuts = [
+        BlockEdges(edges=some, **named)
+        for (_, named, _), some in zip(looks, links, strict=True)
+        if some
+    ]
+    return Intervention((Causal(on=False), *cuts)) if cuts else None
+
+
+def hidden_links(
+    looks: Sequence[tuple[AttentionRecord, dict[str, Any], Tensor]],
+) -> list[tuple[tuple[int, int], ...]] | None:
+    """Return the links that a mask hides in each attention, in absolute numbers; else as above."""
+    found = []
+    for record, _, seen in looks:
         one = seen[0, 0]
         gone = ~one & one.any(0)  # what no row sees is padding, and stays
         cells = gone.nonzero().tolist()
         if len(cells) > MOST_LINKS or not bool((seen == one).all()):
             return None
-        links = tuple((q + record.offset, k + record.first_key) for q, k in cells)
-        if links:
-            edits.append(BlockEdges(edges=links, **named))
-    return Intervention(tuple(edits)) if len(edits) > 1 else None
+        found.append(tuple((q + record.offset, k + record.first_key) for q, k in cells))
+    return found
