@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,13 +15,11 @@ from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
-from ..core.guesses import guess_entry
 from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.tiles import LONG
 from ..core.trace import Trace
 from ..core.trace_parts import LEFT_OUT, Report
-from ..core.version import __version__
 from .capture_to_numpy import (
     MATRICES,
     attentions_of,
@@ -40,6 +37,7 @@ from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
+from .manifest import manifest_of, notes_of_input
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, Seen, prove
@@ -165,8 +163,8 @@ def traced(
         logits=logits,
         output=vectors_of(model, output),
         report=report,
-        manifest=_manifest(model, intervention, words)
-        | _of_the_picture(model, read)
+        manifest=manifest_of(model, intervention, words)
+        | notes_of_input(model, read)
         | ({} if model.max_tokens == made_for else {"beyond": made_for})
         | ({LEFT_OUT: why} if why else {})
         | untiled(capture, only),
@@ -393,38 +391,3 @@ def _rebuilt(record: AttentionRecord) -> float | None:
     again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
     off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
     return max(record.rebuilt, off)
-
-
-def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
-    """What one needs to repeat this run."""
-    return {
-        "model": model.name,
-        "layout": model.layout,
-        "hash": model.hash,
-        "parameters": model.parameters,
-        "dtype": model.dtype,
-        "device": model.device,
-        "kind": model.kind,
-        "versions": {
-            "transformer_viz": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "seed": 0,
-        "keep": list(words),
-        "intervention": intervention.to_json(),
-        **guess_entry(model.guessed),
-    }
-
-
-def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
-    """What a reader of patches, classes and answers needs beside the numbers."""
-    notes: dict[str, Any] = {}
-    if read.beside is not None:
-        notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}
-    if model.image is not None:
-        notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
-    if model.gives == "classes":
-        notes["labels"] = list(model.labels)
-    told = {"task": model.task, "gives": "spans" if model.gives == "spans" else ""}
-    return notes | {name: word for name, word in told.items() if word}

@@ -63,12 +63,14 @@ def sizes_in_memory(path: Path, dtype: object) -> tuple[int, int, str]:
     return wanted, own, kind
 
 
-def require_memory(path: Path, dtype: object) -> None:
-    """Refuse weights that memory does not hold.
+def require_memory(path: Path, dtype: object, *, spread: bool = False) -> None:
+    """Refuse weights that memory does not hold; nothing is refused that is spread over devices.
 
     Raises:
         CheckpointError: says what they take, what is free, and which type of number would fit.
     """
+    if spread:
+        return
     wanted, own, kind = sizes_in_memory(path, dtype)
     free = free_memory()
     if wanted <= free:
@@ -83,12 +85,18 @@ def require_memory(path: Path, dtype: object) -> None:
     )
 
 
-def widened_note(model: Model, path: Path) -> tuple[str, ...]:
+def widened_note(model: Model, path: Path, dtype: object) -> tuple[str, ...]:
     """Return a note on a file in half precision that is computed in float32; nothing of others.
 
-    A bundled model, stored in half precision to be small, has none.
+    There is none where a ``dtype`` was asked for, nor for a bundled model, which is stored in half
+    precision to be small.
     """
-    if model.file_dtype not in DIGITS or model.dtype != "float32" or is_bundled(path):
+    if (
+        dtype is not None
+        or model.file_dtype not in DIGITS
+        or model.dtype != "float32"
+        or is_bundled(path)
+    ):
         return ()
     return (
         f"The file holds {model.file_dtype} and is computed in float32, which takes twice its "

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from ...capture import probe
+from ...capture import Capture, CaptureRequest, probe
 from ...core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -35,6 +35,7 @@ from ...core.numerics import COLD
 from .accounts import Account, apart, name
 from .differences import Laws, enter
 from .further import (
+    Passes,
     among_what_ran,
     lifted,
     looks_of,
@@ -50,12 +51,29 @@ from .laws import RADIUS, VALUE, Law, LawAtKernels
 from .numbering import first_of_stairs, looked_at
 from .own_edits import EditsAtKernels, hidden_links, own_edits
 
-if TYPE_CHECKING:
-    from .prove import Prover
-
 HALF = 0.5  # what a head is scaled by: its other edits stay to be seen
 STREAM = (ScalePositions, ShufflePositions, ScaleResidual)
 Links = tuple[tuple[int, int], ...]
+
+
+class Prover(Passes, Protocol):
+    """What tries a law by itself, and the passes that it can make."""
+
+    nothing: CaptureRequest
+
+    def watched(
+        self,
+        edits: Intervention | None = None,
+        call: Callable[[], Any] | None = None,
+        request: CaptureRequest | None = None,
+    ) -> tuple[Capture, list[Tensor]]:
+        """A watched pass of the call, or of another one."""
+
+    def try_each(self, laws: Laws, together: Callable[[], Any] | None = None) -> None:
+        """Try the batch and each law by itself."""
+
+    def law_at_kernels(self, law: Law) -> LawAtKernels:
+        """A law as the kernels make it."""
 
 
 @dataclass(frozen=True)

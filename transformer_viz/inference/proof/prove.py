@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +16,14 @@ from ...capture import Capture, CaptureRequest, probe
 from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
-from .accounts import NEAR, Account, accounts, apart, name, near, selectors, softmaxed, widened
+from .accounts import NEAR, Account, accounts, apart, name, near, selectors
 from .brief import prove_laws
 from .differences import Laws, apart_first, enter, nearer
 from .further import further, numbers_of
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
-from .numbering import first_of_stairs, looked_at
 from .reordered import ReorderMode
+from .rows import first_row_gap, numbers_gap, rows_gap
 from .token_order import Orders, Stilled, own_rows
 
 Call = Callable[[], Any]
@@ -168,8 +167,8 @@ class Prover:
             if count > 1
         ]
         for account in self.accounts:
-            told = {"kernel": self.numbers(account), "rows": self.rows(account)}
-            enter(laws, account.record, told | self.order(account))
+            told = {"kernel": numbers_gap(self, account), "rows": rows_gap(self, account)}
+            enter(laws, account.record, told | first_row_gap(self, account))
         return laws
 
     def try_each(self, laws: Laws, together: Call | None = None, alone: Call | None = None) -> None:
@@ -210,70 +209,6 @@ class Prover:
         putting whole layers into one kernel."""
         with torch.no_grad(), Explicit(), mode:
             return flat((call or self.call)())
-
-    def numbers(self, account: Account) -> float | None:
-        """How far the captured weights are from those of the kernels; None without any kernel."""
-        if not account.parts:
-            where = name(account.record)
-            self.untold.append(
-                f"{where}: no softmax was matched with these numbers; the module reckons its "
-                "weights itself, or uses those of one softmax in another shape or more than once"
-            )
-            return None
-        if not account.complete:
-            return float("inf")
-        rows = softmaxed(account.record)
-        assert rows is not None
-        expected = rows.reshape(-1, rows.shape[-1]).cpu()
-        worst = 0.0
-        for number, places in account.parts.items():
-            made = widened(self.kernels[number], rows.shape[-1]).double().cpu().nan_to_num(0.0)
-            worst = max(worst, float((made - expected[places]).abs().max()))
-        return worst
-
-    def rows(self, account: Account) -> float | None:
-        """0 where each row is one row of what the output projection got; None if not told."""
-        batch, _, queries, _ = account.shape
-        where = name(account.record)
-        kernels = [self.kernels[number] for number in account.parts]
-        sizes = [kernel.projected for kernel in kernels]
-        if not sizes or None in sizes:
-            self.untold.append(
-                f"{where}: no output projection was recognised that takes its heads, and nothing "
-                "else"
-            )
-            return None
-        counts = {math.prod(size[:-1]) for size in sizes if size is not None}
-        if len(kernels) == 1 and kernels[0].in_parts():
-            counts = {sum(math.prod(size[:-1]) for size in kernels[0].projections)}
-        if account.unsure:
-            self.untold.append(
-                f"{where}: its weights are so alike on this input that its rows could be told in "
-                "another order too; give an input that it tells apart"
-            )
-            return None
-        if counts != {batch * queries}:
-            self.untold.append(
-                f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "
-                "output projection got"
-            )
-            return None
-        return 0.0
-
-    def order(self, account: Account) -> dict[str, float | None]:
-        """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
-        queries, keys = account.record.shape
-        first = account.record.offset - account.record.first_key
-        if account.record.kind != "self" or queries == keys:
-            return {}
-        if first_of_stairs(looked_at(account, self.kernels)) == first:
-            return {"first row": 0.0}
-        where = name(account.record)
-        self.untold.append(
-            f"{where}: {queries} rows look at {keys} keys; that its first row is number "
-            f"{account.record.offset} follows from how the keys grew and is not proved"
-        )
-        return {"first row": None}
 
     def batch(
         self, alone: Call | None, together: Call | None
