@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,13 +15,11 @@ from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
-from ..core.guesses import guess_entry
 from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.tiles import LONG
 from ..core.trace import Trace
-from ..core.trace_parts import Report
-from ..core.version import __version__
+from ..core.trace_parts import LEFT_OUT, Report
 from .capture_to_numpy import (
     MATRICES,
     attentions_of,
@@ -39,11 +36,12 @@ from .capture_to_numpy import (
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
-from .long_texts import refuse_flood
+from .long_texts import proof_too_large, refuse_flood
+from .manifest import manifest_of, notes_of_input
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.attempt import proof_or_reason
-from .proof.prove import Changed, Proof, prove
+from .proof.prove import Changed, Proof, Seen, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
@@ -95,7 +93,8 @@ def trace(
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
         check: also prove the capture on a clean run of the same input (twenty or so more passes,
-            which hold all maps). Left out: up to 1,024 tokens.
+            which hold all maps). Left out: up to 1,024 tokens, if the memory holds the proof;
+            ``report.left_out`` says where it does not.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -138,7 +137,8 @@ def traced(
     made_for, model = model.max_tokens, longer(model, len(read.source))
     long = max(len(read.source), len(read.target or ())) > LONG
     words = (("tiles",) if long else ("weights",)) if words is None else words
-    check = not long if check is None else check
+    why = proof_too_large(model, read, words, only) if check is None and not long else ""
+    check = not (long or why) if check is None else check
     refuse_flood(model, read, words, only, check)
     request = capture_request(model, words, only, read, check and not intervention)
     asked = None if known is None else (known, (words, None if only is None else tuple(only)))
@@ -148,6 +148,7 @@ def traced(
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
     report = _report(model, read, capture, output, intervention, check)
+    report = replace(report, left_out=why)
     return Trace(
         source=read.source,
         target=read.target,
@@ -163,9 +164,10 @@ def traced(
         logits=logits,
         output=vectors_of(model, output),
         report=report,
-        manifest=_manifest(model, intervention, words)
-        | _of_the_picture(model, read)
+        manifest=manifest_of(model, intervention, words)
+        | notes_of_input(model, read)
         | ({} if model.max_tokens == made_for else {"beyond": made_for})
+        | ({LEFT_OUT: why} if why else {})
         | untiled(capture, only),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},
@@ -208,6 +210,9 @@ def capture_request(
         stack=lone,
         special=special,
     )
+    if check and "gradients" not in words:
+        everywhere: dict[str, Any] = dict.fromkeys(("weights", "scores", "qkv"), lambda site: True)
+        request = replace(request, **everywhere)
     return replace(request, tiles=of("tiles")) if "tiles" in words else request
 
 
@@ -268,7 +273,10 @@ def _report(
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = proof_or_reason(partial(proved, model, read)) if check else None
+    proof = None
+    if check:
+        seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
+        proof = proof_or_reason(partial(proved, model, read, seen, intervention))
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -289,8 +297,24 @@ def _report(
     )
 
 
-def proved(model: Model, read: Read) -> Proof:
-    """The proof of the clean run of an input; its batch of two holds the input and its reverse."""
+def holds_all(capture: Capture) -> bool:
+    """Return whether a run kept all that a proof compares."""
+    return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
+        r.weights is not None and not r.leaves for r in capture.attentions
+    )
+
+
+def proved(
+    model: Model, read: Read, seen: Seen | None = None, asked: Intervention | None = None
+) -> Proof:
+    """The proof of the clean run of an input; its batch of two holds the input and its reverse.
+
+    Args:
+        model: the model.
+        read: the input.
+        seen: the run and an unwatched pass, where they were made.
+        asked: the edits that the run is made for.
+    """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
 
     def alone() -> Tensor:
@@ -303,7 +327,16 @@ def proved(model: Model, read: Read) -> Proof:
         Changed(token, partial(other.through, model), stack)
         for token, stack, other in changed(model, read)
     ]
-    return prove(model.module, alone, stack=lone, together=together, changed=others)
+    return prove(
+        model.module,
+        alone,
+        stack=lone,
+        together=together,
+        changed=others,
+        seen=seen,
+        brief=True,
+        asked=asked,
+    )
 
 
 def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
@@ -359,38 +392,3 @@ def _rebuilt(record: AttentionRecord) -> float | None:
     again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
     off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
     return max(record.rebuilt, off)
-
-
-def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
-    """What one needs to repeat this run."""
-    return {
-        "model": model.name,
-        "layout": model.layout,
-        "hash": model.hash,
-        "parameters": model.parameters,
-        "dtype": model.dtype,
-        "device": model.device,
-        "kind": model.kind,
-        "versions": {
-            "transformer_viz": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "seed": 0,
-        "keep": list(words),
-        "intervention": intervention.to_json(),
-        **guess_entry(model.guessed),
-    }
-
-
-def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
-    """What a reader of patches, classes and answers needs beside the numbers."""
-    notes: dict[str, Any] = {}
-    if read.beside is not None:
-        notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}
-    if model.image is not None:
-        notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
-    if model.gives == "classes":
-        notes["labels"] = list(model.labels)
-    told = {"task": model.task, "gives": "spans" if model.gives == "spans" else ""}
-    return notes | {name: word for name, word in told.items() if word}
