@@ -37,11 +37,11 @@ from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
-from .manifest import manifest_of, notes_of_input
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.attempt import proof_or_reason
 from .proof.prove import Changed, Proof, Seen, prove
+from .run_card import manifest_of, notes_of_input
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
