@@ -303,7 +303,7 @@ def test_files_larger_than_the_limit_are_not_opened(
 
 
 def test_bad_numbers_are_counted_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer_viz.checkpoints.files.reading.PIECE", 4)
+    monkeypatch.setattr("transformer_viz.checkpoints.files.finite.PIECE", 4)
     tensor = torch.ones(3, 7, dtype=torch.float16)
     refuse_non_finite("a", tensor, Path("w.pt"))
     refuse_non_finite("a", torch.ones(3, dtype=torch.int64), Path("w.pt"))

@@ -47,7 +47,6 @@ def sizes_in_memory(path: Path, dtype: object) -> tuple[int, int, str]:
     """
     parts = list(parts_of(path)) if is_index(path) else [path]
     if not all(part.is_file() and kind_of(part) == "safetensors" for part in parts):
-        number_type(dtype, "")
         return file_size(path), file_size(path), ""
     wanted, own, kind = 0, 0, ""
     for part in parts:
@@ -71,7 +70,11 @@ def require_memory(path: Path, dtype: object, *, spread: bool = False) -> None:
     """
     if spread:
         return
-    wanted, own, kind = sizes_in_memory(path, dtype)
+    number_type(dtype, "")  # refuse an unknown word before anything is read
+    try:
+        wanted, own, kind = sizes_in_memory(path, dtype)
+    except CheckpointError:  # the reader says what is wrong with the file
+        return
     free = free_memory()
     if wanted <= free:
         return
