@@ -147,13 +147,15 @@ def _sends_until(line: Any, on: threading.Event) -> None:
     worker.start()
     while worker.is_alive() and on.is_set():
         time.sleep(0.2)
-    line.socket.close()
+    with contextlib.suppress(OSError):
+        line.socket.shutdown(socket.SHUT_RDWR)  # a send that waits for room ends too
 
 
 def uploads(url: str, folder: Path, on: threading.Event, over: threading.Event) -> Iterator[None]:
     """Upload 50 MB after another that do not say their length, to its own visit."""
     pupil = Pupil(url)
     pupil.open(SHARED)
+    pupil.fetch_token()
     number = 0
     while not over.is_set():
         on.wait(1)
@@ -196,10 +198,12 @@ def traces(url: str, folder: Path, on: threading.Event, over: threading.Event) -
             path = folder / f"trace-{number}.safetensors"
             text = json.dumps(words | {"manifest": [[]] * 100_000})
             path.write_bytes(safetensors.numpy.save({"a": np.ones(1)}, {"trace": text}))
-            pupil = Pupil(url)
-            with contextlib.suppress(Exception):  # it is refused
-                pupil.open(SHARED | {"model": f"path:{path}"})
-            pupil.end()
+            with contextlib.suppress(Exception):  # the page or the file is refused
+                pupil = Pupil(url)
+                try:
+                    pupil.open(SHARED | {"model": f"path:{path}"})
+                finally:
+                    pupil.end()
             path.unlink()
             yield
 

@@ -33,6 +33,7 @@ from benchmarks.pupils import SHARED, sentence_of
 from benchmarks.report import Budget, Row, Section, write
 from tests.support.browser import running_app
 from tests.support.paths import ROOT
+from transformer_viz import settings
 from transformer_viz.components.edit_sliders import TEMPERATURE
 
 PUPILS, WINDOW, ROUNDS = 30, 30.0, 4
@@ -157,10 +158,11 @@ def _moves(pupil: Pupil, draw: random.Random, met: Moves, clock: Clock, tell: bo
 def measured(pupils: int, window: float, rounds: int, kind: str) -> Moves:
     """The app as on a public address, a class, and hostile visitors."""
     met = Moves()
+    public = {one.variable: one.default for one in settings.SHARES}
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            environment({"TRANSFORMER_VIZ_ROOTS": folder}),
+            environment({settings.ROOTS.variable: folder} | public),
             running_app() as url,
         ):
             met = lesson(url, Path(folder), pupils, window, rounds, kind)

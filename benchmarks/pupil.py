@@ -108,6 +108,11 @@ class Pupil:
         if kept:
             self.headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in kept.items())
 
+    def fetch_token(self) -> None:
+        """Take the cookie without which Streamlit accepts no upload."""
+        answer, _ = self._fetch("/_stcore/health")
+        self._keep_cookies(answer.headers.get_all("Set-Cookie", []))
+
     def _connect(self) -> None:
         """Open the websocket as the page's script does: it names the visit that it had before."""
         offered = ["streamlit", "PLACEHOLDER_AUTH_TOKEN", self.seen.session]

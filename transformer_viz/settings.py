@@ -131,7 +131,7 @@ REQUESTS = Setting(
 )
 MESSAGES = Setting(
     "MESSAGES",
-    "20",
+    "8",
     "messages that a page may send in a second, and five seconds' worth at once; 0 is any",
     0,
 )

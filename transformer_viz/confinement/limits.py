@@ -18,7 +18,7 @@ OWN_ONLY = 0o077
 #: What a process can be held to: reading and writing of files; no other process started, watched or
 #: stopped; listed system calls only.
 ENFORCED = ("memory", "processor", "files", "network", "programs", "calls")
-NICER = 5  # steps behind the server: about a quarter of a core that both want
+NICER = 10  # steps behind the server: about a tenth of a core that both want
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def test_others_do_not_notice_two_hundred_connections_nor_slow_clients(url: str)
             line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/ht")
         with ThreadPoolExecutor(1) as thread:  # a browser's test before this one left a loop here
             words = thread.submit(asyncio.run, _beside(url)).result()
-    assert len(words) == MANY - MOST  # without a cookie all of them go to one worker
+    assert MANY - MOST <= len(words) < MANY  # fewer pages at once than may be open
     assert {status for status, _ in words} == {503}
     assert all(re.search(r"\. Try again in \d+ s\.$", told) for _, told in words), words[-1]
 

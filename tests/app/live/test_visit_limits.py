@@ -206,6 +206,25 @@ def test_bytes_of_uploads_count_as_they_arrive(
     assert run(brought(limits, put("a", said=3_000_000), mega * 3)) == 429, "before it is read"
 
 
+def test_refused_uploads_are_read_to_their_end_for_a_share_alone(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser hears of a refusal after its last byte; whoever goes on is cut off at once."""
+    monkeypatch.setenv(settings.UPLOADS_A_MINUTE.variable, "1")
+    limits = VisitLimits(reads)
+
+    def closes(said: int | None) -> bool:
+        status, headers, _ = answered(limits, put("a", said=said))
+        assert status == 429
+        return headers.get("connection") == "close"
+
+    assert limits._refused(put("a")) is None
+    assert closes(None), "without a length"
+    assert [closes(40_000_000) for _ in range(4)] == [False, False, True, True]
+    clock.now += 30  # a megabyte comes back each second
+    assert [closes(40_000_000) for _ in range(2)] == [False, True]
+
+
 def test_uploads_that_stand_still_or_crawl_end(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,10 +340,23 @@ async def opened(
     return sent
 
 
+def test_an_address_opens_a_page_for_each_visitor_at_once(clock: Clock) -> None:
+    async def meets(pages: int) -> list[dict[str, Any]]:
+        limits.app = held = Held()
+        return await opened(limits, held, ["10.0.0.1"] * pages)
+
+    limits = VisitLimits(Held())
+    for seconds, refused in ((0, 1), (1, CLASS), (60, 1)):
+        clock.now += seconds
+        sent = run(meets(CLASS + 1))
+        assert len([one for one in sent if one.get("status") == 503]) == refused, seconds
+
+
 def test_pages_are_counted_in_all_and_by_address(clock: Clock) -> None:
     async def meets() -> tuple[int, list[dict[str, Any]], VisitLimits]:
         held = Held()
         limits = VisitLimits(held)
+        limits.rates["open"][1].burst = 1000  # opened one after the other
         pages = ["10.0.0.1"] * 125 + [f"10.1.{n // 200}.{n % 200}" for n in range(490)]
         return held.begun, await opened(limits, held, pages), limits
 

@@ -45,6 +45,11 @@ class Counted:
         self.size, self._begun, self._over = 0, time.monotonic(), False
         self.answered = False
 
+    @property
+    def breaks_off(self) -> bool:
+        """Whether more of the body is still to come."""
+        return not self._over
+
     async def receive(self) -> Message:
         """Return the next piece.
 

@@ -41,7 +41,10 @@ MEGA = 1_000_000
 REFILL = 600  # seconds after which a visit may upload again as much as it may keep
 #: Requests that open a page, its scripts and pictures: of each visitor at once, and by the second.
 LOADS, LOADS_A_SECOND = 150, 2
-ARRIVE = 10  # seconds in which all visitors of an address may open a page anew
+ARRIVE = 60  # seconds in which all visitors of an address may open a page anew, after the first
+#: Bytes of refused uploads that are read to their end, of each visit at once, and by the second:
+#: a browser hears of a refusal only then.
+UNREAD, UNREAD_A_SECOND = 100 * MEGA, MEGA
 ENDLESS = 20  # seconds of messages at the full rate, after which a page is closed
 TRY_AGAIN = 1013  # code with which a websocket closes
 SIZE = 65_536  # bytes of a message that count as much as the message itself
@@ -139,7 +142,13 @@ class VisitLimits:
         """Pass an upload on, whose bytes count as they arrive."""
         who = _visit(scope)
         whose = who, address(scope)
-        counted = Counted(self.rates["volume"], whose, receive, send, self._left)
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start" and counted.breaks_off:
+                message = {**message, "headers": [*message.get("headers", []), *self._end(scope)]}
+            await send(message)
+
+        counted = Counted(self.rates["volume"], whose, receive, told, self._left)
         self._bodies.add(counted)
         self.coming[who] += 1
         try:
@@ -180,6 +189,16 @@ class VisitLimits:
             return ("request", wait) if wait else None
         return None
 
+    def _end(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Headers of the answer to an upload before its end: its connection closes, or the rest is
+        read, which takes of its visit's and address's share."""
+        text = Headers(scope=scope).get("content-length")
+        own, shared = self.rates["unread"]
+        size = _size(text or "")
+        if text is None or own.wait(_visit(scope), size) or shared.wait(address(scope), size):
+            return [(b"connection", b"close")]  # browsers give a length, and hear of it at the end
+        return []
+
     def _asked(
         self, what: str, who: str, scope: Scope, cost: float = 1.0
     ) -> tuple[str, float] | None:
@@ -212,6 +231,8 @@ class VisitLimits:
         REFUSALS.add("limit")
         seconds = whole_seconds(wait)
         headers = {"Retry-After": str(seconds), "Cache-Control": "no-store"}
+        if _is_upload(scope):
+            headers |= {name.decode(): value.decode() for name, value in self._end(scope)}
         with speaking(spoken_by(Headers(scope=scope))):
             words = sentence(what, seconds)
         if scope["type"] == "websocket" and "websocket.http.response" not in scope.get(
@@ -231,12 +252,13 @@ def _all_rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
         "frame": _both(frames, BURST * frames, many),
         "upload": _both(files / 60, files, many),
         "volume": _both(volume / REFILL, volume, many),
-        # Pages send a message now and then: an address has a tenth of what its pages may send.
+        # Pages send a message now and then: an address has a quarter of what its pages may send.
         "message": (
             _rates(messages, BURST * messages),
-            _rates(many * messages / 10, many * BURST),
+            _rates(many * messages / 4, many * BURST),
         ),
-        "open": (_rates(many / ARRIVE, TABS * many),) * 2,
+        "unread": _both(UNREAD_A_SECOND, UNREAD, many / 10),
+        "open": (_rates(many / ARRIVE, many),) * 2,
         "request": (_rates(LOADS_A_SECOND * many, LOADS * many),) * 2,
     }
 
@@ -269,7 +291,7 @@ def _rates(a_second: float, burst: float) -> Rates:
     return Rates(a_second or 1, burst or 1)
 
 
-def _both(a_second: float, burst: float, many: int) -> tuple[Rates, Rates]:
+def _both(a_second: float, burst: float, many: float) -> tuple[Rates, Rates]:
     """The rates of one visit and of one address."""
     return _rates(a_second, burst), _rates(many * a_second, many * burst)
 
