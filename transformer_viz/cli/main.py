@@ -49,6 +49,7 @@ from .options import (
 from .rank import rank
 from .serve import app
 from .swap import swap
+from .proof_counter import proof_counter
 from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_line, tell
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ def inspect(
     model = load_apart(path, words) if apart else load_model(path, words)
     from ..inference.inspection import inspect as look
 
-    with after_a_second("Running a sample to see and prove the capture"):
-        found = look(model, source=text, image=picture)
+    running = after_a_second("Running a sample to see and prove the capture")
+    with running, proof_counter() as counter:
+        found = look(model, source=text, image=picture, on_progress=counter)
     lines = json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found))
     tell(lines)
 
@@ -132,13 +134,17 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     beside = _beside(model, path, given)
     from ..inference.tracing import trace as run
 
+    beside |= {"intervention": intervention, "keep": keep}
     with after_a_second("Running"):
-        found = run(model, source, target=aim, intervention=intervention, keep=keep, **beside)
+        with proof_counter() as counter:
+            found = run(model, source, target=aim, on_progress=counter, **beside)
         found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
     kept = "; tiles in the place of matrices" if found.tiles else ""
     told = f"capture report {found.report}"
-    if found.report.output_difference is None:
+    if found.report.left_out:
+        told = with_mark(f"the capture was not proved. {found.report.left_out}", found)
+    elif found.report.output_difference is None:
         told = with_mark("the capture of so long a text was not proved", found)
     from ..views.numbers import beyond
 
@@ -228,8 +234,9 @@ def _reported(
     from ..inference.long_texts import kept_of
     from ..inference.tracing import trace as run
 
-    with after_a_second("Running"):
+    with after_a_second("Running"), proof_counter() as counter:
         keep = kept_of(model, source, aim, ("weights", "scores"))
+        beside |= {"on_progress": counter}
         found = run(model, source, target=aim, keep=keep, **beside)
         if not edits:
             return found, None

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
 from ..core.errors import visible
+from ..core.progress import Progress
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from ..preprocessing.vocabularies import types_ids
 from .findings import AttentionSite, Finding, findings_of, sites_of
+from .proof_progress import OnProgress
 from .seeing import see
 from .token_ids import source_ids, target_ids
 from .tracing import trace
@@ -117,7 +118,13 @@ class Inspection:
 
 
 def inspect(
-    model: Model, *, report: bool = True, source: Any = None, image: Any = None
+    model: Model,
+    *,
+    report: bool = True,
+    source: Any = None,
+    image: Any = None,
+    check: bool | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Inspection:
     """Everything there is to say about a model that was opened.
 
@@ -126,6 +133,8 @@ def inspect(
         report: also run a small sample through the model and say what was captured.
         source: what to run instead of the sample, as of `trace`.
         image: a picture beside the text, as of `trace`.
+        check: whether the capture is proved, as of `trace`.
+        on_progress: called with the passes of a long proof, as of `trace`.
 
     Raises:
         ValueError: a picture that the model cannot read.
@@ -153,7 +162,8 @@ def inspect(
         licence=_beside(model.folder, LICENCES, LINES["licence"]),
         notes=model.notes,
     )
-    return _watched(model, about, source, seen) if report else about
+    options = {"check": check, "image": seen}
+    return _watched(model, about, source, Progress(on_progress), options) if report else about
 
 
 def config_rows(model: Model) -> tuple[Word, ...]:
@@ -253,13 +263,15 @@ def _ids(model: Model, size: int) -> list[int]:
 
 
 def _watched(
-    model: Model, about: Inspection, source: Any = None, seen: Seen | None = None
+    model: Model, about: Inspection, source: Any, on_progress: Progress, options: dict[str, Any]
 ) -> Inspection:
-    """The same, with what a watched run of the sample showed."""
+    """Return the same with what a watched run of the sample showed."""
     given = sample_source(model) if source is None else source
     try:
-        run = trace(model, given, sample_target(model), keep=(), image=seen)
+        run = trace(model, given, sample_target(model), keep=(), on_progress=on_progress, **options)
     except Exception as error:  # a module of any kind can raise anything
+        if on_progress.error is not None:
+            raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         said = say("A sample could not be run through this model: {reason}", reason=reason)
         failed = Finding(said, "amber")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,7 @@ from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.attempt import proof_or_reason
 from .proof.prove import Changed, Proof, Seen, prove
+from .proof_progress import OnProgress, ProofProgress
 from .run_card import manifest_of, notes_of_input
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
@@ -59,6 +61,7 @@ def trace(
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
     check: bool | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Trace:
     """Everything that happened when one sentence went through the model once.
 
@@ -95,6 +98,9 @@ def trace(
         check: also prove the capture on a clean run of the same input (twenty or so more passes,
             which hold all maps). Left out: up to 1,024 tokens, if the memory holds the proof;
             ``report.left_out`` says where it does not.
+        on_progress: called with the passes done and the passes in all before each pass of a proof
+            of over two seconds. If it returns False, the proof stops, the maps stay, and
+            ``report.left_out`` says so; what it raises comes out here.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -102,6 +108,7 @@ def trace(
     """
     options: dict[str, Any] = {"keep": keep, "only": only, "check": check, "masked": masked}
     options |= {"image": image, "intervention": intervention, "produced": produced}
+    options |= {"on_progress": on_progress}
     return traced(model, source, target, **options)
 
 
@@ -117,6 +124,7 @@ def traced(
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
     check: bool | None = None,
+    on_progress: OnProgress | None = None,
     known: ReadSources | None = None,
 ) -> Trace:
     """What `trace` gives, for whoever asks again and again.
@@ -147,7 +155,8 @@ def traced(
     said = produced_of(model, read, logits)
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
-    report = _report(model, read, capture, output, intervention, check)
+    report = _report(model, read, capture, output, intervention, check, on_progress)
+    why = why or report.left_out
     report = replace(report, left_out=why)
     return Trace(
         source=read.source,
@@ -262,21 +271,25 @@ def _report(
     output: Tensor,
     intervention: Intervention,
     check: bool,
+    on_progress: OnProgress | None,
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     if check and intervention:
         request = capture_request(model, (), None, read, check=True)
         capture, output, _ = _watch(model, read, Intervention(), request, ())
-    difference = None
+    difference, start = None, time.perf_counter()
     if check:
         with torch.no_grad():
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = None
+    proof, progress = None, ProofProgress(model, on_progress, time.perf_counter() - start)
     if check:
         seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
-        proof = proof_or_reason(partial(proved, model, read, seen, intervention))
+        proof = progress.run(
+            lambda counted: proof_or_reason(partial(proved, counted, read, seen, intervention))
+        )
+        difference = None if progress.stopped else difference
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -294,6 +307,7 @@ def _report(
         untold=proof.untold if proof else (),
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
+        left_out=progress.stopped,
     )
 
 

@@ -29,6 +29,7 @@ from ...core.interventions import (
     UniformHead,
     Window,
 )
+from ...core.progress import Progress
 from ...model import Transformer
 
 CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
@@ -71,21 +72,13 @@ def reads_on(
     twofold = calls.encode is not None and calls.decode is not None
     if calls.reader is None or not (twofold or model.kind == "decoder-only"):
         return False
-    known, ended = _EQUAL.get(model.module), False
-
-    def step() -> None:
-        nonlocal ended
-        ended = True  # unless it returns
-        if on_pass is not None:
-            on_pass()
-        ended = False
-
+    known, step = _EQUAL.get(model.module), Progress(on_pass)
     if known is None:
         try:
             with torch.no_grad():
                 known = _tried(model, source, step)
         except Exception:  # whatever a stranger's module raises here, it is decoded without a cache
-            if ended:
+            if step.error is not None:
                 raise
             known = False
         _EQUAL[model.module] = known
