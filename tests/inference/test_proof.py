@@ -21,7 +21,7 @@ from transformer_viz.inference.findings import findings_of
 from transformer_viz.inference.proof.accounts import places
 from transformer_viz.inference.proof.kernels import KernelMode
 from transformer_viz.inference.proof.prove import prove
-from transformer_viz.inference.proof.token_order import own_rows
+from transformer_viz.inference.proof.token_order import order_gap
 
 WORDS = [5, 9, 2, 7, 3]
 
@@ -175,31 +175,25 @@ def record_of(scores: Tensor) -> AttentionRecord:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "token", "error"),
+    ("rows", "columns", "error"),
     [
-        ((2,), (2,), 2, 0.0),  # its own row and column
-        ((2,), (2,), 1, float("inf")),  # those of another token
-        ((0, 1, 2, 3), (), 2, None),  # all of them: nothing is told
-        ((), (), 2, None),
+        ((1, 2), (1, 2), 0.0),  # the exchanged tokens' own rows and columns
+        ((1, 2), (1, 3), float("inf")),  # a column of another token
+        ((0, 2), (1, 2), float("inf")),  # a row of another token
+        ((1,), (1, 2), None),  # a token without its row: nothing is told
+        ((), (), None),
     ],
 )
-def test_a_changed_token_tells_its_row(rows, columns, token, error):
-    before = torch.arange(16.0).view(4, 4)
-    after = before.clone()
+def test_exchanged_tokens_tell_their_rows_and_columns(rows, columns, error):
+    before = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    after = before + torch.arange(4.0)[:, None]  # a number a row changes no softmax
     for row in rows:
-        after[row] += 1
+        after[row] += torch.tensor((0.0, 1.0, 3.0, 5.0))
     for column in columns:
-        after[:, column] += 1
-    assert own_rows(record_of(before), record_of(after), token) == error
-
-
-def test_under_a_causal_mask_the_first_changed_row_tells():
-    later = torch.ones(4, 4).triu(1).bool()
-    before = torch.arange(16.0).view(4, 4).masked_fill(later, -torch.inf)
-    after = before.clone()
-    after[2:] += 1
-    assert own_rows(record_of(before), record_of(after), 2) == 0.0
-    assert own_rows(record_of(before), record_of(after), 1) == float("inf")
+        after[:, column] += torch.tensor((1.0, 2.0, 4.0, 3.0))
+    if error is None and rows:
+        after[2] = before[2] + 1
+    assert order_gap(record_of(before), record_of(after), (1, 2), 4, None) == error
 
 
 def test_the_report_compares_what_the_model_tells_with_the_probe(tiny_model, monkeypatch):

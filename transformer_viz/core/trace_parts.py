@@ -79,16 +79,23 @@ class KernelRun:
     """One softmax or fused attention that ran below the probe, and what it is.
 
     ``name`` of the kernel, ``path`` of the module that ran it, its ``rows`` and the ``keys`` of
-    each; ``fate`` is the site that shows it, what it is instead, or ``missed``.
+    each; ``fate`` is the site that shows it, what it is instead, or ``missed``. A module that
+    mixes tokens without a softmax, such as a convolution, has no rows; its fate says what it is.
     """
 
     MISSED: ClassVar[str] = "missed"
+    MIXERS: ClassVar[tuple[str, ...]] = ("convolution", "pooling", "recurrent", "batch norm")
 
     name: str
     path: str
     rows: int
     keys: int
     fate: str
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it mixes tokens and is no softmax."""
+        return self.fate in self.MIXERS
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,7 @@ class Report:
         if self.output_difference is not None:
             checked.append(self.output_difference)
         wrong = any(not error <= self.allowed for error in checked)  # NaN is wrong too
-        proved = not (self.missed or self.broken or self.untold)
+        proved = not (self.missed or self.broken or self.untold or self.unrecognised)
         return "green" if self.sites and proved and not wrong else "amber"
 
     def __str__(self) -> str:

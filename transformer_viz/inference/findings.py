@@ -174,9 +174,14 @@ def accounted(report: Report) -> Finding:
     """That every softmax below the probe is shown, or known to be something else."""
     sites = set(report.laws)
     others = [kernel for kernel in report.kernels if kernel.fate not in sites]
+    mixers = [kernel for kernel in others if kernel.mixes]
     details = tuple(_kernel(kernel) for kernel in others)
-    fields = {"count": len(report.kernels), "others": len(others), "missed": len(report.missed)}
-    if not report.kernels:
+    fields = {
+        "count": len(report.kernels) - len(mixers),
+        "others": len(others) - len(mixers),
+        "missed": len(report.missed),
+    }
+    if not fields["count"]:
         return Finding(say("What ran below the probe was not looked at."), "amber")
     if report.missed:
         said = say(
@@ -184,7 +189,7 @@ def accounted(report: Report) -> Finding:
             **fields,
         )
         return Finding(said, "amber", details)
-    if others:
+    if fields["others"]:
         said = say(
             "Each of the {count} softmaxes that ran is accounted for; {others} are something else "
             "than attention over words, or ran as one piece.",
@@ -194,10 +199,15 @@ def accounted(report: Report) -> Finding:
     return Finding(
         say("Each of the {count} softmaxes that ran is shown, with the same numbers.", **fields),
         "green",
+        details,
     )
 
 
 def _kernel(kernel: KernelRun) -> str:
+    if kernel.mixes:
+        return say(
+            "{path} mixes tokens too: {fate}", path=kernel.path or "-", fate=say(kernel.fate)
+        )
     return say(
         "{path}: {rows} rows of {keys}, {fate}",
         path=kernel.path or kernel.name, rows=kernel.rows, keys=kernel.keys, fate=say(kernel.fate),
@@ -266,6 +276,10 @@ NAMES = (
     mark("positions"),
     mark("own notes"),
     mark("missed"),
+    mark("convolution"),
+    mark("pooling"),
+    mark("recurrent"),
+    mark("batch norm"),
     mark("routing"),
     mark("choice"),
     mark("loss"),

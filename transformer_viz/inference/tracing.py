@@ -43,9 +43,9 @@ from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, prove
+from .proof.token_order import exchanged_halves
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
-MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
 
 
 def trace(
@@ -298,33 +298,29 @@ def proved(model: Model, read: Read) -> Proof:
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    others = [
-        Changed(token, partial(other.through, model), stack)
-        for token, stack, other in changed(model, read)
-    ]
-    return prove(model.module, alone, stack=lone, together=together, changed=others)
+    return prove(
+        model.module, alone, stack=lone, together=together, changed=list(exchanges(model, read))
+    )
 
 
-def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
-    """Inputs with one token exchanged for another one of the same text: the token's number, the
-    stack that reads it, and the input. The token in the middle comes first; none where all tokens
-    are the same."""
+def exchanges(model: Model, read: Read) -> Iterator[Changed]:
+    """Calls on the same input with half of its words exchanged; special tokens and patches of a
+    picture stay."""
     for side, ids in enumerate(read.tensors[:2]):
         if ids is None or ids.is_floating_point() or ids.dim() != 2:
             continue
-        places = read.beside.places if side == 0 and read.beside is not None else ()
-        words = [n for n in range(ids.shape[1]) if n not in places]  # a patch is no word
-        middle = len(words) // 2
-        kept = ids[0, [n for n in words if n]]
-        for token in (words[middle:] + words[:middle])[:MOST_CHANGED]:
-            others = kept[kept != ids[0, token]]
-            if not len(others):
-                continue
-            made = ids.clone()
-            made[0, token] = others[0]
-            stack = "decoder" if side or model.kind == "decoder-only" else "encoder"
+        tokens = read.target if side else read.source
+        kept = set(read.beside.places) if side == 0 and read.beside is not None else set()
+        kept |= set() if tokens is None else {n for n, one in enumerate(tokens.special) if one}
+        stack = None
+        if read.tensors[1] is not None:
+            stack = "decoder" if side else "encoder"
+        size = ids.shape[1]
+        words = [n for n in range(size) if n not in kept]
+        for half, made in exchanged_halves(ids, words):
             tensors = (read.tensors[0], made) if side else (made, read.tensors[1])
-            yield token, stack, replace(read, tensors=(*tensors, read.tensors[2]))
+            other = replace(read, tensors=(*tensors, read.tensors[2]))
+            yield Changed(half, size, partial(other.through, model), stack)
 
 
 def doubled(read: Read) -> Read:

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -21,9 +23,10 @@ from .differences import Laws, apart_first, enter, nearer
 from .further import further
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
+from .mixing import RowWatch
 from .numbering import first_of_stairs, looked_at
 from .reordered import ReorderMode
-from .token_order import Orders, Stilled, own_rows
+from .token_order import Stilled, order_gap
 
 Call = Callable[[], Any]
 MOST_SITES = 64  # are tried one by one where a law fails for all together
@@ -57,14 +60,22 @@ class Proof:
 
 
 MISSED = KernelRun.MISSED
+MIXED = "Tokens reach each other outside the attentions that are shown"
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A call on the same input, but for one token: its number, and the stack that reads it (None:
-    whatever stack there is)."""
+    """A call on the same input with some tokens exchanged for others.
 
-    token: int
+    Attributes:
+        tokens: their numbers.
+        size: how many tokens there are.
+        call: runs the module.
+        stack: the stack that reads them; None if there is only one.
+    """
+
+    tokens: tuple[int, ...]
+    size: int
     call: Call
     stack: str | None = None
 
@@ -85,9 +96,8 @@ def prove(
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
     out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
-    one other token, which tell whether row 3 is token 3: the first of each stack is made, the
-    others where the module moves its tokens about. Twenty or so passes more; the module is not
-    changed.
+    some tokens exchanged, which tell whether row 3 is token 3 and whether anything else mixes
+    tokens. Twenty or so passes more; the module is not changed.
     """
     return Prover(module, call, stack).prove(alone, together, changed)
 
@@ -100,6 +110,7 @@ class Prover:
         self.nothing = replace(NOTHING, stack=stack)
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
+        self.mixers: dict[str, str] = {}
         self.capture, seen = self.watched(request=replace(EVERYTHING, stack=stack))
         with torch.no_grad():
             self.difference = apart(seen, flat(call()))
@@ -140,6 +151,7 @@ class Prover:
         for record, errors in further(self):
             enter(laws, record, errors)
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
+        fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
         untold = tuple(dict.fromkeys(self.untold))
         return Proof(self.difference, fates, laws, untold, self.tolerance)
 
@@ -259,28 +271,47 @@ class Prover:
         return found
 
     def order_of_tokens(self, changed: Sequence[Changed], laws: Laws) -> None:
-        """Whether row 3 is token 3: told by changed tokens, or amber where the module moves its
-        tokens about by their numbers and not enough of them tell."""
+        """Tell by exchanged tokens whether row 3 is token 3, and whether anything else than the
+        attentions that are shown lets tokens reach each other."""
         if not self.accounts:
             return
-        orders = Orders(self.accounts, self.reordered(changed))
-        before = self.stilled(self.call) if changed else []
-        tried: set[str | None] = set()
-        for one in changed:
-            if one.stack not in tried:
-                self.tokens(one, laws)
-            elif not orders.asked:
-                continue
-            after = self.stilled(one.call)
-            pairs = list(zip(before, after, strict=True))
-            for account, error in orders.told(one.token, one.stack, pairs, one.stack in tried):
-                enter(laws, account.record, {"token order": error})
-            tried.add(one.stack)
+        told: set[int] = set()
+        first: dict[str, tuple[int, int]] = {}  # the shape of a stack's first layer
+        for record in (account.record for account in self.accounts):
+            if record.kind == "self":
+                first.setdefault(record.stack, record.shape)
+        for alike in groups(changed):
+            stack = alike[0].stack
+            watch = RowWatch(self.module, alike[0].size, [one.tokens for one in alike])
+            before, plain = self.stilled(partial(watch.before, self.call))
+            for turn, one in enumerate(alike):
+                after, out = self.stilled(partial(watch.after, turn, one.call))
+                for number, account in enumerate(self.accounts):
+                    record = account.record
+                    if record.kind == "self" and record.shape != first[record.stack]:
+                        continue  # it has pooled or dropped tokens
+                    gap = order_gap(before[number], after[number], one.tokens, one.size, stack)
+                    if gap is not None:
+                        told.add(number)
+                        enter(laws, record, {"token order": gap})
+                if self.crosses(stack) and watch.first is None and apart(out, plain) > 0:
+                    watch.first = ""
+            self.untold += mixed(watch)
+            self.mixers |= watch.known
+        left = {n for n, a in enumerate(self.accounts) if n not in told and a.parts}
+        moved = self.reordered(changed) if left else set()
         self.untold += [
-            f"{name(account.record)}: before it tokens are sorted, chosen or moved by their own "
-            "numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
-            for account in orders.untold()
+            f"{name(self.accounts[number].record)}: before it tokens are sorted, chosen or moved "
+            "by their own numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
+            for number in sorted(left)
+            if moved & set(self.accounts[number].parts)
         ]
+
+    def crosses(self, stack: str | None) -> bool:
+        """Whether what a stack reads reaches the output by cross-attention alone."""
+        return stack is not None and any(
+            a.record.kind == "cross" and a.record.stack != stack for a in self.accounts
+        )
 
     def reordered(self, changed: Sequence[Changed]) -> set[int]:
         """The numbers of the kernels that read tokens which the input's numbers moved about."""
@@ -293,26 +324,14 @@ class Prover:
             found = found | mode.reordered
         return found
 
-    def stilled(self, call: Call) -> list[AttentionRecord | None]:
-        """The attentions of a call in which each row looks at its own token alone."""
+    def stilled(self, call: Call) -> tuple[list[AttentionRecord | None], list[Tensor]]:
+        """The attentions of a call in which each row looks at its own token alone, and what the
+        call gave."""
         still = Stilled(self.accounts)
         mode = KernelMode(self.module, still)
-        self.under(mode, call)
+        out = self.under(mode, call)
         same = [kernel.path for kernel in mode.kernels] == [kernel.path for kernel in self.kernels]
-        return [still.record(account) if same else None for account in self.accounts]
-
-    def tokens(self, changed: Changed, laws: Laws) -> None:
-        """Whether the rows that a changed token changes are its own; entered where they tell."""
-        request = replace(self.matrices, scores=lambda site: True)
-        other, _ = self.watched(call=changed.call, request=request)
-        if len(other.attentions) != len(self.accounts):
-            return
-        for account, after in zip(self.accounts, other.attentions, strict=True):
-            before = account.record
-            if before.kind == "self" and changed.stack in (None, before.stack):
-                error = own_rows(before, after, changed.token)
-                if error is not None:
-                    enter(laws, before, {"token order": error})
+        return [still.record(account) if same else None for account in self.accounts], out
 
     def tried(self) -> list[Law]:
         """The laws that this input can show: a hidden key must leave every row another one."""
@@ -391,3 +410,19 @@ class Prover:
 def tolerance(types: Sequence[torch.dtype]) -> float:
     """What rounding may leave in outputs and softmaxes of these precisions."""
     return max((near(dtype) for dtype in types if dtype.is_floating_point), default=NEAR)
+
+
+def groups(changed: Sequence[Changed]) -> list[list[Changed]]:
+    """Calls that exchange tokens of one sequence, together."""
+    return [list(some) for _, some in groupby(changed, lambda one: (one.stack, one.size))]
+
+
+def mixed(watch: RowWatch) -> list[str]:
+    """A sentence where tokens reach each other outside the attentions that are shown."""
+    if watch.first is None:
+        return []
+    where = f"first at the output of {watch.first}" if watch.first else "at the model's output"
+    return [
+        f"{MIXED}: while each row looks at "
+        f"its own token alone, an exchanged token changes another row, {where}"
+    ]

@@ -1,0 +1,163 @@
+"""Where tokens reach each other outside the attentions that are shown.
+
+Each attention that is shown looks at its own token alone, and some tokens are exchanged. A row of
+any module's output that is none of theirs must stay what it was; where one changes, something else
+mixes tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.pooling import (
+    _AdaptiveAvgPoolNd,
+    _AdaptiveMaxPoolNd,
+    _AvgPoolNd,
+    _LPPoolNd,
+    _MaxPoolNd,
+)
+
+from .kernels import flat
+
+T = TypeVar("T")
+DIRECTIONS = 4  # random directions onto which rows are projected to be compared
+ROUNDING = 4  # units of the last digit that routing may leave
+CHUNK = 64  # rows that are widened to float32 at a time
+#: What mixes neighbouring tokens and is no attention, and what it is called.
+MIXERS: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((_ConvNd,), "convolution"),
+    (
+        (_MaxPoolNd, _AvgPoolNd, _LPPoolNd, _AdaptiveMaxPoolNd, _AdaptiveAvgPoolNd),
+        "pooling",
+    ),
+    ((nn.RNNBase,), "recurrent"),
+    ((_NormBase,), "batch norm"),
+)
+Key = tuple[str, int, int]  # path of a module, number of its call, number of the tensor
+
+
+@dataclass
+class RowWatch:
+    """Watches the rows of all module outputs over passes in which some tokens are exchanged.
+
+    ``known`` are modules that mix tokens by their kind, with its name; ``first`` is the path of
+    the first other module whose output shows a change in another token's row.
+    """
+
+    module: nn.Module
+    size: int
+    tokens: Sequence[Collection[int]]
+    known: dict[str, str] = field(default_factory=dict)
+    first: str | None = None
+    _rows: dict[Key, list[Tensor]] = field(default_factory=dict)
+    _whole: dict[Key, Tensor] = field(default_factory=dict)
+    _calls: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sizes = {size for x in self.module.parameters() for size in x.shape}
+        self._feature_size = self.size in sizes
+        self._others = [
+            torch.tensor([n for n in range(self.size) if n not in one]) for one in self.tokens
+        ]
+
+    def before(self, call: Callable[[], T]) -> T:
+        """Run the unchanged call and keep what its rows are."""
+
+        def keep(path: str, mixer: str, key: Key, x: Tensor) -> None:
+            self._rows[key] = [self._digest(x, other) for other in self._others]
+            if mixer:
+                self._whole[key] = x.detach().clone()
+
+        return self._watched(call, keep)
+
+    def after(self, number: int, call: Callable[[], T]) -> T:
+        """Run the call with the tokens of a number exchanged and compare the other rows."""
+        others = self._others[number]
+
+        def compare(path: str, mixer: str, key: Key, x: Tensor) -> None:
+            known = self._rows.get(key)
+            if known is None or self.first is not None:
+                return
+            now = self._digest(x, others)
+            if now.shape != known[number].shape or same(now, known[number], x.dtype):
+                return
+            if mixer:
+                self.known[path] = mixer
+                self._put_back(x, self._whole[key], others)
+            else:
+                self.first = path
+
+        return self._watched(call, compare)
+
+    def _watched(self, call: Callable[[], T], visit: Callable[[str, str, Key, Tensor], None]) -> T:
+        self._calls.clear()
+        with ExitStack() as hooks, torch.no_grad():
+            for path, part in self.module.named_modules():
+                hook = self._hook(path, mixer_of(part), visit)
+                hooks.callback(part.register_forward_hook(hook).remove)
+            return call()
+
+    def _hook(
+        self, path: str, mixer: str, visit: Callable[[str, str, Key, Tensor], None]
+    ) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(part: nn.Module, given: Any, out: Any) -> None:
+            turn = self._calls[path] = self._calls.get(path, -1) + 1
+            for number, x in enumerate(tensors_in(out)):
+                if x.is_floating_point() and self._axes(x):
+                    visit(path, mixer, (path, turn, number), x)
+
+        return hook
+
+    def _axes(self, x: Tensor) -> list[int]:
+        """The axes that may be tokens."""
+        axes = [axis for axis, size in enumerate(x.shape) if size == self.size]
+        only_features = axes == [x.dim() - 1] and (self._feature_size or x.dim() < 2)
+        return [] if only_features else axes
+
+    def _digest(self, x: Tensor, others: Tensor) -> Tensor:
+        """Project the part of a tensor that carries other tokens, ``[row, 1 + direction]``; the
+        first column is its length."""
+        first, *rest = self._axes(x)
+        others = others.to(x.device)
+        part = x.detach().index_select(first, others)
+        for axis in rest:
+            part = part.index_select(axis, others)
+        rows = part.movedim(first, 0).flatten(1)
+        seed = torch.Generator().manual_seed(rows.shape[1])
+        signs = torch.randint(0, 2, (rows.shape[1], DIRECTIONS), generator=seed) * 2.0 - 1
+        signs = signs.to(x.device)
+        made = []
+        for chunk in rows.split(CHUNK):
+            wide = chunk.float().nan_to_num()
+            made.append(torch.cat((wide.norm(dim=1, keepdim=True), wide @ signs), 1))
+        return torch.cat(made) if made else rows.new_zeros(0, 1 + DIRECTIONS)
+
+    def _put_back(self, x: Tensor, before: Tensor, others: Tensor) -> None:
+        """Give other tokens' rows the numbers that they had before the exchange."""
+        axis, others = self._axes(x)[0], others.to(x.device)
+        x.index_copy_(axis, others, before.index_select(axis, others))
+
+
+def same(now: Tensor, before: Tensor, dtype: torch.dtype) -> bool:
+    """Whether digests of rows are equal but for rounding."""
+    allowed = ROUNDING * torch.finfo(dtype).eps * before[:, :1].clamp(min=1e-30)
+    return bool(((now - before).abs() <= allowed).all())
+
+
+def mixer_of(part: nn.Module) -> str:
+    """What a module that mixes tokens without attention is called; empty for others."""
+    return next((name for kinds, name in MIXERS if isinstance(part, kinds)), "")
+
+
+def tensors_in(out: Any) -> list[Tensor]:
+    """The tensors in what a module returned."""
+    if hasattr(out, "to_tuple"):  # an output object of Transformers
+        out = out.to_tuple()
+    return flat(out)
