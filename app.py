@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
+from transformer_viz import reach
 from transformer_viz.app import pages
 from transformer_viz.app.live.server_engine import server_engine
 from transformer_viz.app.page_run import page_run
@@ -21,6 +22,7 @@ from transformer_viz.app.page_run import page_run
 
 def main() -> None:
     """Draw the chosen page inside the common frame."""
+    reach.option = st.get_option
     st.set_page_config(page_title="transformer viz", layout="wide")
     with page_run(server_engine(), pages.PAGES) as chosen:
         chosen.run()

@@ -1,6 +1,9 @@
 """A class beside hostile visitors: what pupils' frames take with and without them, in turns.
 
-    python -m benchmarks.hostile [--pupils 30] [--window 30] [--rounds 4]
+    python -m benchmarks.hostile [--pupils 30] [--window 30] [--rounds 4] [--kind flood]
+
+With ``--kind flood`` one visitor sends messages without end, uploads without a length, and opens
+links to trace files that claim more than they hold. It is not written down.
 
 Five visitors of another process bring endless files, flood the server with frames (two of them),
 type long texts and read slowly. They are quiet in every other window, so that whatever else the
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -24,7 +28,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
+
+import numpy as np
+import safetensors.numpy
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from benchmarks.class_section import slow
 from benchmarks.endurance import environment
@@ -41,6 +51,7 @@ WORST = 1.5  # times the frames' p95 that it may be beside hostile visitors
 SETTLE = 5.0  # seconds of each window that are not counted: what was begun before ends
 FLOOD = 60  # frames a second that a flooder asks for, twice what a visit may have
 SLOW_SOCKETS = 20
+STREAM, WS = "/_stcore/stream", Subprotocol("streamlit")
 
 
 @dataclass
@@ -78,7 +89,7 @@ class Clock:
 # ---- the class ----------------------------------------------------------------------------------
 
 
-def lesson(url: str, folder: Path, pupils: int, window: float, rounds: int) -> Moves:
+def lesson(url: str, folder: Path, pupils: int, window: float, rounds: int, kind: str) -> Moves:
     """The class at work, and hostile visitors now and then."""
     met = Moves()
     ready = threading.Barrier(pupils + 1)
@@ -91,6 +102,7 @@ def lesson(url: str, folder: Path, pupils: int, window: float, rounds: int) -> M
         thread.start()
         time.sleep(0.3)
     words = [sys.executable, "-m", "benchmarks.hostile", "--attack", url, "--folder", str(folder)]
+    words += ["--kind", kind]
     with subprocess.Popen(
         ["nice", "-n", "5", *words], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as attackers:
@@ -245,24 +257,117 @@ def dawdles(url: str, folder: Path, on: threading.Event, over: threading.Event) 
             yield
 
 
+def sends(url: str, folder: Path, on: threading.Event, over: threading.Event) -> Iterator[None]:
+    """Sends messages of two bytes ("run again") without end; connects anew when it is put out."""
+    while not over.is_set():
+        on.wait(1)
+        if on.is_set():
+            stream = url.replace("http", "ws") + STREAM
+            with contextlib.suppress(Exception), connect(stream, subprotocols=[WS]) as line:
+                _sends_until(line, on)  # until it is put out
+            time.sleep(0.5)
+            yield
+
+
+def _sends_until(line: Any, on: threading.Event) -> None:
+    """Send as fast as the line takes it, until the attack pauses or the server closes it."""
+
+    def send() -> None:
+        with contextlib.suppress(Exception):
+            while on.is_set():
+                line.send(b"\x5a\x00")
+
+    worker = threading.Thread(target=send, daemon=True)
+    worker.start()
+    while worker.is_alive() and on.is_set():
+        time.sleep(0.2)
+    line.socket.close()
+
+
+def uploads(url: str, folder: Path, on: threading.Event, over: threading.Event) -> Iterator[None]:
+    """Uploads 50 MB after another that do not say their length, to its own visit."""
+    pupil = Pupil(url)
+    pupil.open(SHARED)
+    number = 0
+    while not over.is_set():
+        on.wait(1)
+        if on.is_set():
+            number += 1
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                _upload(pupil, number, on)
+            yield
+            time.sleep(0.05)
+
+
+def _upload(pupil: Pupil, number: int, on: threading.Event) -> None:
+    def body() -> Iterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="f"; filename="a.bin"\r\n\r\n'
+        for _ in range(800):
+            if on.is_set():
+                yield bytes(65_536)
+        yield b"\r\n--x--\r\n"
+
+    line = http.client.HTTPConnection(pupil.host, timeout=20)
+    cookies = dict(one.split("=", 1) for one in pupil.headers.get("Cookie", "").split("; ") if one)
+    headers = {
+        "Content-Type": "multipart/form-data; boundary=x",
+        "X-Xsrftoken": cookies.get("_streamlit_xsrf", ""),
+    }
+    with contextlib.closing(line):
+        path = f"/_stcore/upload_file/{pupil.seen.session}/{number}"
+        line.request("PUT", path, body(), pupil.headers | headers, encode_chunked=True)
+        line.getresponse().read()
+
+
+def traces(url: str, folder: Path, on: threading.Event, over: threading.Event) -> Iterator[None]:
+    """Opens links to one trace file after the other whose words claim far more than it holds."""
+    words = {"format": 1, "produced": {"probability": {"dtype": "S400000000", "values": ["a"] * 9}}}
+    number = 0
+    while not over.is_set():
+        on.wait(1)
+        if on.is_set():
+            number += 1
+            path = folder / f"trace-{number}.safetensors"
+            text = json.dumps(words | {"manifest": [[]] * 100_000})
+            path.write_bytes(safetensors.numpy.save({"a": np.ones(1)}, {"trace": text}))
+            pupil = Pupil(url)
+            with contextlib.suppress(Exception):  # it is refused
+                pupil.open(SHARED | {"model": f"path:{path}"})
+            pupil.end()
+            path.unlink()
+            yield
+
+
 def _place(url: str) -> tuple[str, int]:
     parts = urlsplit(url)
     return str(parts.hostname), int(parts.port or 80)
 
 
-ATTACKS: tuple[Attack, ...] = (floods, floods, brings, types, dawdles)
+ATTACKS: dict[str, tuple[Attack, ...]] = {
+    "all": (floods, floods, brings, types, dawdles),
+    # One visitor who floods with what no visit is counted by.
+    "flood": (sends, uploads, traces),
+}
+
+NOTES = {
+    "all": f"two ask for {FLOOD} frames a second each, one brings checkpoints that take long to be "
+    f"refused, one types 60 Chinese letters after another, one holds {SLOW_SOCKETS} half requests.",
+    "flood": "one socket sends messages without end, one visit uploads 50 MB after another without "
+    "a length, one opens links to trace files that claim more than they hold.",
+}
 
 
-def attack(url: str, folder: Path) -> None:
-    """Be the five of them: ``go`` and ``stop`` come on the standard input."""
+def attack(url: str, folder: Path, kind: str) -> None:
+    """Be all of a kind: ``go`` and ``stop`` come on the standard input."""
     on, over = threading.Event(), threading.Event()
-    done = [0] * len(ATTACKS)
+    attacks = ATTACKS[kind]
+    done = [0] * len(attacks)
 
     def lives(number: int) -> None:
-        for _ in ATTACKS[number](url, folder, on, over):
+        for _ in attacks[number](url, folder, on, over):
             done[number] += 1
 
-    for number in range(len(ATTACKS)):
+    for number in range(len(attacks)):
         threading.Thread(target=lives, args=(number,), daemon=True).start()
     time.sleep(10)
     print("ready", flush=True)
@@ -270,7 +375,7 @@ def attack(url: str, folder: Path) -> None:
         on.set() if line.strip() == "go" else on.clear()
     on.clear()
     over.set()
-    names = [f"{one.__name__} {n}" for n, one in enumerate(ATTACKS)]
+    names = [f"{one.__name__} {n}" for n, one in enumerate(attacks)]
     print(json.dumps(dict(zip(names, done, strict=True))), flush=True)
     os._exit(0)
 
@@ -278,24 +383,29 @@ def attack(url: str, folder: Path) -> None:
 # ---- what it says -------------------------------------------------------------------------------
 
 
-def measured(pupils: int, window: float, rounds: int) -> Moves:
+def measured(pupils: int, window: float, rounds: int, kind: str) -> Moves:
     """The app as on a public address, a class, and hostile visitors."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        environment({"TRANSFORMER_VIZ_ROOTS": folder}),
-        running_app() as url,
-    ):
-        return lesson(url, Path(folder), pupils, window, rounds)
+    met = Moves()
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            environment({"TRANSFORMER_VIZ_ROOTS": folder}),
+            running_app() as url,
+        ):
+            met = lesson(url, Path(folder), pupils, window, rounds, kind)
+    except RuntimeError as error:  # a traceback in the server's log
+        if not met.alone:
+            raise
+        met.errors.append(f"the server's log: {str(error).strip().splitlines()[-1]}")
+    return met
 
 
-def section(met: Moves, pupils: int, window: float, rounds: int) -> Section:
+def section(met: Moves, pupils: int, window: float, rounds: int, kind: str) -> Section:
     """What the results say."""
     notes = (
         f"{pupils} pupils move a slider every {EVERY:g} s, each with its own sentence; of "
-        f"{2 * rounds} windows of {window:.0f} s every second one has five hostile visitors: two "
-        f"ask for {FLOOD} frames a second each, one brings checkpoints that take long to be "
-        f"refused, one types 60 Chinese letters after another, one holds {SLOW_SOCKETS} half "
-        "requests. Clients and server share one machine."
+        f"{2 * rounds} windows of {window:.0f} s every second one has hostile visitors: "
+        f"{NOTES[kind]} Clients and server share one machine."
     )
     table: list[Row] = [("move to frame", "times", "p50", "p95", "slowest")]
     for name, times in (("without them", met.alone), ("beside them", met.beside)):
@@ -318,13 +428,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--attack", default="", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--kind", choices=ATTACKS, default="all")
     asked = parser.parse_args()
     if asked.attack:
-        attack(asked.attack, asked.folder)
-    met = measured(asked.pupils, asked.window, asked.rounds)
-    found = section(met, asked.pupils, asked.window, asked.rounds)
+        attack(asked.attack, asked.folder, asked.kind)
+    met = measured(asked.pupils, asked.window, asked.rounds, asked.kind)
+    found = section(met, asked.pupils, asked.window, asked.rounds, asked.kind)
     print(found.text, *met.errors[:20], sep="\n")
-    if asked.pupils >= PUPILS and asked.window >= WINDOW and asked.rounds >= ROUNDS:
+    whole = asked.kind == "all" and asked.pupils >= PUPILS
+    if whole and asked.window >= WINDOW and asked.rounds >= ROUNDS:
         write(found)
     return int(not all(budget.kept for budget in found.budgets))
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core import moved
 from .core.lazy import lazy
 from .core.version import __version__ as __version__
 
@@ -98,8 +97,6 @@ __getattr__ = lazy(
     },
     kind="public names",
 )
-
-moved.install()
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,14 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
+
+from . import reach
+from .reach import is_loopback
+
+__all__ = ["is_loopback"]  # kept here for whoever asks about a peer
 
 PREFIX = "TRANSFORMER_VIZ_"
 ON, OFF, LOCAL = "on", "off", "local"
@@ -19,7 +25,8 @@ class Setting:
     """One setting: its name without the prefix, its default, what it is.
 
     ``least`` is the smallest number allowed; without it the setting is a text. ``choices`` are the
-    only words allowed, where there are any.
+    only words allowed, where there are any; ``sites`` are addresses of web sites. ``alone`` is
+    another default, for a server that only its own machine reaches (:func:`.reach.reason`).
     """
 
     name: str
@@ -27,6 +34,8 @@ class Setting:
     about: str
     least: int | None = None
     choices: tuple[str, ...] = ()
+    alone: str | None = None
+    sites: bool = False
 
     @property
     def variable(self) -> str:
@@ -40,10 +49,26 @@ class Setting:
         Raises:
             ValueError: a value that it cannot have; says which it may have.
         """
-        found = os.environ.get(self.variable, "").strip() or self.default
+        return self.read()
+
+    def read(self, around: Mapping[str, str] | None = None) -> str:
+        """Return its value in an environment; that of this process where it is left out.
+
+        Raises:
+            ValueError: a value that it cannot have; says which it may have.
+        """
+        found = (os.environ if around is None else around).get(self.variable, "").strip()
+        if not found:
+            is_alone = self.alone is not None and not reach.reason(around)
+            found = str(self.alone) if is_alone else self.default
         if self.choices and found not in self.choices:
             raise ValueError(
                 f"{self.variable} is {found[:80]!r}; it must be {' or '.join(self.choices)}."
+            )
+        if self.sites and not all(map(_is_site, found.replace(",", " ").split())):
+            raise ValueError(
+                f"{self.variable} is {found[:80]!r}; it must hold addresses of sites, such as "
+                "https://moodle.example.org, or *."
             )
         if self.least is not None and not _is_number(found, self.least):
             raise ValueError(
@@ -67,13 +92,15 @@ class Setting:
         return self.text == ON
 
 
+#: Set by `transformer-viz app`: the folder where it was started.
+START = f"{PREFIX}STARTED_IN"
 MODEL = Setting("MODEL", "en-de", "the model to show first: a name in the box, a folder or a file")
 MODELS = Setting("MODELS", "", "a folder of further checkpoints to offer")
 ROOTS = Setting(
     "ROOTS",
     "",
     f"folders below which visitors may open paths, with {os.pathsep!r} between them; left out, the "
-    "folder where the app was started",
+    "folder where the app was started, and none where others can reach the app",
 )
 PATHS = Setting("PATHS", ON, "whether visitors may open paths on the server", choices=(ON, OFF))
 UPLOADS = Setting("UPLOADS", ON, "whether visitors may bring checkpoints", choices=(ON, OFF))
@@ -83,6 +110,7 @@ HUB = Setting(
     "whether visitors may have models of the Hugging Face Hub fetched: none, those of HUB_LIST, or "
     "any; left out, any where only this machine reaches the app",
     choices=(OFF, LISTED, ANY),
+    alone=ANY,
 )
 HUB_LIST = Setting("HUB_LIST", "", "ids (owner/name) that HUB=listed allows, with commas")
 VISIT_MB = Setting("VISIT_MB", "1000", "megabytes that the uploads of one visit may hold", 1)
@@ -92,12 +120,23 @@ UPLOADS_A_MINUTE = Setting(
     "60",
     "files that a visit may bring in a minute, and in ten of them VISIT_MB megabytes; 0 is any",
     0,
+    alone="0",
 )
 REQUESTS = Setting(
-    "REQUESTS", "30", "frames and tiles that a visit may ask for in a second; 0 is any", 0
+    "REQUESTS",
+    "30",
+    "frames and tiles that a visit may ask for in a second; 0 is any",
+    0,
+    alone="0",
+)
+MESSAGES = Setting(
+    "MESSAGES",
+    "20",
+    "messages that a page may send in a second, and five seconds' worth at once; 0 is any",
+    0,
 )
 CONNECTIONS = Setting(
-    "CONNECTIONS", "600", "pages that may be open at once, of all visitors; 0 is any", 0
+    "CONNECTIONS", "600", "pages that may be open at once, of all visitors; 0 is any", 0, alone="0"
 )
 ADDRESS_VISITORS = Setting(
     "ADDRESS_VISITORS",
@@ -111,9 +150,14 @@ MODELS_A_VISIT = Setting(
     "10",
     "models of its own, or with other words, that a visit may load in ten minutes; 0 is any",
     0,
+    alone="0",
 )
 RUN_SECONDS = Setting(
-    "RUN_SECONDS", "1800", "seconds that one run may compute, waiting left out; 0 is any", 0
+    "RUN_SECONDS",
+    "1800",
+    "seconds that one run may compute, waiting left out; 0 is any",
+    0,
+    alone="0",
 )
 OPEN_SECONDS = Setting(
     "OPEN_SECONDS",
@@ -143,6 +187,20 @@ NAMES = Setting(
     "",
     "names besides this machine's own by which browsers reach the app, with commas; * is any name",
 )
+FRAMES = Setting(
+    "FRAMES",
+    "",
+    "sites besides this server and this machine whose pages may show the app in a frame, such as "
+    "https://moodle.example.org, with commas; * is any",
+    sites=True,
+)
+REACH = Setting(
+    "REACH",
+    reach.AUTO,
+    "who can reach the app, which decides what is open by default: this machine only, others too, "
+    "or what the address, names, proxies and the host tell",
+    choices=(reach.AUTO, reach.MACHINE, reach.OTHERS),
+)
 FORWARDS = Setting("FORWARDS", "2", "runs that may compute at once", 1)
 MODELS_KEPT = Setting(
     "MODELS_KEPT",
@@ -169,12 +227,13 @@ RUN_LOG = Setting(
 
 SETTINGS = (
     *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, HUB, HUB_LIST, VISIT_MB, UPLOADS_MB),
-    *(UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, ADDRESS_VISITORS, MODELS_A_VISIT, RUN_SECONDS),
+    *(UPLOADS_A_MINUTE, REQUESTS, MESSAGES, CONNECTIONS, ADDRESS_VISITORS),
+    *(MODELS_A_VISIT, RUN_SECONDS),
     *(APART, OPEN_SECONDS, OPEN_MB, TOKENIZER_SECONDS),
-    *(NAMES, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
+    *(NAMES, FRAMES, REACH, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
 #: What holds visitors to a share; none of it where only this machine reaches the app.
-SHARES = (UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
+SHARES = (UPLOADS_A_MINUTE, REQUESTS, MESSAGES, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
 
 
 def check() -> None:
@@ -187,19 +246,32 @@ def check() -> None:
         _ = setting.text
 
 
-def listing() -> str:
-    """Every setting with its value and its sentence, as text."""
+def listing(around: Mapping[str, str] | None = None) -> str:
+    """Every setting with its value in an environment and its sentence, as text."""
     return "\n".join(
-        f"{setting.variable}={setting.text}\n    {setting.about}" for setting in SETTINGS
+        f"{setting.variable}={setting.read(around)}\n    {setting.about}" for setting in SETTINGS
     )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def open_roots(around: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return the folders below which visitors may open paths; none where they may open none.
+
+    Where others can reach the server, the folder where it was started is not one of them: the
+    owner names a folder, or no path opens.
+    """
+    given = os.environ if around is None else around
+    named = tuple(filter(None, ROOTS.read(around).split(os.pathsep)))
+    start = given.get(START, "")
+    if PATHS.read(around) == OFF:
+        return ()
+    if named and named != (start,):
+        return named
+    return () if reach.reason(around) else (start or os.getcwd(),)
+
+
+def _is_site(text: str) -> bool:
+    """Whether a text names sites as a Content-Security-Policy does, and ends no part of one."""
+    return text == "*" or re.fullmatch(r"https?://(\*\.)?[\w.\[\]-]+(:(\d+|\*))?", text) is not None
 
 
 def _is_number(text: str, least: int) -> bool:

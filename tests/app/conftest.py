@@ -15,7 +15,7 @@ from streamlit.util import calc_hash
 
 from tests.support.model_kinds import write_kinds
 from tests.support.paths import ROOT
-from transformer_viz import settings
+from transformer_viz import reach, settings
 from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
@@ -44,6 +44,16 @@ def no_shares() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for setting in settings.SHARES:
             patch.setenv(setting.variable, "0")
+        patch.setenv(settings.REACH.variable, reach.OTHERS)  # whatever address Streamlit reads
+        yield
+
+
+@pytest.fixture(autouse=True)
+def forget_reach() -> Iterator[None]:
+    """Undo what a server begun in this process notes about who can reach it."""
+    with pytest.MonkeyPatch.context() as patch:  # not the test's own, which it may undo early
+        patch.setattr(reach, "option", None)
+        patch.delenv(reach.PASSED_ON, raising=False)
         yield
 
 

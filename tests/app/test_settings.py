@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.paths import ROOT
-from transformer_viz import settings
+from transformer_viz import reach, settings
 from transformer_viz.app.engine import model_names
 from transformer_viz.settings import SETTINGS, Setting
 
@@ -13,10 +13,14 @@ from transformer_viz.settings import SETTINGS, Setting
 def test_each_default_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     for setting in SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
-        assert setting.text == setting.default
-    settings.check()
-    listed = settings.listing()
-    assert all(f"{setting.variable}={setting.default}\n" in listed for setting in SETTINGS)
+    for who in (reach.OTHERS, reach.MACHINE):
+        monkeypatch.setenv(settings.REACH.variable, who)
+        settings.check()
+        listed = settings.listing()
+        for setting in SETTINGS:
+            is_alone = who == reach.MACHINE and setting.alone is not None
+            wanted = who if setting is settings.REACH else setting.default
+            assert f"{setting.variable}={setting.alone if is_alone else wanted}\n" in listed
 
 
 def test_the_page_on_security_lists_them_all() -> None:
@@ -32,6 +36,8 @@ def test_the_page_on_security_lists_them_all() -> None:
         (settings.FORWARDS, "٢", "whole number"),
         (settings.VISIT_MB, "9" * 40, "whole number"),
         (settings.PATHS, "no", "on or off"),
+        (settings.REACH, "me", "auto or machine or others"),
+        (settings.FRAMES, "https://a.example; script-src *", "addresses of sites"),
     ],
 )
 def test_another_value_is_said(

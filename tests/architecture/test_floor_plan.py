@@ -23,7 +23,9 @@ PACKAGE = ROOT / "transformer_viz"
 #: Every room and its floor. Rooms of one floor may import each other, but not in a circle.
 FLOORS: dict[str, float] = {
     "paths": -1,
+    "reach": -1.1,
     "settings": -1,
+    "permissions": -0.9,
     "core": 0,
     "confinement": 0,
     "i18n": 0,

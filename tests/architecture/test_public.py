@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import tomllib
@@ -12,6 +13,11 @@ import pytest
 
 import transformer_viz as tv
 from tests.support.paths import ROOT
+from transformer_viz.inference.ablation.ranking import Ranking
+from transformer_viz.inference.explanation.explaining import Explanation
+from transformer_viz.inference.patching.swapping import Swap
+from transformer_viz.metrics.alignment.aligning import Alignment
+from transformer_viz.metrics.comparison.comparing import Comparison
 
 PUBLIC = {
     "Intervention",
@@ -111,3 +117,24 @@ def test_the_page_of_public_names_agrees_with_the_code() -> None:
     wanted |= {name: getattr(tv.views, name) for name in set(tv.views.__all__) - classes}
     parameters = {name: list(inspect.signature(it).parameters) for name, it in wanted.items()}
     assert shown() == parameters
+
+
+RESULTS = {
+    "swap": Swap,
+    "compare": Comparison,
+    "rank": Ranking,
+    "explain": Explanation,
+    "align": Alignment,
+}
+
+
+def test_what_the_page_names_of_a_class_is_there() -> None:
+    page = (ROOT / "docs" / "public-api.md").read_text(encoding="utf-8")
+    classes = {"Intervention": tv.Intervention, "Trace": tv.Trace}
+    for name, kind in (RESULTS | classes).items():
+        text = page.partition(f"### `tv.{name}`")[2].partition("\n### ")[0]
+        text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+        said = re.findall(r"`(?:tv\.|Trace\.)?(\w+)" + ("" if name in classes else r"\("), text)
+        known = {*dir(kind), *(field.name for field in dataclasses.fields(kind)), *PUBLIC}
+        lacks = [word for word in said if word not in known and not word.startswith("_")]
+        assert said and lacks == [], name

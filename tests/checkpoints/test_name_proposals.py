@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
-from transformer_viz.checkpoints.naming.name_proposals import NameProposal, propose
+from transformer_viz.checkpoints.naming.name_proposals import NameProposal, layout_names, propose
 
 from .name_styles import STYLES, file_of
 from .own_models import PLANS, H, Own
@@ -84,7 +84,32 @@ def test_names_of_any_layout_can_be_asked_for(layout: str, tmp_path: Path) -> No
         tv.propose_names(tmp_path / "mine.pt", "x")
 
 
+def test_positions_are_proposed_whatever_they_are_called(tmp_path: Path) -> None:
+    """The last table of a stack without positions, also of more rows than there are words."""
+    tensors, table, _ = file_of("a GPT")
+    words, places = "token_embedding_table.weight", "position_embedding_table.weight"
+    rows, width = tensors[words].shape
+    kept = {key: tensor for key, tensor in tensors.items() if key not in (words, places)}
+    torch.manual_seed(2)
+    for name, count in (("seats", rows // 2), ("when.weight", 2 * rows)):
+        own = {name: torch.randn(count, width), "glyphs.weight": tensors[words]}
+        torch.save(own | kept, tmp_path / "m.pt")
+        found = propose(Candidate(tmp_path / "m.pt", {}))
+        assert found.names[name] == table[places], found.names
+        assert found.names["glyphs.weight"] == table[words], found.names
+        assert not found.open and not found.missing, name
+
+
 def test_a_file_without_attention_is_refused(tmp_path: Path) -> None:
     torch.save(torch.nn.LSTM(8, 8).state_dict(), tmp_path / "mine.pt")
     with pytest.raises(CheckpointError, match="no numbered layers with matrices of attention"):
         tv.propose_names(tmp_path / "mine.pt")
+
+
+def test_names_of_endless_layers_are_not_offered() -> None:
+    name = f"transformer.encoder.layers.{10**9}.linear1.weight"
+    rows = [["a", [2, 2], name, "name"]]
+    found = NameProposal.from_dict(
+        {"layout": "torch_tutorial_seq2seq", "rows": rows, "missing": []}
+    )
+    assert name in layout_names(found) and len(layout_names(found)) < 100_000

@@ -189,6 +189,32 @@ def test_a_whole_that_needs_both_names_its_parts(name, tmp_path):
         tv.load(folder, device="cpu", part="visio")
 
 
+def test_a_part_that_attends_in_windows_is_not_advised(tmp_path):
+    """Donut, one with a Swin, and one with a plain ViT, as folders and in memory."""
+    library, swin = transformers, {"image_size": 32, "patch_size": 4, "embed_dim": 8}
+    swin |= {"depths": [1, 1], "num_heads": [2, 2], "window_size": 4}
+    plain = {"image_size": 16, "patch_size": 8, "hidden_size": 16, "num_hidden_layers": 1}
+    plain |= {"num_attention_heads": 2, "intermediate_size": 16}
+    sides = {f"{s}_{w}": n for s in ("encoder", "decoder") for w, n in
+             {"layers": 1, "attention_heads": 2, "ffn_dim": 16}.items()}  # fmt: skip
+    writes = library.MBartConfig(
+        vocab_size=40, d_model=16, is_decoder=True, add_cross_attention=True, **sides
+    )
+    for name, eyes, advised in (
+        ("donut", library.DonutSwinConfig(**swin), "part=decoder"),
+        ("swin", library.SwinConfig(**swin), "part=decoder"),
+        ("vit", library.ViTConfig(**plain), "part=encoder or part=decoder"),
+    ):
+        config = library.VisionEncoderDecoderConfig.from_encoder_decoder_configs(eyes, writes)
+        module = library.VisionEncoderDecoderModel(config).eval()
+        module.save_pretrained(tmp_path / name)
+        for thing in (tmp_path / name, module):
+            with pytest.raises(CheckpointError, match=f"one of its parts alone: {advised}\\.$"):
+                tv.load(thing, device="cpu")
+            for word in advised.replace("part=", "").split(" or "):
+                assert tv.load(thing, device="cpu", part=word).kind, (name, word)
+
+
 def test_a_model_in_one_piece_has_no_parts(tmp_path):
     from .hugging_face import CASES
     from .hugging_face import folder_of as plain

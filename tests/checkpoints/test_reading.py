@@ -203,6 +203,23 @@ def test_the_average_is_taken_only_when_asked(tmp_path: Path) -> None:
         read_weights(tmp_path / "w.pt", averaged=True)
 
 
+def test_an_average_that_stands_alone_is_said_to_be_one(tmp_path: Path) -> None:
+    trained = ramp_model().state_dict()
+    for key in ("ema_model", "model_ema", "ema.shadow", "ema_model.module", "averaged_model"):
+        named = {f"{key}.{name}": tensor for name, tensor in trained.items()}
+        for content in (named, {"state_dict": named}):
+            torch.save(content | {"n_averaged": torch.tensor(3)}, tmp_path / "w.pt")
+            model = load(tmp_path / "w.pt", device="cpu", **BOTH)
+            first = key.partition(".")[0]
+            told = f"running average (EMA) of the weights stood under '{first}.'; the file holds"
+            assert any(told in note for note in model.notes), (key, model.notes)
+            found = model.module.state_dict()
+            assert all(torch.equal(found[name], trained[name]) for name in trained), key
+    torch.save({"ema": {"shadow": trained, "decay": 0.9}}, tmp_path / "w.pt")
+    model = load(tmp_path / "w.pt", device="cpu", **BOTH)
+    assert any("running average" in n and "'shadow'" in n for n in model.notes), model.notes
+
+
 def test_load_takes_the_average_by_a_word(tmp_path: Path) -> None:
     trained = ramp_model().state_dict()
     average = {name: tensor / 2 for name, tensor in trained.items()}

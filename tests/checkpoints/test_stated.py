@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -168,6 +169,8 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {},
     ),
     "of the model, not the run": ({"args": {"n_head": 2}, "model_args": {"n_head": 11}}, {}),
+    "a number of NumPy": ({"hparams": {"n_head": np.int64(11), "act": np.str_("gelu")}}, {}),
+    "a tensor for all layers": ({"hparams": {"n_heads": torch.full((2,), 11)}}, {}),
     "an object": ({"config": theirs.Options(n_head=11)}, {}),
     "a dictionary of its own": ({"config": theirs.Words(n_head=11)}, {}),
     "as omegaconf": ({"cfg": theirs.Config(model=theirs.Config(n_head=11))}, {}),
@@ -177,6 +180,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {},
         {"hparams.yaml": "a: !!python/object:argparse.Namespace\n  n_head: 11\n"},
     ),
+    "cfg.yaml": ({}, {"cfg.yaml": "model: {n_head: 11}\n"}),
     "one folder up": ({}, {"../hparams.yaml": "n_head: 11\n"}),
     "hydra": ({}, {"../.hydra/config.yaml": "model:\n  n_head: 11\n"}),
     "Weights & Biases": ({}, {"config.yaml": "n_head:\n  desc: null\n  value: 11\n"}),
@@ -255,10 +259,15 @@ def test_files_beside_that_are_damaged_or_mean_harm_are_passed_over(tmp_path):
         (bomb, True),
         ("[" * 5000, True),
         ("a: " + "x" * 2**18, True),
+        ("[" * 2**16, True),  # minutes of PyYAML
     ):
         (tmp_path / "hparams.yaml").write_text(text)
         model = tv.load(tmp_path / "m.pt", device="cpu", heads=11)
         assert any("hparams.yaml" in note for note in model.notes) == noted, text[:40]
+    (tmp_path / "hparams.yaml").unlink()
+    (tmp_path / "config.toml").write_text("a." * 60_000 + "a = 1")  # a minute of tomllib
+    model = tv.load(tmp_path / "m.pt", device="cpu", heads=11)
+    assert any("config.toml" in note for note in model.notes)
     assert not canary.exists()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints import load
+from transformer_viz.checkpoints.files.errors import DISK_FULL, CheckpointError
 from transformer_viz.checkpoints.files.unpacking import allowed, place_files, unpack
+from transformer_viz.opening.rehearsal import refusal
 
 from .hostile.case import folder_of, state, zipped
 
@@ -96,3 +100,68 @@ def test_paths_below_the_folders_are_allowed(tmp_path: Path) -> None:
     assert allowed("deep/first.pt", roots) == roots[0] / "deep" / "first.pt"
     assert allowed("deep/../deep", roots) == roots[0] / "deep"
     assert allowed("link.pt", roots) == deep / "second.pt"
+
+
+#: The bytes of a name in a zip, whether the zip says that they are UTF-8, and the name that arrives
+#: or the reason that is given.
+NAMES: tuple[tuple[bytes, bool, str], ...] = (
+    ("modèle.pt".encode(), True, "modèle.pt"),
+    ("modèle.pt".encode(), False, "modèle.pt"),  # as zip of Linux and macOS writes it
+    ("模型.json".encode(), False, "模型.json"),
+    ("modèle.pt".encode("cp437"), False, "modèle.pt"),
+    ("aÿb.json".encode("latin-1"), False, "aÿb.json"),
+    ("modèle.pt".encode("latin-1"), True, "letters that are not UTF-8, and says that they are"),
+    (b"\xed\xa0\x80.pt", True, "letters that are not UTF-8, and says that they are"),
+    ("a\u00adb.pt".encode(), True, r"a character that nobody sees \(U\+00AD\)"),
+    (b"a\x07b.pt", False, "a control character"),
+)
+
+
+def named_in_bytes(name: bytes, says_utf_8: bool) -> bytes:
+    """A zip of one file and ``config.json``, whose name is written as these bytes."""
+    stand_in = "q" * len(name)
+    content = bytearray(zipped({stand_in: b"w", "config.json": b"{}"}))
+    content = bytearray(bytes(content).replace(stand_in.encode(), name))
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = content.find(mark)
+        while at >= 0:
+            content[at + flags : at + flags + 2] = (0x800 * says_utf_8).to_bytes(2, "little")
+            at = content.find(mark, at + 4)
+    return bytes(content)
+
+
+def test_letters_of_any_code_arrive_or_the_reason_is_true(tmp_path: Path) -> None:
+    for number, (name, says_utf_8, wanted) in enumerate(NAMES):
+        archive, into = tmp_path / f"{number}.zip", tmp_path / str(number)
+        archive.write_bytes(named_in_bytes(name, says_utf_8))
+        if wanted.endswith((".pt", ".json")):
+            assert set(files_of(unpack(archive, into))) == {wanted, "config.json"}, name
+        else:
+            with pytest.raises(CheckpointError, match=wanted):
+                unpack(archive, into)
+    for file, why in (("m\udce8.pt", "are not in UTF-8"), ("a\xa0b.pt", r"nobody sees \(U\+00A0")):
+        with pytest.raises(CheckpointError, match=why):
+            place_files([(file, io.BytesIO(b"w"))], tmp_path / "new")
+
+
+def test_a_full_disk_is_not_the_files_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "up.zip").write_bytes(zipped({"w.pt": b"w", "config.json": b"{}"}))
+    for number in (errno.ENOSPC, errno.EDQUOT):
+
+        def full(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("shutil.copyfileobj", full)
+        monkeypatch.setattr("zipfile.ZipExtFile.read", full)
+        for do in (
+            lambda: place_files([("w.pt", io.BytesIO(b"w"))], tmp_path / "a"),
+            lambda: unpack(tmp_path / "up.zip", tmp_path / "b"),
+        ):
+            with pytest.raises(CheckpointError, match=r"disk .* is full; the file is not at fault"):
+                do()
+    rust = type("SafetensorError", (Exception,), {})
+    full_words = "Error while serializing: I/O error: No space left on device (os error 28)"
+    assert refusal(rust(full_words))["refused"] == DISK_FULL
+    assert "full" not in str(refusal(ValueError("its key is (os error 28)")))

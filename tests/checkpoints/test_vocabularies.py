@@ -25,7 +25,7 @@ from tests.support.two_vocabularies import (
     tutorial_file,
 )
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.vocabularies.beside import languages_of, side_files
+from transformer_viz.checkpoints.vocabularies.beside import languages_of, offered_files, side_files
 from transformer_viz.model import ModelConfig, Transformer
 
 from .opennmt import Variant
@@ -188,6 +188,27 @@ def test_a_sample_of_a_model_with_words_on_one_side_runs() -> None:
         about = inspect(tv.load(translator(), **given))
         assert about.findings and about.to_dict()["report"] == "green", given
         assert about.vocabulary.typed == ("target_tokenizer" in given)
+    own = {"tokenizer": [f"s{n}" for n in range(11)], "target_tokenizer": [*"0123456789-+"]}
+    for given in (own, {"tokenizer": own["tokenizer"]}):  # no word of the sample, none for unknown
+        about = inspect(tv.load(translator(), **given))
+        assert about.to_dict()["report"] == "green", (given, about.findings)
+
+
+def test_guessed_special_tokens_are_named_by_their_words(tmp_path: Path) -> None:
+    whole = torch.load(tutorial_file(tmp_path / "model"))
+    whole["speak.weight"] = whole.pop("generator.weight")
+    file = tmp_path / "mine.pt"
+    torch.save(whole, file)
+    own = [f"t{n}" for n in range(len(TARGET))]
+    given = {"tokenizer": [f"s{n}" for n in range(11)], "target_tokenizer": own, "heads": 2}
+    tables = {"speak.weight": "generator.weight"}
+    model = tv.load(file, names=tables, **given)
+    ids = {word: model.config[word] for word in model.guesses if word.endswith("_id")}
+    assert {"bos_id", "eos_id"} <= set(ids)
+    for word, token in ids.items():
+        assert f"{word}={token} ('t{token}')" in model.notes[-1], model.notes
+    said = tv.load(file, names=tables, bos_id=5, **given)
+    assert "bos_id" not in said.notes[-1]
 
 
 def test_what_is_given_is_checked_at_load(tmp_path: Path) -> None:
@@ -294,7 +315,9 @@ def test_one_file_beside_two_tables_names_the_source(tmp_path: Path) -> None:
 def test_other_texts_beside_the_weights_are_no_vocabularies(tmp_path: Path) -> None:
     folder = tutorial_file(tmp_path / "model").parent
     lists(folder, README__txt=("words",), requirements__txt=("torch",), log__json=("a",))
+    (folder / "names.json").write_text("{}")
     assert side_files(folder).source is None
+    assert [path.name for path in offered_files(folder)] == ["log.json"]
     (folder / "src.txt").write_text("a corpus\nof two lines")
     model = tv.load(folder, heads=2)
     assert labels(model, IDS, [4, 5]) == (("4", "5"), BY_IDS)

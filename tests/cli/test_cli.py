@@ -30,6 +30,7 @@ from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import OneSentence
 from transformer_viz.inference import inspection
 from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.opening import places
 from transformer_viz.preprocessing.audio import example_sound
 from transformer_viz.preprocessing.wav import wav_bytes
 
@@ -420,12 +421,13 @@ def test_others_open_no_paths_unless_a_folder_is_named(
 
 
 def test_shares_hold_where_others_reach_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = [one.variable for one in settings.SHARES]
     alone = started(monkeypatch)
-    assert [alone[name] for name in shares] == ["0"] * len(shares)
+    assert [one.read(alone) for one in settings.SHARES] == ["0"] * len(settings.SHARES)
     for words in (("--host", "0.0.0.0"), ("--name", "viz.example")):
         seen = started(monkeypatch, *words)
-        assert not [name for name in shares if name in seen]
+        assert [one.read(seen) for one in settings.SHARES] == [
+            one.default for one in settings.SHARES
+        ]
 
 
 def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +437,18 @@ def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "enforced", lambda: ("files", "network", "programs"))
+    for setting in settings.SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
     assert "TRANSFORMER_VIZ_FORWARDS=2" in answer("app", "--settings")
+    words = ("--host", "0.0.0.0", "--no-uploads", "--hub", "any", "--name", "a.example")
+    listed = answer("app", "--settings", *words)
+    assert "Others can reach this server: it listens on 0.0.0.0." in listed
+    for line in ("paths: off", "uploads: off", "Hub: any", "token: none", "shares: on"):
+        assert f"    {line}\n" in listed
+    for line in ("PATHS=off", "UPLOADS=off", "HUB=any", "NAMES=a.example", "REQUESTS=30"):
+        assert f"TRANSFORMER_VIZ_{line}\n" in listed
+    assert "files, network, programs. Not on this machine: memory, processor, calls." in listed
     monkeypatch.setenv("TRANSFORMER_VIZ_FORWARDS", "many")
     assert "TRANSFORMER_VIZ_FORWARDS is 'many'" in refusal("app", "--settings")
 

@@ -53,14 +53,15 @@ def test_words_say_how_it_is_fetched(hub: Hub, folder: Folder, tmp_path: Path) -
     ("words", "before", "mode"),
     [
         ((), None, "any"),
-        (("--host", "0.0.0.0"), None, None),
+        (("--host", "0.0.0.0"), None, "off"),
+        (("--name", "viz.example.org"), None, "off"),
         (("--host", "0.0.0.0", "--hub", "listed"), None, "listed"),
         (("--hub", "off"), "any", "off"),
         ((), "listed", "listed"),
     ],
 )
 def test_who_reaches_the_app_decides(
-    words: tuple[str, ...], before: str | None, mode: str | None, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], before: str | None, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[str, str] = {}
 
@@ -69,11 +70,12 @@ def test_who_reaches_the_app_decides(
 
     monkeypatch.setattr(os, "execve", started)
     monkeypatch.setattr(os, "chdir", lambda place: None)
-    monkeypatch.delenv(settings.HUB.variable, raising=False)
+    for one in (settings.HUB, settings.NAMES, settings.REACH):
+        monkeypatch.delenv(one.variable, raising=False)
     if before is not None:
         monkeypatch.setenv(settings.HUB.variable, before)
     assert run("app", "--port", "8617", *words).exit_code == 0
-    assert kept.get(settings.HUB.variable) == mode
+    assert settings.HUB.read(kept) == mode
 
 
 @pytest.mark.process

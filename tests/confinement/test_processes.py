@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -14,16 +16,17 @@ from pathlib import Path
 import pytest
 
 from transformer_viz.confinement.channel import BadMessageError, Channel
+from transformer_viz.confinement.disk import remove_tree
 from transformer_viz.confinement.limits import NICER, Limits
 from transformer_viz.confinement.processes import Child, Nursery, StoppedError, ending, environment
 
-from .jobs import JOBS, NOTHING
+from .jobs import JOBS, NEEDY, NOTHING
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(sys.platform != "linux", reason="other systems hold a process to less"),
 ]
-TELL, ATTEMPT, MISBEHAVE = JOBS
+TELL, ATTEMPT, MISBEHAVE, TRY_CALLS, FILL = JOBS
 MEGA = 1_000_000
 
 
@@ -105,6 +108,60 @@ def test_what_is_said_to_be_enforced_is(begin: Callable[..., Child], tmp_path: P
         if word in child.enforced:
             assert not [trial for trial in trials if worked[trial]]
     assert (tmp_path / "model" / "readable").read_text() == "weights"
+
+
+REFUSALS = {errno.EPERM, errno.ENOSYS, errno.ENOTTY}
+
+
+def test_calls_that_are_not_listed_return_an_error(
+    begin: Callable[..., Child], tmp_path: Path
+) -> None:
+    """Limits and turns of others, metadata of files, other ways to programs: and it lives on."""
+    outside = tmp_path / "model" / "readable"
+    outside.chmod(0o640)
+    before, files = outside.stat(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    child = begin(TRY_CALLS)
+    asked = {"server": os.getpid(), "outside": str(outside)}
+    errors = child.ask(asked, 20)["errors"]
+    assert "calls" in child.enforced and len(errors) > 8
+    allowed = {name: error for name, error in errors.items() if error not in REFUSALS}
+    assert not allowed, allowed
+    after = outside.stat()
+    for name in ("st_mode", "st_mtime_ns", "st_uid", "st_nlink", "st_size"):
+        assert getattr(after, name) == getattr(before, name), name
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == files
+    assert child.ask(asked, 20)["errors"] == errors  # none ended it
+
+
+def test_a_python_that_needs_other_calls_is_held_to_the_shorter_list(tmp_path: Path) -> None:
+    nursery = Nursery(NEEDY, NOTHING, ATTEMPT)
+    try:
+        child = Child(nursery, ATTEMPT, Limits(5, 500 * MEGA, str(tmp_path)))
+        asked = {"readable": "", "secret": "", "elsewhere": "", "port": 9, "process": os.getpid()}
+        worked = child.ask(asked, 60)["worked"]
+        child.close()
+    finally:
+        nursery._leave()
+    assert "programs" in child.enforced and "calls" not in child.enforced
+    assert not any(worked[trial] for trial in ("connect", "send", "fork", "program", "kill"))
+
+
+def test_what_is_written_is_bounded_and_removed(nursery: Nursery, tmp_path: Path) -> None:
+    for way in ("files", "removed files", "empty files", "folders in folders"):
+        own = tmp_path / way.replace(" ", "-")
+        own.mkdir()
+        child = Child(nursery, FILL, Limits(20, 500 * MEGA, str(own), (), 50 * MEGA))
+        with pytest.raises(StoppedError, match="wrote too much") as error:
+            child.ask({"way": way}, 20)
+        child.close()
+        assert error.value.full and not error.value.late, way
+        remove_tree(own)
+        assert not own.exists(), way
+    child = Child(nursery, FILL, Limits(20, 500 * MEGA, str(tmp_path), (), 50 * MEGA))
+    with pytest.raises(StoppedError, match="ended"):
+        child.ask({"way": "one file"}, 20)  # a terabyte, though sparse
+    child.close()
+    assert (tmp_path / "large").stat().st_size == 0
 
 
 def test_memory_ends_at_its_limit(begin: Callable[..., Child]) -> None:
@@ -191,8 +248,6 @@ def test_a_server_with_many_connections_has_children_too(
     begin: Callable[..., Child], nursery: Nursery
 ) -> None:
     """The nursery inherits its socket with its number, and `select` knows none over 1023."""
-    import resource
-
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(2000, before[1]), before[1]))
     nursery._leave()

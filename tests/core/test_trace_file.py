@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -299,3 +303,78 @@ def test_a_missing_folder_an_odd_manifest_and_unsorted_rows_are_named(tmp_path):
     with pytest.raises(ValueError, match="Two parts"):
         save_trace(twice, tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_claims_more_than_it_holds_is_refused_before_it_costs(tmp_path):
+    """Each in one sentence: types with a size, rows that no array has, numbers that make tables."""
+    save_trace(full_trace(), tmp_path / "run")
+    with safetensors.safe_open(tmp_path / "run", framework="numpy") as file:
+        plain = json.loads(file.metadata()["trace"])
+    arrays = safetensors.numpy.load_file(tmp_path / "run")
+    huge = 2**62
+    weights = arrays["attention.encoder.0"]
+    words: dict[str, dict[str, Any]] = {
+        "type of a table": {"frames": {"norms": {"dtypes": {"site": "S400000000"}}}},
+        "type of words": {"frames": {"heads": {"dtypes": {"stack": "U400000000"}}}},
+        "type of numbers": {"produced": {"probability": {"dtype": "S400000000", "values": ["a"]}}},
+        "rows of nothing": {
+            "frames": {"norms": {"columns": ["token"], "runs": [["a", 0, 0, huge]]}}
+        },
+        "rows again": {"frames": {"norms": {"runs": plain["frames"]["norms"]["runs"] * 1000}}},
+        "layer": {"sites": [plain["sites"][0] | {"layer": huge}]},
+        "head": {"sites": [plain["sites"][0] | {"head": -1}]},
+        "states": {"hiddens": {"encoder": huge}},
+        "picture": {"manifest": {"image": {"grid": [huge, huge], "prefix": 0}}},
+        "tiles": {"tiles": [{"layer": 0, "head": None, "parts": [{"first_row": huge}]}]},
+        "edit": {"intervention": '{"edits":[{"kind":"pad","count":1e99}]}'},
+        "manifest": {"manifest": [1]},
+        "number": {"manifest": {"seed": 2**70}},
+        "half a character": {"manifest": {"model": "\ud800"}},
+    }
+    bad: dict[str, tuple[str, Any]] = {
+        name: (json.dumps(merged(plain, change)), {}) for name, change in words.items()
+    }
+    bad |= {
+        "deep": ('{"a":' * 60_000 + "1" + "}" * 60_000, {}),
+        "deeper than a trace": (json.dumps(plain | {"x": nested(70)}), {}),
+        "axes": (
+            json.dumps(plain),
+            {"attention.encoder.0": weights.reshape(*weights.shape, *[1] * 41)},
+        ),
+        "more axes": (json.dumps(plain), {"logits": ramp(*[1] * 30)}),
+        "layers of a table": (json.dumps(plain), {"heads.layer": arrays["heads.layer"] + 2**40}),
+        "thumbnail": (json.dumps(plain), {"thumbnail.encoder": np.zeros((1, 1, 0, 0), np.uint8)}),
+    }
+    for name, (text, more) in bad.items():
+        safetensors.numpy.save_file(arrays | more, tmp_path / "odd", metadata={"trace": text})
+        began = time.process_time()
+        with pytest.raises(ValueError, match=r"\.$") as met:
+            Trace.load(tmp_path / "odd")
+        assert not isinstance(met.value, UnicodeError), name
+        assert time.process_time() - began < 2, name
+
+
+def merged(words, change):
+    """Words with some of them changed, also inside of others."""
+    both = isinstance(words, dict) and isinstance(change, dict)
+    if not both:
+        return change
+    return words | {word: merged(words.get(word), one) for word, one in change.items()}
+
+
+def nested(deep):
+    value = []
+    for _ in range(deep):
+        value = [value]
+    return value
+
+
+def test_a_file_whose_name_is_no_utf8_opens(tmp_path):
+    save_trace(small_trace(), tmp_path / "run")
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/mod\xe8le"))
+    os.rename(tmp_path / "run", odd)
+    assert Trace.is_file(odd)
+    assert_same(small_trace(), Trace.load(odd))
+    odd.write_text("no trace")
+    with pytest.raises(ValueError, match=r"^mod\\udce8le is not a trace file"):
+        Trace.load(odd)

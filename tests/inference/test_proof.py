@@ -196,6 +196,20 @@ def test_exchanged_tokens_tell_their_rows_and_columns(rows, columns, error):
     assert order_gap(record_of(before), record_of(after), (1, 2), 4, None) == error
 
 
+def test_a_token_of_an_earlier_pass_may_change_all_rows():
+    later = torch.ones(4, 8).triu(5).bool()
+    before = torch.arange(32.0).view(4, 8).masked_fill(later, -torch.inf)
+    all_rows, from_the_third = before.clone(), before.clone()
+    all_rows += 1
+    from_the_third[2:] += 1
+
+    def record(scores: Tensor) -> AttentionRecord:
+        return dataclasses.replace(record_of(scores), shape=(4, 8), offset=4)
+
+    assert own_rows(record(before), record(all_rows), 2) == 0.0
+    assert own_rows(record(before), record(from_the_third), 2) == float("inf")
+
+
 def test_the_report_compares_what_the_model_tells_with_the_probe(tiny_model, monkeypatch):
     edit = Intervention((Temperature(value=2.0),))
     words = {"target": [2, 8, 11], "intervention": edit, "check": True}

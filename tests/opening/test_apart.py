@@ -35,10 +35,11 @@ from transformer_viz.checkpoints import CheckpointError, load, propose_names
 from transformer_viz.checkpoints.common.bundled import PRETRAINED
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.confinement.processes import Nursery
-from transformer_viz.opening import places, propose_apart
+from transformer_viz.opening import apart, places, plain_data, propose_apart, report_apart
 from transformer_viz.opening.workshop import Workshop
 from transformer_viz.preprocessing.elsewhere import RemoteTokenizer
 from transformer_viz.preprocessing.tokenizers import PlainIds
+from transformer_viz.views.export.stored_report import stored_report
 
 from .conftest import Open
 
@@ -378,3 +379,67 @@ def test_names_reach_the_process_and_are_proposed_there(tmp_path: Path, opened: 
         assert opened(folder / file, device="cpu", heads=3).layout == mine.layout
     with pytest.raises(CheckpointError, match="has no such weight"):
         opened(tmp_path / "pt" / "mine.pt", device="cpu", names={"x": "y"})
+
+
+def test_tied_weights_are_written_once_and_overlapping_ones_bounded(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve layers that share one table become one; parts that overlap are refused in time."""
+    path = next(one for one in native_pickle(tmp_path).iterdir() if one.suffix == ".pt")
+    state = torch.load(path, weights_only=True)
+    alike: dict[tuple[Any, ...], torch.Tensor] = {}
+    state = {name: alike.setdefault(tuple(one.shape), one) for name, one in state.items()}
+    torch.save(state, path)
+    mine, theirs = load(path, device="cpu"), opened(path, device="cpu")
+    agree(mine, theirs)
+    equal = plain_data.write_tensors(state, tmp_path / "w.safetensors")
+    read = safetensors.torch.load_file(tmp_path / "w.safetensors")
+    assert set(read) | set(equal) == set(state) and len(read) == len(alike)
+    both = read | plain_data.equal_tensors(equal, read)
+    assert all(torch.equal(both[name], one) for name, one in state.items())
+    assert plain_data.equal_tensors({"a": "none", "b": [1]}, read) == {}
+    monkeypatch.setattr(plain_data, "SPARE", 0)
+    numbers = torch.arange(1000.0)
+    for odd in (
+        {str(n): numbers[n : n + 900] for n in range(20)},
+        {str(n): numbers[:1].expand(500 + n) for n in range(20)},
+        {str(n): numbers[: 900 - n].view(-1) for n in range(20)},
+    ):
+        with pytest.raises(CheckpointError, match="parts of the same numbers"):
+            plain_data.write_tensors(odd, tmp_path / "w.safetensors")
+    fused = {str(n): numbers.view(10, 100)[n] for n in range(10)}
+    assert plain_data.write_tensors(fused, tmp_path / "w.safetensors") == {}
+
+
+def test_a_trace_file_opens_there_as_here(tmp_path: Path, left: Callable[[], list[str]]) -> None:
+    path = tmp_path / "run.safetensors"
+    tv.from_attentions(np.full((2, 3, 5, 5), 0.2), ["<b>", "ä", "c", "d", "e"]).save(path)
+    make = f"{stored_report.__module__}:{stored_report.__name__}"
+    mine = stored_report(tv.Trace.load(path))
+    theirs = report_apart(path, "mine.safetensors", make)
+    assert json.loads(json.dumps(mine)) == theirs and not left()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'\\"format\\": 1', b'\\"format\\": 9'))
+    with pytest.raises(CheckpointError, match=r"^mine\.safetensors has trace format 9"):
+        report_apart(path, "mine.safetensors", make)
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"^mine\.safetensors could not be opened"):
+        report_apart(path, "mine.safetensors", "transformer_viz.core.trace:Trace")
+    assert not left()
+
+
+def test_a_page_that_is_no_plain_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "link").symlink_to("secret")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    monkeypatch.setattr(apart, "MOST_PAGE", 6)
+    (tmp_path / "long").write_text("longer")
+    assert apart._written_page(tmp_path / "secret") == "secret"
+    (tmp_path / "long").write_text("too long")
+    for name in ("link", "folder", "pipe", "bytes", "long", "none"):
+        with pytest.raises((OSError, ValueError)):
+            apart._written_page(tmp_path / name)

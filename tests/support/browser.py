@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,8 @@ from typing import Any
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from tests.support.paths import ROOT
+from transformer_viz.reach import MACHINE
+from transformer_viz.settings import REACH
 
 PATIENCE = 60  # seconds that a start may take on a busy machine
 ELSEWHERE = "class.example"  # a name by which another machine would call this one
@@ -84,8 +87,9 @@ def running_app(script: str | None = None, workers: int = 1) -> Iterator[str]:
     words += ["--workers", str(workers)] if workers > 1 else []
     if script is not None:
         words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", port]
+    around = os.environ | {REACH.variable: MACHINE}  # the name is this machine's too
     with tempfile.TemporaryFile() as out:
-        server = subprocess.Popen(words, cwd=ROOT, stdout=out, stderr=out)
+        server = subprocess.Popen(words, cwd=ROOT, env=around, stdout=out, stderr=out)
         try:
             wait_for(f"http://127.0.0.1:{port}", server)
             yield f"http://127.0.0.1:{port}"

@@ -144,10 +144,11 @@ def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
     """What `take` reads of a scene, without an engine."""
     seen: dict[str, Any] = {"view": "map", "words": False, "special": True, "ramp": "ink"}
     seen |= {"overlay": ((0, 1),), "threshold": 0.0, "lang": "en"}
+    seen |= {"gamma": 1.0, "top": 0, "zoom": None, "scale": "head", "compare": "now"}
     place = SimpleNamespace(map_name="cross", layer=1, head=0)
     found = SimpleNamespace(
         engine=None, question=None, kind=None, place=place, changes=(), now=trace, before=trace,
-        shown=(trace, None), look=SimpleNamespace(**seen | look), is_long=False,
+        shown=(trace, None), most=0.0, look=SimpleNamespace(**seen | look), is_long=False,
     )  # fmt: skip
     monkeypatch.setattr(downloads, "scene_at", lambda *asked, long: found)
     return found

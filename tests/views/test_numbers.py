@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.views.conftest import make_trace
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.trace import Trace
 from transformer_viz.views.numbers import as_text, csv_numbers, manifest, npz_numbers
 
@@ -108,3 +109,11 @@ def test_a_manifest_is_plain_text() -> None:
     assert read["caption"] == "größer → “0.5”"
     assert read["compared with"] == WARM.manifest
     assert read["capture report"] == CLEAN.report.status
+
+
+def test_a_table_of_a_changed_run_says_its_edits() -> None:
+    edits = Intervention((Temperature(value=2.0, stack="decoder", block="cross", layer=1, head=2),))
+    warm = replace(CLEAN, intervention=edits)
+    plain, changed = (table(csv_numbers(run, "cross", 1, 2)) for run in (CLEAN, warm))
+    assert "edits" not in plain and list(changed)[:6] == list(plain)
+    assert set(changed["edits"]) == {edits.describe(CLEAN.source.labels)}

@@ -333,3 +333,64 @@ def test_lines_between_too_many_words_are_refused() -> None:
         printed(long_trace(257), "lines", "svg", "encoder", 0, 0)
     with pytest.raises(LookupError, match="heads 0 to 2; got 9"):
         printed(CLEAN, "map", "svg", "cross", 0, 9)
+
+
+def test_a_map_follows_the_look_of_the_screen() -> None:
+    """Threshold, gamma, the enlarged part and the end of the colours, by the screen's own rule."""
+    weights = CLEAN.attention("encoder", layer=1)[2].astype(np.float64)
+    shades = sheet.shades(LIGHT.amounts)
+    for look in (
+        {"threshold": 0.2},
+        {"gamma": 0.4},
+        {"gamma": 2.0, "most": 1.0},
+        {"zoom": ((1, 3), (0, 2))},
+        {"zoom": ((0, 1), (1, 4)), "threshold": 0.25, "gamma": 0.5},
+    ):
+        root = tree(printed(CLEAN, "map", "svg", "encoder", 1, 2, **look))  # type: ignore[arg-type]
+        limit = max(weights.max(), look.get("most", 0))
+        rows, columns = look.get("zoom", ((0, 99), (0, 99)))  # type: ignore[misc]
+        part = weights[slice(*rows), slice(*columns)]
+        part = np.where(part < look.get("threshold", 0), 0, part)
+        steps = np.round((part / limit) ** look.get("gamma", 1) * 254).astype(int)
+        assert shapes(groups(root, "cells-")) == (steps > 0).sum(), look
+        assert colours(groups(root, "cells-")) == {shades[n] for n in steps[steps > 0]}, look
+        assert f"{limit:.2g}" in words(root), look
+
+
+def test_the_run_of_a_change_and_the_run_before_share_their_scale() -> None:
+    most = max(float(run.attention("cross", layer=1)[2].max()) for run in (CLEAN, WARM))
+    ends = [
+        f"{most:.2g}" in words(tree(printed(run, "map", "svg", "cross", 1, 2, most=most)))
+        for run in (CLEAN, WARM)
+    ]
+    assert ends == [True, True]
+
+
+def test_only_the_strongest_lines_of_each_word_are_drawn() -> None:
+    weights = CLEAN.attention("encoder", layer=1)[2]
+    for top in (1, 2):
+        content = printed(CLEAN, "lines", "svg", "encoder", 1, 2, top=top)
+        drawn = (np.sort(weights, axis=1)[:, -top:] >= 0.01).sum()
+        assert shapes(groups(tree(content), "lines")) == drawn, top
+        assert f"at most {top} lines" in content.decode()
+
+
+def test_an_atlas_follows_threshold_gamma_and_a_common_scale() -> None:
+    plain = printed(CLEAN, "atlas", "svg", "cross")
+    for look, said in (
+        ({"threshold": 0.3}, "below 0.3"),
+        ({"gamma": 0.5}, "power 0.5"),
+        ({"common": True}, "one scale for all heads"),
+    ):
+        content = printed(CLEAN, "atlas", "svg", "cross", **look)  # type: ignore[arg-type]
+        assert said in content.decode(), look
+        cells_drawn, plainly = (
+            [p.get("d") for g in groups(tree(c), "cells-") for p in g.iter(f"{SVG}path")]
+            for c in (content, plain)
+        )
+        assert cells_drawn != plainly, look
+
+
+def test_a_part_that_the_map_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="from 2 to 99 was asked for"):
+        printed(CLEAN, "map", "svg", "cross", 1, 2, zoom=((2, 99), (0, 1)))

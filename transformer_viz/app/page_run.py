@@ -18,6 +18,8 @@ from .session import visit
 from .shell import frame
 from .ui import components
 
+NAME = "transformer viz"  # behind the page's title in the browser's tab
+
 
 @contextmanager
 def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
@@ -45,12 +47,13 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
         named = [_entry(engine, page, named=True)] if page.first else []
         menus.setdefault(page.group, []).extend((entry, *named))
     chosen = st.navigation({say(name): menu for name, menu in menus.items()}, position="top")
+    st.set_page_config(page_title=f"{chosen.title} · {NAME}")
     uploads.keep_alive()
     navigation.register_pages(entries, chosen)
     here = next(page for page in pages if chosen.url_path in (page.path, page.address))
     framed = here.framed
     old_pages.note_visit()
-    visit.begin(engine, framed)
+    visit.begin(engine)
     frame.style([*menus].index(here.group))
     frame.corner()
     if framed:
@@ -58,7 +61,9 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     else:
         visit.frame_has(frame.CORNER)
         visit.keep_unmounted_keys()
-    components.language()  # before the page, which may have nothing to draw, or stop
+    components.language(
+        visit.word_languages(engine)
+    )  # before the page, which may have nothing to draw, or stop
     yield chosen
     visit.save(engine)
     visit.ended()

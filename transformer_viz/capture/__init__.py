@@ -6,7 +6,7 @@ from a torch call to a head's statistics, and from an edit to the numbers.
 
 from typing import TYPE_CHECKING
 
-from ..core.moved import renamed
+from ..core.renamed import renamed
 from .probe import probe
 from .records import (
     OLD_NAMES,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from ..core.moved import renamed
+from ..core.renamed import renamed
 from ..core.sites import Site
 from .donations import Offered
 from .statistics import Statistics

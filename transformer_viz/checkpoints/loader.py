@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..model import Transformer
-from ..preprocessing.tokenizers import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer, target_side
 from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
@@ -23,7 +23,7 @@ from .common.provenance import doubt_layout, override_advice
 from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .files.run_folders import name_places, weights_below
-from .files.unwrapping import LEFT
+from .files.unwrapping import AVERAGED, LEFT
 from .given_vocabularies import given_vocabularies
 from .hub.door import local
 from .hub.ids import hint
@@ -240,13 +240,13 @@ def _with_own_tables(found: Candidate, layout: Layout) -> Candidate:
 
 def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:
     """The same model, with all marked as guesses that only its layout's own code would settle."""
-    settled = getattr(layout, "settled_words", None)
-    certain = () if settled is None else settled(found.weights)
+    certain = getattr(layout, "settled_words", lambda weights: ())(found.weights)
     model = replace(model, provenance=doubt_layout(model.provenance, certain))
     notes = (*model.notes, *rename_notes(found.weights, found.names))
     words = [word for word in model.guesses if word in layout.WORDS and word not in ("d_k", "d_v")]
     guesses = {word: model.config[word] for word in words}
-    return replace(model, notes=(*notes, override_advice(guesses)) if guesses else notes)
+    advice = override_advice(guesses, target_side(model.tokenizer).pieces) if guesses else None
+    return replace(model, notes=(*notes, advice) if advice else notes)
 
 
 def _refuse_in_memory(**given: Any) -> None:
@@ -269,7 +269,7 @@ def _of_the_file(found: Candidate) -> dict[str, Any]:
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     name = id_of((found.adapter or found.path).parent)  # layouts name the folder, here a commit
     changes = () if read is None else read.unwrapped
-    gone = [change for change in changes if LEFT in change]
+    gone = [change for change in changes if LEFT in change or AVERAGED in change]
     return {
         "file_size": sum(map(file_size, filter(None, (found.path, found.adapter)))),
         "unwrapped": tuple(change for change in changes if change not in gone),

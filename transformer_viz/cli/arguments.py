@@ -17,6 +17,7 @@ from .terminal import note_guesses
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..checkpoints.common.model import Model
     from ..core.trace import Trace
 
 VOCABULARIES = ("tokenizer", "target_tokenizer")  # words of `load` that have options
@@ -143,6 +144,15 @@ def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:
 def one_question(target: str | None, target_ids: str | None, **given: Any) -> tuple[Any, Any]:
     """What goes through a model and the target it is asked about, from `cli.input_options`."""
     return one_source(**given), one_target(target, target_ids, given["vectors"] is not None)
+
+
+def named_choice(model: Model, word: Any) -> Any:
+    """A class, or a token of the text, that a model which judges is asked about.
+
+    A number in words is one, except where a class bears it as its name.
+    """
+    judges = model.gives != "words" and isinstance(word, str)
+    return int(word) if judges and word.isdecimal() and word not in model.labels else word
 
 
 def token_ids(flag: str, text: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..views.csv_text import csv_text
-from .arguments import new_file, one_question
+from .arguments import named_choice, new_file, one_question
 from .options import input_options, load_model, model_path, set_option
 from .swap import card_beside
 from .terminal import Counter, after_a_second, tell
@@ -64,11 +64,13 @@ def explain(
 ) -> None:
     """Say what the words of the input had to do with one word of the output.
 
-    Without --target the model writes the output itself, greedily.
+    Without --target the model writes the output itself, greedily. Of a classifier --target names
+    a class, by name or number; of a model that marks an answer a token, by number.
     """
     source, aim = one_question(**given)
     table = None if out is None else new_file(out, "table")
     model = load_model(path, words)
+    aim = named_choice(model, aim)
     worded = given["text"] is not None or given["ids"] is not None
     image = Path(given["image"]) if given["image"] is not None and worded else None
     from ..inference.explanation.explaining import explain as measure

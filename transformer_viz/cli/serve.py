@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from .. import settings
+from .. import reach, settings
 from ..paths import ROOT
+from ..permissions import permissions
 from .arguments import known_checkpoint
 
 ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
 MOST = 64  # processes that --workers may ask for
 CERTIFICATE = "STREAMLIT_SERVER_SSL_CERT_FILE"
+ENFORCED = ("processor", "memory", "files", "network", "programs")  # as `confine` names them
+OWN = (reach.PASSED_ON, settings.START)  # variables that a server sets for itself
 
 
 @click.command()
@@ -68,9 +72,6 @@ def app(
     On an address that others can reach, paths below --models may be opened, and none without it.
     """
     settings.check()
-    if listed:
-        click.echo(settings.listing())
-        return
     chosen: dict[str, str] = {}
     if model is not None:
         chosen[settings.MODEL.variable] = known_checkpoint(model)
@@ -81,18 +82,12 @@ def app(
             )
         whole = str(Path(models).resolve())
         chosen |= {settings.MODELS.variable: whole, settings.ROOTS.variable: whole}
-    named = settings.ROOTS.text or chosen.get(settings.ROOTS.variable)
-    if no_paths or (not named and not settings.is_loopback(host)):
+    if no_paths:
         chosen[settings.PATHS.variable] = settings.OFF
     if no_uploads:
         chosen[settings.UPLOADS.variable] = settings.OFF
-    if settings.is_loopback(host) and not names and not settings.NAMES.text:
-        shares = (one.variable for one in settings.SHARES if one.variable not in os.environ)
-        chosen |= dict.fromkeys(shares, "0")
     if hub is not None:
         chosen[settings.HUB.variable] = hub
-    elif settings.HUB.variable not in os.environ and settings.is_loopback(host):
-        chosen[settings.HUB.variable] = settings.ANY
     if names:
         chosen[settings.NAMES.variable] = ",".join((*names, settings.NAMES.text)).strip(",")
     if workers > 1 and os.environ.get(CERTIFICATE):
@@ -102,17 +97,37 @@ def app(
         )
     if settings.THREADS.number:
         chosen["OMP_NUM_THREADS"] = settings.THREADS.text
+    surroundings = _surroundings(chosen, host, port)
+    if listed:
+        click.echo(settings_text(surroundings))
+        return
     _require_free(host, port)
-    # Set here: the app starts in another folder, where "the working directory" means its own.
-    surroundings = (
+    why = reach.reason(surroundings)
+    if why:
+        opened = ", ".join(
+            f"{name} {value}"
+            for name, value in permissions(surroundings).items()
+            if name in ("paths", "uploads", "Hub")
+        )
+        click.echo(f"Others can reach this server ({why}): {opened}.", err=True)
+    words = [sys.executable, "-m", "transformer_viz.app.live.server"]
+    if workers > 1:
+        words = [sys.executable, "-m", "transformer_viz.app.balancer", str(workers)]
+    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
+    os.execve(sys.executable, words, surroundings)
+
+
+def _surroundings(chosen: dict[str, str], host: str, port: int) -> dict[str, str]:
+    """Return the environment of the server: what the options say comes before what was set."""
+    given = {name: text for name, text in os.environ.items() if name not in OWN}
+    found = (
         {
-            settings.ROOTS.variable: str(Path.cwd()),
             "MALLOC_ARENA_MAX": ARENAS,
             # numpy multiplies small matrices only, as of tiles, and its threads wait for each other
             # where runs of models (torch has threads of its own) keep the cores busy.
             "OPENBLAS_NUM_THREADS": "1",
         }
-        | os.environ
+        | given
         | chosen
         | {
             "STREAMLIT_SERVER_ADDRESS": host,
@@ -121,11 +136,23 @@ def app(
             "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
         }
     )
-    words = [sys.executable, "-m", "transformer_viz.app.live.server"]
-    if workers > 1:
-        words = [sys.executable, "-m", "transformer_viz.app.balancer", str(workers)]
-    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
-    os.execve(sys.executable, words, surroundings)
+    if not found.get(settings.ROOTS.variable, "").strip():
+        # Set here: the app starts in another folder, where "the working directory" means its own.
+        found |= dict.fromkeys((settings.ROOTS.variable, settings.START), str(Path.cwd()))
+    if not settings.open_roots(found):
+        found[settings.PATHS.variable] = settings.OFF
+    return found
+
+
+def settings_text(around: Mapping[str, str]) -> str:
+    """Every setting as it would hold in an environment, and what visitors may do with them."""
+    from ..opening.places import describe_enforced
+
+    why = reach.reason(around)
+    said = [f"Others can reach this server: {why}." if why else "Only this machine reaches it."]
+    said += [f"    {name}: {value}" for name, value in permissions(around).items()]
+    said.append(describe_enforced())
+    return "\n".join([*said, "", settings.listing(around)])
 
 
 def _require_free(host: str, port: int) -> None:

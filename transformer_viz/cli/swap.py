@@ -10,11 +10,12 @@ import click
 
 from ..core.interventions import Intervention
 from ..views.csv_text import csv_text
-from .arguments import new_file
+from .arguments import named_choice, new_file
 from .options import load_model, model_path, set_option
 from .terminal import Counter, tell
 
 if TYPE_CHECKING:
+    from ..checkpoints.common.model import Model
     from ..inference.patching.swapping import Cell, Swap
 
 KINDS = ("heads", "patterns", "stream")
@@ -36,6 +37,17 @@ SHOWN = 12  # rows of the printed table
     help="What is taken from the other run.",
 )
 @click.option("--target", metavar="T", help="The output words before the pair, as far as held.")
+@click.option(
+    "--output",
+    type=click.Choice(("start", "end")),
+    help="Of a model that marks an answer: where that starts (the default), or ends.",
+)
+@click.option(
+    "--token",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Of a model that judges each token: which one; left out, the first that differs.",
+)
 @click.option("--best", type=click.IntRange(1), metavar="N", help="Print the N largest as edits.")
 @set_option
 @click.option("--out", metavar="F.csv", help="All swaps as a table; F.card.json says of what.")
@@ -46,13 +58,17 @@ def swap(
     pair: str | None,
     what: str,
     target: str | None,
+    output: str | None,
+    token: int | None,
     best: int | None,
     words: tuple[str, ...],
     out: str | None,
 ) -> None:
     """Take one part at a time from a run of OTHER, and see how far TEXT's run moves towards it.
 
-    0 is as in TEXT, 1 as in OTHER: measured at a pair of output words, such as es and sie.
+    0 is as in TEXT, 1 as in OTHER: measured at a pair of output words, such as es and sie, of
+    classes, or of tokens where an answer may start or end. A model of two texts takes them with a
+    tabulator between.
     """
     both = None if pair is None else _pair(pair)
     table = None if out is None else new_file(out, "table")
@@ -61,11 +77,20 @@ def swap(
         raise ValueError(
             f"--words takes two words with a comma between, like es,sie; got {pair!r}."
         )
+    both = None if both is None else tuple(named_choice(model, word) for word in both)
     from ..inference.patching.swapping import swap as measure
 
     counter = Counter("swaps")
     found = measure(
-        model, text, other, both, what, target=target, tell=lambda done, of, _: counter.tell(done)
+        model,
+        _read(model, text),
+        _read(model, other),
+        both,
+        what,
+        target=target,
+        output=output,
+        token=token,
+        tell=lambda done, of, _: counter.tell(done),
     )
     counter.close()
     if table is not None:
@@ -82,6 +107,11 @@ def swap(
 def card_beside(table: Path) -> Path:
     """The file of the run card of a table."""
     return table.with_name(f"{table.stem}.card.json")
+
+
+def _read(model: Model, text: str) -> str | tuple[str, ...]:
+    """A text, or the two that a tabulator parts, for a model that reads two."""
+    return tuple(text.split("\t")) if model.pairs and "\t" in text else text
 
 
 def _pair(words: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # on all machines alike
 VERSION, PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+ODD = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12  # make devices, sockets, pipes and links
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 BASIC = (1 << 13) - 1  # every right to files that the first version knows
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # others are of folders
@@ -37,7 +38,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> bool:
         for place in readable:
             _allow(rules, place, READ_FILE | READ_DIR)
         for place in writable:
-            _allow(rules, place, rights & ~(EXECUTE | IOCTL_DEV))
+            _allow(rules, place, rights & ~(EXECUTE | IOCTL_DEV | ODD))
         return _call(RESTRICT_SELF, rules, 0) == 0
     finally:
         os.close(rules)

@@ -15,34 +15,53 @@ from . import landlock, system_calls
 
 FILES = 512  # that may be open at once
 OWN_ONLY = 0o077
+#: What a process can be held to: reading and writing of files; no other process started, watched or
+#: stopped; listed system calls only.
+ENFORCED = ("memory", "processor", "files", "network", "programs", "calls")
 NICER = 5  # steps behind the server: about a quarter of a core that both want
 
 
 @dataclass(frozen=True)
 class Limits:
-    """``seconds`` of processor time and ``memory`` bytes more than it has at the start; ``folder``
-    is the only one that it may write to, with files of at most ``memory`` bytes, and ``readable``
-    what it may read besides Python's own files."""
+    """Bounds of one process.
+
+    Attributes:
+        seconds: of processor time, more than it has used at the start.
+        memory: bytes, more than it has at the start.
+        folder: the only one that it may write to.
+        readable: what it may read besides Python's own files.
+        disk: bytes that its files may take together; left out, as many as ``memory``.
+    """
 
     seconds: int
     memory: int
     folder: str
     readable: tuple[str, ...] = ()
+    disk: int | None = None
+
+    @property
+    def most_on_disk(self) -> int:
+        """Bytes that its files may take together."""
+        return self.memory if self.disk is None else self.disk
 
 
-def confine(limits: Limits) -> list[str]:
-    """Give up everything else; what is enforced here, in words: the platform decides.
+def confine(limits: Limits, listed: bool = True) -> list[str]:
+    """Give up everything else; the platform decides what of it is enforced.
 
-    ``memory``, ``processor``, ``files`` (reading and writing), ``network``, ``programs`` (no other
-    process can be started, watched or stopped).
+    Args:
+        limits: what remains.
+        listed: allow listed system calls only; else refuse some, see `system_calls`.
+
+    Returns:
+        Words of `ENFORCED`.
     """
     os.umask(OWN_ONLY)
     done = _bounded(limits)
     system_calls.forgo_privileges()
     if landlock.restrict(_libraries() + list(limits.readable), [limits.folder]):
         done.append("files")
-    if system_calls.restrict():
-        done += ["network", "programs"]
+    if system_calls.restrict(listed):
+        done += ["network", "programs", *(["calls"] if listed else [])]
     return done
 
 
@@ -68,7 +87,7 @@ def _bounded(limits: Limits) -> list[str]:
 
     most("RLIMIT_CORE", 0)
     most("RLIMIT_NOFILE", FILES)
-    most("RLIMIT_FSIZE", limits.memory)
+    most("RLIMIT_FSIZE", limits.most_on_disk)
     done = [word for word, name, value in (
         ("processor", "RLIMIT_CPU", limits.seconds + _processor_seconds()),
         ("memory", "RLIMIT_AS", limits.memory + _mapped()),

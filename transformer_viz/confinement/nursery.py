@@ -12,11 +12,16 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
 from . import system_calls
@@ -25,6 +30,7 @@ from .limits import Limits, confine
 
 REQUEST = 2**16  # bytes
 CALM = 0.3  # seconds without a request after which there is time for more imports
+TRIAL = 20  # seconds for all that processes need in any case, tried under the list of allowed calls
 Job = Callable[..., None]
 
 
@@ -35,24 +41,70 @@ def main() -> None:
     more when nobody asks for anything, the others jobs.
     """
     jobs = {name: _found(name) for name in sys.argv[4:]}
-    _found(sys.argv[2])()
+    prepare = _found(sys.argv[2])
+    prepare()
     server = socket.socket(fileno=int(sys.argv[1]))
     _settle()
+    listed = _works_listed(prepare)
     children: set[int] = set()
     with suppress(ConnectionError):  # who asked may be gone before the answer
-        _serve(server, jobs, children)
+        _serve(server, jobs, children, listed)
     for child in children:
         _ended(child, children.copy())
     os._exit(0)  # nothing is left to be written, and taking libraries down would last seconds
 
 
-def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int]) -> None:
+def _works_listed(prepare: Job) -> bool:
+    """Return whether this Python works under the list of allowed calls, tried in a child.
+
+    Another C library may need a call that is not on the list.
+    """
+    folder = None
+    with suppress(OSError):  # the server may have its temporary files elsewhere
+        folder = tempfile.mkdtemp()
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(TRIAL)
+            system_calls.forgo_privileges()
+            system_calls.restrict()
+            if folder is not None:
+                _exercise(Path(folder))
+            prepare()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = os.waitpid(child, 0)[1]
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return status == 0
+
+
+def _exercise(folder: Path) -> None:
+    """Use files, threads and random numbers as libraries do.
+
+    Raises:
+        OSError, RuntimeError: something does not work.
+    """
+    (folder / "inner").mkdir()
+    (folder / "inner" / "file").write_text("{}", encoding="utf-8")
+    (folder / "inner" / "file").replace(folder / "moved")
+    if json.loads((folder / "moved").read_text(encoding="utf-8")) or not os.listdir(folder):
+        raise RuntimeError("a file that was written is not read")
+    thread = threading.Thread(target=time.sleep, args=(0.001,))
+    thread.start()
+    thread.join()
+    os.urandom(8)
+
+
+def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int], listed: bool) -> None:
     """Answer requests until nobody is there to send one.
 
     Args:
         server: who asks.
         jobs: by name.
         children: what is begun is added to them, what has ended is taken out.
+        listed: whether children make listed system calls only.
 
     Raises:
         ConnectionError: nobody is there for an answer.
@@ -76,7 +128,7 @@ def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int]) -> N
             child = os.fork()
             if not child:
                 server.close()
-                _live(jobs[request["job"]], socket.socket(fileno=handle), request)
+                _live(jobs[request["job"]], socket.socket(fileno=handle), request, listed)
             os.close(handle)
             children.add(child)
             answer: dict[str, Any] = {"process": child}
@@ -120,7 +172,7 @@ def _ended(process: int, children: set[int]) -> dict[str, Any]:
     return {"status": os.waitstatus_to_exitcode(status)}
 
 
-def _live(job: Job, end: socket.socket, request: dict[str, Any]) -> NoReturn:
+def _live(job: Job, end: socket.socket, request: dict[str, Any], listed: bool) -> NoReturn:
     """All that a child does, in the process that was split off."""
     try:
         os.setsid()
@@ -129,18 +181,18 @@ def _live(job: Job, end: socket.socket, request: dict[str, Any]) -> NoReturn:
         for standard in range(3):
             os.dup2(nothing, standard)
         channel = Channel(cast(BinaryIO, end.makefile("rb")), cast(BinaryIO, end.makefile("wb")))
-        _confined(job, channel, request["limits"])
+        _confined(job, channel, request["limits"], listed)
     except BaseException:
         os._exit(1)
     os._exit(0)
 
 
-def _confined(job: Job, channel: Channel, limits: dict[str, Any]) -> None:
+def _confined(job: Job, channel: Channel, limits: dict[str, Any], listed: bool = True) -> None:
     os.chdir(limits["folder"])
     for word in ("TMPDIR", "HOME", "HF_HOME", "TEMP", "TMP"):
         os.environ[word] = limits["folder"]
     own = Limits(**{**limits, "readable": tuple(limits["readable"])})
-    channel.send({"enforced": confine(own)})
+    channel.send({"enforced": confine(own, listed)})
     job(channel)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from .channel import BadMessageError, Channel
+from .disk import Watch, kept
 from .limits import Limits
 
 SPLITS = sys.platform.startswith("linux")  # elsewhere a process with libraries loaded may not
@@ -27,16 +28,23 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
 QUIET = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+WATCH = Watch()
 NURSERY = "from transformer_viz.confinement.nursery import {0}; {0}()"
 
 
 class StoppedError(Exception):
-    """A child that gave no answer: ``late`` if its time was over; else it ended, with ``status`` a
-    code, or minus a signal; None where that is not known."""
+    """A child that gave no answer.
 
-    def __init__(self, late: bool, status: int | None) -> None:
-        super().__init__("took too long" if late else f"ended ({ending(status)})")
-        self.late, self.status = late, status
+    Attributes:
+        late: its time was over.
+        status: how it ended, a code or minus a signal; None where that is not known.
+        full: it was stopped as its files took more of the disk than they may.
+    """
+
+    def __init__(self, late: bool, status: int | None, full: bool = False) -> None:
+        said = "wrote too much" if full else f"ended ({ending(status)})"
+        super().__init__("took too long" if late else said)
+        self.late, self.status, self.full = late, status, full
 
 
 def ending(status: int | None) -> str:
@@ -141,7 +149,7 @@ class Nursery:
 class Child:
     """One process at work for the server, by itself and confined.
 
-    ``enforced`` says after the first answer what the platform holds it to.
+    ``enforced`` says after the first answer what the platform holds it to, ``limits`` are its own.
     """
 
     def __init__(self, nursery: Nursery, job: str, limits: Limits) -> None:
@@ -150,9 +158,9 @@ class Child:
         Raises:
             OSError: no process can be begun.
         """
-        self._nursery, self._ended = nursery, threading.Lock()
+        self._nursery, self.limits, self._ended = nursery, limits, threading.Lock()
         self._status: int | None = None
-        self._over = False
+        self._over = self.full = False
         self.enforced: tuple[str, ...] = ()
         self._greeted = False
         if SPLITS:
@@ -176,6 +184,7 @@ class Child:
             )
             self._socket, files = None, (self._own.stdout, self._own.stdin)  # type: ignore[assignment]
         self._channel = Channel(cast(BinaryIO, files[0]), cast(BinaryIO, files[1]))
+        WATCH.add(self)
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """What the child answers.
@@ -200,12 +209,28 @@ class Child:
             return self._channel.receive()
         except (OSError, EOFError, BadMessageError, KeyError, TypeError, ValueError) as error:
             status = self.end()
-            raise StoppedError(late.is_set(), status) from error
+            raise StoppedError(late.is_set(), status, self.full) from error
         finally:
             timer.cancel()
 
+    def check_disk(self) -> None:
+        """Kill the child if its files take more of the disk than they may; `ask` finds it so."""
+        number = self._number if self._own is None else None
+        found = kept(Path(self.limits.folder), number)
+        if found is not None and found <= self.limits.most_on_disk:
+            return
+        with self._ended:
+            if self._over or self.full:
+                return
+            self.full = True
+            if self._own is not None:
+                self._own.kill()
+            else:  # not by the nursery, which may be busy
+                os.kill(self._number, signal.SIGKILL)
+
     def end(self) -> int | None:
         """Kill the child, if it still lives, and reap it; how it ended."""
+        WATCH.remove(self)
         with self._ended:
             if self._over:
                 return self._status

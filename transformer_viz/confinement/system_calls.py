@@ -1,5 +1,8 @@
-"""Which calls of the system a process may still make (seccomp of Linux): no new connections, no
-other programs or processes, no word to processes of others.
+"""Restricts the system calls that a process may still make (seccomp of Linux).
+
+The filter allows listed calls only (:mod:`.allowed_calls`). Where Python does not work under that
+list, a shorter filter refuses the calls below instead: no new connections, no other programs or
+processes, no signal to processes of others. Refused calls return an error and never kill.
 
 https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
@@ -13,15 +16,19 @@ import platform
 import struct
 import sys
 
+from .allowed_calls import CHECKED, Check, allowed
+
 SET_DEATH_SIGNAL, SET_SECCOMP, SET_NO_NEW_PRIVILEGES = 1, 22, 38  # of prctl
 FILTER = 2
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of the packet filter
 NUMBER, MACHINE, FIRST = 0, 4, 16  # where they stand in what the filter is shown
-ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+WORD = 4  # bytes; arguments have two words, the lower one first
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 X32 = 0x40000000
-THREAD = 0x10000  # CLONE_THREAD
+IOCTL = CHECKED["ioctl"][:2]  # refused as by a device that does not know the request
+SHARED = 424  # the first number that is the same on all machines: calls since Linux 5.1
 
-#: What is refused on every machine, with the number that all newer ones share.
+#: What the shorter filter refuses on every machine, with the number that all newer ones share.
 NEW = {"clone3": 435, "pidfd_open": 434, "pidfd_send_signal": 424, "pidfd_getfd": 438,
        "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430}  # fmt: skip
 #: Numbers of the other calls by machine, and its name for itself.
@@ -61,44 +68,92 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, 9, 0, 0, 0)
 
 
-def restrict() -> bool:
-    """Refuse the calls above to this process, for good; whether that is in force."""
-    known = MACHINES.get(platform.machine())
-    if known is None or not sys.platform.startswith("linux"):
+def restrict(listed: bool = True) -> bool:
+    """Set the filter for this process, for good.
+
+    Args:
+        listed: allow listed calls only; else refuse the calls above only.
+
+    Returns:
+        Whether the filter is in force.
+    """
+    names = list(MACHINES)
+    if not sys.platform.startswith("linux") or struct.calcsize("P") != 8:
+        return False  # a 32-bit Python has other numbers
+    if platform.machine() not in names:
         return False
-    program = b"".join(_program(*known))
+    machine = names.index(platform.machine())
+    steps = _allowing(machine) if listed else _refusing(machine)
+    program = b"".join(_start(machine) + steps)
     held = ctypes.create_string_buffer(program, len(program))
     given = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(held))
     libc = ctypes.CDLL(None, use_errno=True)
     return int(libc.prctl(SET_SECCOMP, FILTER, ctypes.c_char_p(given), 0, 0)) == 0
 
 
-def _program(machine: int, numbers: dict[str, int]) -> list[bytes]:
-    """The filter: steps of eight bytes, which go down one after the other."""
-    refused = REFUSE | errno.EPERM
-    own = {"clone", "tgkill"}  # those that are looked at more closely
+def _start(machine: int) -> list[bytes]:
+    """Refuse calls of another machine's ABI, and load the number of the call."""
     steps = [
         _step(LOAD, MACHINE),
-        _step(EQUAL, machine, 1, 0),
-        _step(RETURN, KILL),
+        _step(EQUAL, list(MACHINES.values())[machine][0], 1, 0),
+        _refused(),
         _step(LOAD, NUMBER),
     ]
-    if machine == MACHINES["x86_64"][0]:  # its second set of numbers is nobody's here
-        steps += [_step(AT_LEAST, X32, 0, 1), _step(RETURN, refused)]
+    if machine == 0:  # x32, a second set of numbers
+        steps += [_step(AT_LEAST, X32, 0, 1), _refused()]
+    return steps
+
+
+def _allowing(machine: int) -> list[bytes]:
+    """Allow listed calls; newer ones do not exist, so that libraries take the older way."""
+    free, checked = allowed(machine)
+    steps = [step for number in free for step in (_step(EQUAL, number, 0, 1), _allowed())]
+    for number, checks in checked.items():
+        error = errno.ENOTTY if number in IOCTL else errno.EPERM
+        body = [step for check in checks for step in _checked(check, error)] + [_allowed()]
+        steps += [_step(EQUAL, number, 0, len(body)), *body]
+    return [*steps, _step(AT_LEAST, SHARED, 0, 1), _refused(errno.ENOSYS), _refused()]
+
+
+def _checked(check: Check, error: int) -> list[bytes]:
+    """Refuse a call whose argument does not meet a condition; else go on."""
+    place = FIRST + 2 * WORD * check.argument
+    load, refused = _step(LOAD, place), _refused(error)
+    if check.empty:
+        high = _step(LOAD, place + WORD)
+        return [load, _step(EQUAL, 0, 1, 0), refused, high, _step(EQUAL, 0, 1, 0), refused]
+    if check.without:
+        return [load, _step(ANY_BIT, check.without, 0, 1), refused]
+    if check.having:
+        return [load, _step(ANY_BIT, check.having, 1, 0), refused]
+    values = [os.getpid() if value is None else value for value in check.values]
+    left = range(len(values), 0, -1)
+    found = [_step(EQUAL, value, more, 0) for value, more in zip(values, left, strict=True)]
+    return [load, *found, refused]
+
+
+def _refusing(machine: int) -> list[bytes]:
+    """Refuse the calls above, and allow all others."""
+    numbers = list(MACHINES.values())[machine][1]
+    steps = []
     for name, number in (NEW | numbers).items():
         # a library that finds no clone3 takes clone, whose flags can be read here
-        answer = REFUSE | errno.ENOSYS if name == "clone3" else refused
-        if name not in own:
-            steps += [_step(EQUAL, number, 0, 1), _step(RETURN, answer)]
-    for name, test, value in (("clone", ANY_BIT, THREAD), ("tgkill", EQUAL, os.getpid())):
-        steps += [
-            _step(EQUAL, numbers[name], 0, 4),
-            _step(LOAD, FIRST),
-            _step(test, value, 0, 1),
-            _step(RETURN, ALLOW),
-            _step(RETURN, refused),
-        ]
-    return [*steps, _step(RETURN, ALLOW)]
+        if name not in ("clone", "tgkill"):
+            answer = errno.ENOSYS if name == "clone3" else errno.EPERM
+            steps += [_step(EQUAL, number, 0, 1), _refused(answer)]
+    for name in ("clone", "tgkill"):
+        checks = CHECKED[name][2]
+        body = [step for check in checks for step in _checked(check, errno.EPERM)] + [_allowed()]
+        steps += [_step(EQUAL, numbers[name], 0, len(body)), *body]
+    return [*steps, _allowed()]
+
+
+def _allowed() -> bytes:
+    return _step(RETURN, ALLOW)
+
+
+def _refused(error: int = errno.EPERM) -> bytes:
+    return _step(RETURN, REFUSE | error)
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:

@@ -34,7 +34,7 @@ from .edits import ShufflePositions as ShufflePositions
 from .edits import Temperature as Temperature
 from .edits import UniformHead as UniformHead
 from .edits import Window as Window
-from .errors import short
+from .errors import short, whole
 from .sites import Site
 
 FORM = 'Write it like {"edits": [{"kind": "temperature", "value": 2.0}]}.'
@@ -78,6 +78,8 @@ class Intervention:
             words = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"The intervention is not JSON ({error}). {FORM}") from error
+        if not whole(json.dumps(words, ensure_ascii=False)):
+            raise ValueError(f"The intervention holds half a character (\\ud800). {FORM}")
         if not isinstance(words, dict) or not isinstance(words.get("edits"), list):
             raise ValueError(
                 f'An intervention is an object with a list "edits"; got {text[:60]!r}. {FORM}'

@@ -16,7 +16,7 @@ import numpy as np
 from ..i18n import mark
 from .interventions import Intervention
 from .masking import HIDING
-from .moved import renamed
+from .renamed import renamed
 from .sites import Site
 
 #: The arrays of each kind of stage and their axes. ``out`` goes on to the next stage; ``x`` is what

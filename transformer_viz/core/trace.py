@@ -17,6 +17,7 @@ from .errors import visible
 from .guesses import guess_mark, guesses_in
 from .interventions import Intervention
 from .sites import MAPS
+from .stored.file_names import utf8_name
 from .tiles import MOST_CELLS, Matrix, Tiles
 from .trace_file import load_fields, save_trace
 from .trace_parts import Attention, Produced, Report, Tokens, read_only
@@ -70,7 +71,7 @@ class Trace:
     def is_file(path: str | os.PathLike[str]) -> bool:
         """Whether a file is one that :meth:`save` wrote, by its head alone."""
         try:
-            with safetensors.safe_open(path, framework="numpy") as file:
+            with utf8_name(path) as name, safetensors.safe_open(name, framework="numpy") as file:
                 return "trace" in (file.metadata() or {})
         except (OSError, safetensors.SafetensorError):
             return False

@@ -25,7 +25,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -35,10 +35,13 @@ import pandas as pd
 import safetensors
 import safetensors.numpy
 
+from .errors import short, visible, whole
 from .guesses import guesses_in
 from .interventions import Intervention
 from .sites import Site
+from .stored import schema
 from .stored.field_types import require_types
+from .stored.file_names import utf8_name
 from .stored.tables import Arrays, cut, cut_heads, join, join_heads, plain, put
 from .tiles import Tiles
 from .tiles.arrays import read, written
@@ -115,6 +118,8 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
     arrays: Arrays = {}
     words = _describe(trace, arrays)
     text = json.dumps(words, ensure_ascii=False, default=plain)
+    if not whole(text):
+        raise ValueError("A trace file cannot hold half a character (\\ud800); give whole ones.")
     half = path.with_name(path.name + ".part")
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
@@ -139,29 +144,65 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
+        raise FileNotFoundError(f"There is no file {visible(str(path))}.")
+    name = visible(path.name)
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            words = dict(json.loads((file.metadata() or {})["trace"]))
-            arrays = {name: read_only(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+        with utf8_name(path) as place, safetensors.safe_open(place, framework="numpy") as file:
+            text = (file.metadata() or {})["trace"]
+            titles = list(file.keys())
+            if len(text) > schema.MOST_TEXT or len(titles) > schema.MOST_ARRAYS:
+                raise FormError(
+                    f"{name} holds more words than a trace can have; record it again, with "
+                    "a shorter input."
+                )
+            words = dict(json.loads(text))
+            if words.get("format") == FORMAT:
+                _require(name, words, {one: file.get_slice(one).get_shape() for one in titles})
+            arrays = {one: read_only(file.get_tensor(one)) for one in titles}
+    except FormError:
+        raise
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"{path.name} is not a trace file; expected one that trace.save() or "
+            f"{name} is not a trace file; expected one that trace.save() or "
             "`transformer-viz trace --out` wrote."
         ) from error
     if words.get("format") != FORMAT:
         raise ValueError(
-            f"{path.name} has trace format {words.get('format')}; this version reads {FORMAT}. "
+            f"{name} has trace format {short(words.get('format'))}; this version reads {FORMAT}. "
             "Record the trace again."
         )
     try:
         return _rebuild(words, arrays)
+    except MemoryError as error:
+        raise ValueError(
+            f"{name} needs more memory than there is; record the trace again, with less kept."
+        ) from error
     except Exception as error:  # a damaged table can make pandas raise nearly anything
         named = isinstance(error, KeyError | TypeError) and re.fullmatch(NAME, str(error))
         what = f" at {str(error)[:80]}" if named else ""
         raise ValueError(
-            f"{path.name} is an incomplete trace file, or a damaged one{what}; record the trace "
-            "again."
+            f"{name} is an incomplete trace file, or a damaged one{what}; record the trace again."
+        ) from error
+
+
+class FormError(ValueError):
+    """A trace file in which something is not of its form."""
+
+
+def _require(name: str, words: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse words and arrays that are not of their form, before they are read further.
+
+    Raises:
+        FormError: names what is not as it should be.
+    """
+    try:
+        schema.require_words(words)
+        for title, shape in shapes.items():
+            schema.require_array(title, shape)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise FormError(
+            f"{name} is an incomplete trace file, or a damaged one ({str(error)[:120]}); "
+            "record the trace again."
         ) from error
 
 

@@ -8,6 +8,7 @@ text that a language lacks is read in English. A third language is one file: ``x
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,12 @@ def mark(text: str) -> str:
 THOUSAND = mark("1,000")
 #: How a percent sign follows its number; in German behind a narrow space.
 PERCENT = mark("1%")
+
+#: Letters that are written from right to left, and what sets words apart from their surroundings.
+RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+ISOLATE, ISOLATE_END = "\u2068", "\u2069"
 
 _present: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
@@ -65,6 +72,9 @@ class _Numbers(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         written: str = super().format_field(value, format_spec)
+        if isinstance(value, str) and RIGHT_TO_LEFT.search(written):
+            # Else a number behind such a word is drawn on its other side, at another word.
+            return f"{ISOLATE}{written}{ISOLATE_END}"
         if "," in format_spec:
             written = written.replace(",", self._mark)
         if written.startswith("-") and isinstance(value, Real):

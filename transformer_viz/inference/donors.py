@@ -30,17 +30,21 @@ from ..core.interventions import (
 )
 from ..core.sites import Site
 from .head_means import find
-from .token_ids import source_ids
+from .token_ids import ids_and_segments
 
-Source = str | tuple[int, ...]
+Source = str | tuple[int, ...] | tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Other:
-    """Another sentence: its ids, and for each token of the own one its counterpart there."""
+    """Another sentence: its ids, and for each token of the own one its counterpart there.
+
+    ``segments`` say of a pair of texts which of them a token belongs to.
+    """
 
     ids: tuple[int, ...]
     counterparts: tuple[int | None, ...]
+    segments: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +91,7 @@ class Lender:
 
     def other(self, source: Source) -> Other:
         """Another sentence as the model reads it, its masks where the own one has them."""
-        ids = source_ids(self.model, source)
+        ids, segments = ids_and_segments(self.model, source)
         counterparts = matched(self.own, ids)
         for place in self.masked:
             there = counterparts[place] if place < len(counterparts) else None
@@ -97,7 +101,7 @@ class Lender:
                     f"“{source}”; give a sentence that differs in other words."
                 )
             ids[there] = self.model.mask_id
-        return Other(tuple(ids), counterparts)
+        return Other(tuple(ids), counterparts, None if segments is None else tuple(segments))
 
     def run(
         self,
@@ -127,7 +131,7 @@ class Lender:
             stack="decoder" if model.kind == "decoder-only" else "encoder",
         )
         with torch.no_grad(), probe(model.module, None, request) as capture:
-            output = model.calls.forward(source, target, mask)
+            output = model.calls.forward(source, target, mask, **_segments(other, source))
         pairs = [(i, j) for i, j in enumerate(other.counterparts) if j is not None]
         pairs += [(len(self.own) + n, len(other.ids) + n) for n in range(appended)]
         lone, foreign = unmatched(other.counterparts, len(other.ids))
@@ -313,6 +317,14 @@ class LentPasses:
         if self.capture is not None:
             self.capture.attentions += seen.attentions
         return out
+
+
+def _segments(other: Other, source: Tensor) -> dict[str, Tensor]:
+    """Return the segments of a pair of texts as `Calls.forward` takes them."""
+    if other.segments is None:
+        return {}
+    one = torch.tensor([other.segments], device=source.device)
+    return {"segments": one.repeat(len(source), 1)}
 
 
 def outputs_at(lent: Lent, site: Site) -> Tensor:

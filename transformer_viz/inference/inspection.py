@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
+from ..core.errors import visible
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from ..preprocessing.vocabularies import types_ids
@@ -177,11 +179,13 @@ def vocabulary_of(model: Model) -> Vocabulary:
         ("mask", model.mask_id, pieces),
     )
     special = tuple(
-        (role, token, known[token] if token < len(known) else str(token))
+        (role, token, visible(known[token]) if token < len(known) else str(token))
         for role, token, known in roles
         if token is not None and token >= 0
     )
-    return Vocabulary(size, () if typed else tuple(pieces[i] for i in chosen), special, typed)
+    return Vocabulary(
+        size, () if typed else tuple(visible(pieces[i]) for i in chosen), special, typed
+    )
 
 
 def sample_source(model: Model) -> Any:
@@ -199,7 +203,7 @@ def sample_source(model: Model) -> Any:
     if types_ids(model.tokenizer):
         size = model.config.get("source_vocab") or len(model.tokenizer.pieces)
         return _ids(model, size)
-    return source_ids(_unlimited(model), SENTENCE)[: _length(model)]
+    return _sentence(model, source_ids, model.tokenizer.pieces)
 
 
 def sample_target(model: Model) -> Any:
@@ -212,7 +216,17 @@ def sample_target(model: Model) -> Any:
         size = model.config.get("target_vocab") or len(target_side(model.tokenizer).pieces)
         start = [] if model.bos_id is None else [model.bos_id]
         return [*start, *_ids(model, size)][: _length(model)]
-    return target_ids(_unlimited(model), SENTENCE)[: _length(model)]
+    return _sentence(model, target_ids, target_side(model.tokenizer).pieces)
+
+
+def _sentence(
+    model: Model, encode: Callable[[Model, str], list[int]], pieces: Sequence[str]
+) -> list[int]:
+    """Return the ids of the sample sentence, or of words of a list that cannot write it."""
+    try:
+        return encode(_unlimited(model), SENTENCE)[: _length(model)]
+    except ValueError:  # a list of other words that names no token for unknown ones
+        return _ids(model, len(pieces))
 
 
 def _length(model: Model) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +17,12 @@ from ..checkpoints.common.model import Calls, Model
 from ..core.interventions import Intervention
 from ..core.trace import Trace
 from ..core.trace_parts import Tokens
-from ..preprocessing.tokenizers import PairTokenizer, target_side
+from ..preprocessing.tokenizers import target_side
 from .generation import translate, written_ids
 from .hearing import Heard, hear
 from .seeing import Beside, see, set_beside
 from .token_ids import (
+    ids_and_segments,
     padded_source,
     refuse_padding,
     source_ids,
@@ -117,7 +118,7 @@ def _words(
         ids, beside = set_beside(model, source, image)
         segments = None
     else:
-        (ids, segments), beside = _ids(model, source), None
+        (ids, segments), beside = ids_and_segments(model, source), None
     ids, prompt = _masked(model, ids, masked), None
     rows: list[int] | None = None
     said: tuple[int, ...] | None = None
@@ -153,17 +154,6 @@ def _words(
         prompt,
         tuple(masked),
     )
-
-
-def _ids(model: Model, source: Any) -> tuple[list[int], list[int] | None]:
-    """The ids of a source, and for a pair of texts which of them each belongs to."""
-    if not (isinstance(source, tuple) and source and all(isinstance(s, str) for s in source)):
-        return source_ids(model, source), None
-    if not model.pairs or len(source) != 2:
-        what = "two texts" if model.pairs else "one text"
-        raise ValueError(f"The model {model.name!r} reads {what}; got {len(source)} of them.")
-    ids, segments = cast(PairTokenizer, model.tokenizer).pair_ids(*source)
-    return source_ids(model, ids), segments
 
 
 def _masked(model: Model, ids: list[int], places: Sequence[int]) -> list[int]:

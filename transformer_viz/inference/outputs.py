@@ -15,6 +15,21 @@ from ..preprocessing.tokenizers import target_side
 from .capture_to_numpy import to_numpy
 from .model_inputs import Read
 
+JUDGED = ("classes", "tags", "spans")  # what `Model.gives` says of a model that judges
+
+
+def require_end(model: Model, output: str | None) -> None:
+    """Refuse an end of an answer that is none, or that of a model that marks none.
+
+    Raises:
+        ValueError: says what there is.
+    """
+    if output is not None and (model.gives != "spans" or output not in ENDS):
+        raise ValueError(
+            f"output is start or end, of a model that marks an answer, and {model.name!r} gives "
+            f"{model.gives}; got {output!r}. Leave it out, or name one of the two."
+        )
+
 
 def logits_of(
     model: Model, read: Read, output: Tensor, intervention: Intervention

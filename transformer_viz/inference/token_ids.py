@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 from ..checkpoints.common.model import Model
 from ..core.errors import TooLongError
 from ..core.interventions import Intervention, Pad
+from ..preprocessing.tokenizers import PairTokenizer
 
 
 def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]:
@@ -25,6 +26,21 @@ def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]
         read = model.tokenizer.prompt_ids if decoder_only else model.tokenizer.source_ids
         return _checked(model, "source", read(source))
     return _checked(model, "source", source)
+
+
+def ids_and_segments(model: Model, source: Any) -> tuple[list[int], list[int] | None]:
+    """Return the ids of a source, and for a pair of texts which of them each belongs to.
+
+    Raises:
+        ValueError: as `source_ids`, or two texts for a model that reads one.
+    """
+    if not (isinstance(source, tuple) and source and all(isinstance(s, str) for s in source)):
+        return source_ids(model, source), None
+    if not model.pairs or len(source) != 2:
+        what = "two texts" if model.pairs else "one text"
+        raise ValueError(f"The model {model.name!r} reads {what}; got {len(source)} of them.")
+    ids, segments = cast(PairTokenizer, model.tokenizer).pair_ids(*source)
+    return source_ids(model, ids), segments
 
 
 def target_ids(model: Model, target: str | Iterable[SupportsIndex]) -> list[int]:

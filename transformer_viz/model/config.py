@@ -22,6 +22,9 @@ SIZES = {
 }
 
 
+MOST = 2**31  # of each size; torch counts the numbers of one tensor in 63 bits
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The words that describe a Transformer completely, except for its weights.
@@ -87,6 +90,8 @@ class ModelConfig:
             value = getattr(self, word)
             if value < least:
                 raise ValueError(f"{word}={value} is too small; give {least} or more.")
+            if value >= MOST:
+                raise ValueError(f"{word}={value} is too large; give less than {MOST:,}.")
         for word in ("d_k", "d_v"):
             if getattr(self, word) == 0:
                 if self.d_model % self.heads:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ..checkpoints.common.candidate import Candidate
 from ..checkpoints.files.adapters import CONFIG, Adapter
-from ..checkpoints.files.errors import CheckpointError
-from ..checkpoints.files.reading import read_tensors
+from ..checkpoints.files.reading import read_config, refuse_non_finite
 from ..checkpoints.files.sharded import is_index, parts_of
 from ..checkpoints.loader import Layout, layouts
-from .plain_data import decode, encode, read_back, write_tensors, written
+from .plain_data import (
+    decode,
+    encode,
+    incomplete,
+    read_back,
+    read_handed_over,
+    write_tensors,
+    written,
+)
+from .received import received
 
 MOST_REMARKS, LONGEST_REMARK = 20, 400  # notes, characters
 ADAPTER = "adapter_model.safetensors"
@@ -34,11 +46,16 @@ def hand_over(layout: Layout, found: Candidate, folder: Path) -> dict[str, Any]:
     if found.adapter is not None and not is_plain(found.adapter):
         adapter = found.change
         assert adapter is not None
-        place = folder / adapter.name  # its folder's name is shown
-        place.mkdir()
-        write_tensors(adapter.tensors, place / ADAPTER)
-        (place / CONFIG).write_text(json.dumps(dict(adapter.words)), encoding="utf-8")
+        _stored(adapter.words, adapter.tensors, folder / adapter.name)
     return told
+
+
+def _stored(words: Mapping[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Path:
+    """Store an adapter in a new folder, whose name is shown; libraries read all that is in it."""
+    place.mkdir()
+    write_tensors(tensors, place / ADAPTER, tied=False)  # PEFT reads each by its name
+    (place / CONFIG).write_text(json.dumps(dict(words)), encoding="utf-8")
+    return place
 
 
 def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout, Candidate]:
@@ -52,9 +69,10 @@ def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout,
     Raises:
         CheckpointError: what came does not fit together.
     """
-    layout = next((one for one in layouts if told.get("layout") == one.NAME), None)
-    if layout is None:
-        raise CheckpointError(f"What was read of {found.path.name} is incomplete; open it again.")
+    name = told.get("layout") if isinstance(told, dict) else None
+    layout = next((one for one in layouts if name == one.NAME), None)
+    if layout is None or not isinstance(told.get("unwrapped", []), list):
+        raise incomplete(found.path)
     if is_plain(found.path):
         if not _notes(told, found):
             found = next((one for one in found.in_a_field() if _notes(told, one)), found)
@@ -68,10 +86,14 @@ def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout,
     for remark in remarks[:MOST_REMARKS] if isinstance(remarks, list) else ():
         found.remark(str(remark)[:LONGEST_REMARK])
     if found.adapter is not None and not is_plain(found.adapter):
-        place = folder / found.adapter.resolve().parent.name / ADAPTER
-        own = Candidate(place, {}, found.allow_nonfinite, adapter=place).change
-        assert own is not None
-        found.__dict__["change"] = Adapter(place, own.words, read_tensors(place))
+        name = found.adapter.resolve().parent.name
+        with received(folder, f"{name}/{CONFIG}") as place:
+            words = read_config(place)
+        tensors = read_handed_over(folder, f"{name}/{ADAPTER}", found.adapter)
+        for key, tensor in tensors.items() if not found.allow_nonfinite else ():
+            refuse_non_finite(key, tensor, found.adapter)
+        own = _stored(words, tensors, Path(tempfile.mkdtemp(dir=folder)) / name)
+        found.__dict__["change"] = Adapter(own / ADAPTER, words, tensors)
     return layout, found
 
 

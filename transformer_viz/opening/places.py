@@ -9,29 +9,39 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..checkpoints.common.bundled import PRETRAINED
-from ..checkpoints.files.upload_rooms import clear, folder
-from ..confinement.limits import Limits
-from ..confinement.processes import Child, Nursery
+from ..checkpoints.files.upload_rooms import FREE, clear, folder
+from ..confinement.disk import remove_tree
+from ..confinement.limits import ENFORCED, Limits
+from ..confinement.processes import ANSWER, Child, Nursery, StoppedError
 from ..i18n import say
+from ..settings import APART
 
 if TYPE_CHECKING:
     from ..checkpoints.common.candidate import Candidate
 
 MEGA = 1_000_000
+LEAST_DISK = 16 * MEGA  # bytes, on a disk that is nearly full too
 PREFIX = "opening-"
 ROOM = "transformer_viz.opening"
 PREPARE, LATER = f"{ROOM}.rehearsal:prepare", f"{ROOM}.rehearsal:prepare_library"
 REHEARSAL, TOKENIZERS = f"{ROOM}.rehearsal:rehearse", f"{ROOM}.tokenizer_job:serve"
-NURSERY = Nursery(PREPARE, LATER, REHEARSAL, TOKENIZERS)
+TRACES = f"{ROOM}.trace_job:report"
+NURSERY = Nursery(PREPARE, LATER, REHEARSAL, TOKENIZERS, TRACES)
 
 
-def begin(job: str, seconds: int, memory: int, readable: Sequence[str]) -> tuple[Child, Path]:
+def begin(
+    job: str, seconds: int, memory: int, readable: Sequence[str], disk: int | None = None
+) -> tuple[Child, Path]:
     """Begin a process with a job, and a folder of its own below that of this server's uploads.
+
+    Its files may take ``disk`` bytes, left out as many as its memory, and leave some of the disk
+    free in any case.
 
     Raises:
         OSError: there is no folder for temporary files, or no process; says what to do.
@@ -39,9 +49,11 @@ def begin(job: str, seconds: int, memory: int, readable: Sequence[str]) -> tuple
     own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder()))
     _clear_at_the_end()
     try:
-        return Child(NURSERY, job, Limits(seconds, memory, str(own), tuple(readable))), own
+        left = shutil.disk_usage(own).free - FREE
+        most = max(LEAST_DISK, min(memory if disk is None else disk, left))
+        return Child(NURSERY, job, Limits(seconds, memory, str(own), tuple(readable), most)), own
     except OSError as error:
-        shutil.rmtree(own, ignore_errors=True)
+        remove_tree(own)
         raise OSError(
             say(
                 "This server cannot begin the process in which files are opened ({reason}). "
@@ -49,6 +61,35 @@ def begin(job: str, seconds: int, memory: int, readable: Sequence[str]) -> tuple
                 reason=str(error).rstrip(". "),
             )
         ) from error
+
+
+def enforced() -> tuple[str, ...]:
+    """Return what processes that open files are held to on this machine, by beginning one.
+
+    Raises:
+        OSError: no process can be begun.
+    """
+    child, own = begin(TOKENIZERS, 10, 100 * MEGA, ())
+    try:
+        with suppress(StoppedError):
+            child.ask({}, ANSWER)  # which is no request; it says first what it is held to
+        return child.enforced
+    finally:
+        child.close()
+        remove_tree(own)
+
+
+def describe_enforced() -> str:
+    """Return a sentence on what processes that open files are held to on this machine."""
+    if not APART.on:
+        return f"{APART.variable} is off: files of visitors are opened in the server itself."
+    try:
+        found = enforced()
+    except OSError as error:
+        return str(error)
+    lacking = [word for word in ENFORCED if word not in found]
+    said = f"Processes that open files are held to: {', '.join(found) or 'nothing'}."
+    return f"{said} Not on this machine: {', '.join(lacking)}." if lacking else said
 
 
 @cache

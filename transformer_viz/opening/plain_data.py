@@ -19,22 +19,47 @@ from torch import Tensor
 from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import MAX_TENSORS, Weights, read_tensors
 from ..checkpoints.files.stand_ins import is_left_out, plain_value
+from .received import is_there, received
 
 WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
 TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
 DEEPEST = 12  # containers in containers that are handed over
 DEEPEST_LEFT_OUT = 3  # in an object that was left out
 MOST_WHOLE = 2**63
+MOST_TIMES, SPARE = 4, 100_000_000  # times the numbers of a file, and bytes, that are written
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Store tensors, each with numbers of its own."""
-    seen: set[int] = set()
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, tied: bool = True) -> dict[str, str]:
+    """Store tensors, each with numbers of its own; return the names of equal ones by name.
+
+    Equal ones are the same part of the same numbers, as tied layers are, and are stored once
+    where ``tied``.
+
+    Raises:
+        CheckpointError: numbers that cannot be stored, or parts of the same ones that overlap so
+            often that they would become many times larger.
+    """
+    seen: dict[int, int] = {}
+    first: dict[tuple[Any, ...], str] = {}
     apart: dict[str, Tensor] = {}
+    equal: dict[str, str] = {}
+    size = 0
     for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
+        numbers = tensor.untyped_storage()
+        place = numbers.data_ptr()
+        part = (place, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tied and tensor.numel() and (same := first.setdefault(part, name)) != name:
+            equal[name] = same
+            continue
+        size += tensor.numel() * tensor.element_size()
         shared = place in seen
-        seen.add(place)
+        seen[place] = numbers.nbytes()
+        if size > MOST_TIMES * sum(seen.values()) + SPARE:
+            raise CheckpointError(
+                f"{name} and other weights of this file are parts of the same numbers, and stored "
+                f"one by one they are more than {MOST_TIMES} times as large as the file. Save the "
+                "state dict as safetensors."
+            )
         apart[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
     try:
         safetensors.torch.save_file(apart, path)
@@ -44,6 +69,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
             f"The numbers of this file cannot be handed on ({reason}); save the state dict as "
             "safetensors."
         ) from error
+    return equal
 
 
 def written(weights: Weights, folder: Path) -> dict[str, Any]:
@@ -53,14 +79,15 @@ def written(weights: Weights, folder: Path) -> dict[str, Any]:
         name: encode(value, beside if name in TENSORS_BESIDE else None)
         for name, value in weights.extra.items()
     }
-    write_tensors(weights.tensors, folder / WEIGHTS)
-    if beside:
-        write_tensors(beside, folder / BESIDE)
+    equal = write_tensors(weights.tensors, folder / WEIGHTS)
+    equal_beside = write_tensors(beside, folder / BESIDE) if beside else {}
     return {
         "extra": kept,
         "unwrapped": list(weights.unwrapped),
         "order": list(weights.tensors),
         "names": dict(weights.names),
+        "equal": equal,
+        "equal_beside": equal_beside,
     }
 
 
@@ -76,14 +103,19 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
     Raises:
         CheckpointError: a damaged file, or words that are none.
     """
-    beside = read_tensors(folder / BESIDE) if (folder / BESIDE).is_file() else {}
-    extra, notes, order = (told.get(word) for word in ("extra", "unwrapped", "order"))
-    names = told.get("names", {})
-    tensors = read_tensors(folder / WEIGHTS)
-    fit = isinstance(order, list) and sorted(map(str, order)) == sorted(tensors)
+    if not isinstance(told, dict):
+        raise incomplete(path)
+    words: Any = told
+    beside = read_handed_over(folder, BESIDE, path) if is_there(folder, BESIDE) else {}
+    beside |= equal_tensors(words.get("equal_beside"), beside)
+    extra, notes, order = (words.get(word) for word in ("extra", "unwrapped", "order"))
+    names = words.get("names", {})
+    tensors = read_handed_over(folder, WEIGHTS, path)
+    tensors |= equal_tensors(words.get("equal"), tensors)
+    fit = isinstance(extra, dict) and isinstance(notes, list) and isinstance(order, list)
     fit = fit and isinstance(names, dict) and len(names) <= MAX_TENSORS
-    if not isinstance(extra, dict) or not isinstance(notes, list) or not fit:
-        raise CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
+    if not fit or sorted(map(str, order)) != sorted(tensors):
+        raise incomplete(path)
     return Weights(
         path,
         {name: tensors[name] for name in map(str, order)},
@@ -92,6 +124,30 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
         allow_nonfinite,
         {str(key): None if name is None else str(name) for key, name in names.items()},
     )
+
+
+def equal_tensors(told: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that `write_tensors` stored under another name."""
+    pairs = told.items() if isinstance(told, dict) and len(told) <= MAX_TENSORS else ()
+    return {str(name): tensors[str(same)] for name, same in pairs if str(same) in tensors}
+
+
+def read_handed_over(folder: Path, name: str, path: Path) -> dict[str, Tensor]:
+    """Read tensors that a process left in its folder, for a checkpoint at ``path``.
+
+    Raises:
+        CheckpointError: no plain safetensors file of ours.
+    """
+    try:
+        with received(folder, name) as place:
+            return read_tensors(place)
+    except CheckpointError as error:
+        raise incomplete(path) from error
+
+
+def incomplete(path: Path) -> CheckpointError:
+    """Return the error for a process that handed over something else than was asked for."""
+    return CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
 
 
 def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEEPEST) -> Any:
@@ -129,7 +185,8 @@ def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEE
 def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> Any:
     """The value that `encode` wrote; what nobody can have written is nothing."""
     if not isinstance(given, dict):
-        return None if isinstance(given, list) else given
+        plain = given is None or isinstance(given, str | float | bool)
+        return given if plain or (isinstance(given, int) and abs(given) < MOST_WHOLE) else None
     kind, held = next(iter(given.items()), ("", None))
     if kind == "float":
         return float(held) if held in ("inf", "-inf", "nan") else None
@@ -143,10 +200,16 @@ def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> An
     pairs = [one for one in held if isinstance(one, list) and len(one) == 2]
     words = {_key(name, tensors): decode(one, tensors, deep - 1) for name, one in pairs}
     if kind == "namespace":
-        return argparse.Namespace(**{str(name): one for name, one in words.items()})
+        made = argparse.Namespace()
+        vars(made).update((str(name), one) for name, one in words.items())
+        return made
     return words if kind == "dict" else None
 
 
 def _key(given: Any, tensors: Mapping[str, Tensor]) -> Any:
     found = decode(given, tensors, 2)
+    try:
+        hash(found)
+    except TypeError:
+        return str(found)
     return found if isinstance(found, str | int | float | bool | tuple | None) else str(found)

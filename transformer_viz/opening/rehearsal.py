@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.common.model import Model
-from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
+from ..checkpoints.files.errors import DISK_FULL, CheckpointError, CheckpointMissing
 from ..checkpoints.given_vocabularies import given_vocabularies
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.loader import discover, load, open_as, recognised
 from ..checkpoints.proposing import assumed_words, propose_names
 from ..confinement.channel import Channel
-from ..core.errors import is_panic
+from ..core.errors import is_disk_full, is_panic
 from ..inference.inspection import sample_source, sample_target
 from ..inference.tracing import trace
 from ..model import ModelConfig, Transformer
@@ -111,6 +111,8 @@ def refusal(error: BaseException) -> dict[str, Any]:
     """Why something was not done, as plain data: a sentence, or an error that nobody foresaw."""
     if isinstance(error, MemoryError):
         return {"memory": True}
+    if is_disk_full(error):
+        return {"refused": DISK_FULL, "missing": False, "known": True}
     if isinstance(error, ValueError | OSError) or is_panic(error):
         missing = isinstance(error, CheckpointMissing)
         known = isinstance(error, CheckpointError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import threading
 import weakref
 from collections.abc import Sequence
@@ -13,12 +12,14 @@ from typing import Any
 
 from .. import settings
 from ..checkpoints.files.errors import CheckpointError
+from ..confinement.disk import remove_tree
 from ..confinement.processes import Child, StoppedError
 from ..i18n import say
 from ..preprocessing.elsewhere import RemotePieces, RemoteTokenizer
 from .places import MEGA, TOKENIZERS, begin
 from .plain_data import decode
 
+DISK = 64 * MEGA  # bytes that tokenizers may keep on the disk
 LIFE = 24 * 3600  # seconds of processor in a worker's life; each call has a limit of its own
 
 
@@ -111,7 +112,7 @@ class Workshop:
         try:
             if not self._held:
                 memory = settings.OPEN_MB.number * MEGA
-                self._held.append(begin(TOKENIZERS, LIFE, memory, self._readable))
+                self._held.append(begin(TOKENIZERS, LIFE, memory, self._readable, DISK))
                 for recipe in self._recipes:
                     _accepted(self._held[0][0].ask(recipe, settings.OPEN_SECONDS.number))
             return self._held[0][0].ask(request, seconds)
@@ -125,7 +126,7 @@ def _let_go(held: list[tuple[Child, Path]]) -> None:
     while held:
         child, folder = held.pop()
         child.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def _accepted(answer: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def _accepted(answer: dict[str, Any]) -> dict[str, Any]:
         )
     if "refused" in answer:
         kind = CheckpointError if answer.get("known") else ValueError
-        raise kind(str(answer["refused"]))
+        raise kind(str(answer["refused"])[:2_000])
     return answer
 
 

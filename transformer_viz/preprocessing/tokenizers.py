@@ -16,6 +16,7 @@ from typing import Protocol
 
 import sentencepiece
 
+from ..core.errors import writable
 from ..core.trace_parts import Tokens
 from .elsewhere import RemotePieces, maker
 
@@ -242,6 +243,7 @@ def arrange(
 
     ``starts`` says which tokens begin a word, where the mark alone does not.
     """
+    pieces = tuple(map(writable, pieces))
     if starts is None:
         starts = [_starts(pieces, i, mark) for i in range(len(pieces))]
     parts = [
@@ -251,7 +253,7 @@ def arrange(
     texts, rests = _characters(parts)
     return Tokens(
         ids=tuple(int(i) for i in ids),
-        pieces=tuple(pieces),
+        pieces=pieces,
         labels=numbered(text + rest for text, rest in zip(texts, rests, strict=True)),
         words=_words(starts, texts, rests, special),
         special=tuple(special),

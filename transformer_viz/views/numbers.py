@@ -91,7 +91,8 @@ def csv_numbers(
 
     Columns: ``from`` (the word that looks) and ``to``; ``weight``, which reads back as the same
     float32; ``masked`` (1: the model may not look there); ``query`` and ``key``, their numbers
-    from 0. With ``before`` also ``before`` and ``change``, empty where they do not exist. Where
+    from 0. With ``before`` also ``before`` and ``change``, empty where they do not exist. A run
+    with edits has a column ``edits``, which says them. Where
     words of the model's config were guessed, a last column ``guessed`` says them, ``heads=1``.
 
     Args:
@@ -123,6 +124,9 @@ def csv_numbers(
     if was is not None:
         table["before"] = _padded(was, now.weights.shape).reshape(-1)
         table["change"] = difference(now, was).reshape(-1)
+    if trace.intervention:
+        edits = trace.intervention.describe(trace.source.labels)
+        table["edits"] = np.full(now.weights.size, edits, object)
     return csv_text(pd.DataFrame(table), trace, before)
 
 

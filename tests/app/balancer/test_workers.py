@@ -26,7 +26,7 @@ from tests.support.exposition import Read, read
 from tests.support.paths import ROOT
 from transformer_viz import settings
 from transformer_viz.app.balancer import workers
-from transformer_viz.app.balancer.balancer import COOKIE
+from transformer_viz.app.balancer.balancer import COOKIE, PAGE
 from transformer_viz.checkpoints.files.upload_rooms import PREFIX
 
 pytestmark = pytest.mark.process
@@ -101,6 +101,7 @@ def test_two_workers_behind_one_port(shelf: Path, tmp_path: Path) -> None:
         assert set(every) == {"0", "1"}
         _visits_stay(url)
         _another_goes_on(url, every)
+        _one_stands_still(url, processes(url))
         _what_is_not_told(url)
         every |= processes(url)
         server.send_signal(signal.SIGTERM)
@@ -154,6 +155,28 @@ def _another_goes_on(url: str, every: dict[str, int]) -> None:
     assert processes(url)[killed] != every[killed]
     pupil.end()
     again.end()
+
+
+def _one_stands_still(url: str, every: dict[str, int]) -> None:
+    """New visitors are answered by the other worker, and at first after a few seconds at most."""
+    page = {"Accept": "text/html"}
+    os.kill(every["0"], signal.SIGSTOP)
+    try:
+        for _ in range(4):
+            began = time.monotonic()
+            status, body = got(url, "/", **page)
+            assert status == 200 and b"<html" in body
+            assert time.monotonic() - began < PAGE + 5
+        until(lambda: got(url, "/ready")[1].startswith(b"1 of 2"))
+        # Whoever was there already gets another worker with the next page.
+        assert got(url, "/", **page, Cookie=f"{COOKIE}=0")[0] == 200
+        os.kill(every["1"], signal.SIGSTOP)
+        until(lambda: got(url, "/ready") == (503, b"0 of 2 workers are ready.\n"))
+    finally:
+        for process in every.values():
+            os.kill(process, signal.SIGCONT)
+    until(lambda: got(url, "/ready")[1].startswith(b"2 of 2"))
+    assert got(url, "/", **page, Cookie=f"{COOKIE}=0")[0] == 200
 
 
 def _what_is_not_told(url: str) -> None:

@@ -96,6 +96,7 @@ def test_without_a_word_of_the_operator_only_the_working_folder_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TRANSFORMER_VIZ_ROOTS", raising=False)
+    monkeypatch.setenv("TRANSFORMER_VIZ_REACH", "machine")
     monkeypatch.chdir(tmp_path)
     assert model_names.roots() == (tmp_path,)
     with pytest.raises(ValueError, match="outside"):

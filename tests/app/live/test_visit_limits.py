@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from transformer_viz import settings
-from transformer_viz.app.live import rates, visit_limits
+from transformer_viz.app.live import rates, upload_limits, visit_limits
 from transformer_viz.app.live.rates import Rates
 from transformer_viz.app.live.visit_limits import VisitLimits, address, sentence
 
@@ -37,6 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for setting in settings.SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
     clock = Clock()
+    monkeypatch.setattr(visit_limits, "is_known", lambda token: not token.startswith("invented"))
     monkeypatch.setattr(
         visit_limits, "Rates", lambda a_second, burst: Rates(a_second, burst, clock)
     )
@@ -143,17 +144,148 @@ def test_one_address_cannot_be_many_visits(limits: VisitLimits, clock: Clock) ->
     assert limits._refused(frame("x", "10.0.0.2")) is None
 
 
-def test_uploads_are_counted_and_weighed(limits: VisitLimits, clock: Clock) -> None:
-    def put(session: str, size: int) -> tuple[str, float] | None:
-        length = [(b"content-length", str(size).encode())]
-        path = f"/_stcore/upload_file/{session}/file"
-        return limits._refused(scope(path, method="PUT", headers=length))
+def put(session: str, client: str = "10.0.0.1", said: int | None = None) -> Scope:
+    length = [] if said is None else [(b"content-length", str(said).encode())]
+    path = f"/_stcore/upload_file/{session}/file"
+    return scope(path, client, method="PUT", headers=length)
 
-    assert [put("a", 1_000) for _ in range(61)] == [None] * 60 + [("upload", 1.0)]
-    assert [put("b", 300_000_000) for _ in range(4)][:3] == [None] * 3
-    over = put("b", 300_000_000)
-    assert over is not None and over[0] == "volume" and 100 < over[1] < 200
-    assert put("c", 300_000_000) is None
+
+def test_uploads_are_counted(limits: VisitLimits, clock: Clock) -> None:
+    assert [limits._refused(put("a")) for _ in range(61)] == [None] * 60 + [("upload", 1.0)]
+    over = [limits._refused(put("b", said=2_000_000_000)) for _ in range(2)]
+    assert over == [None] * 2, "what is larger than all of a share may begin while it is whole"
+
+
+async def brought(limits: VisitLimits, asked: Scope, pieces: list[bytes | None]) -> int:
+    """Send an upload piece by piece; None breaks it off. Returns the status of its answer."""
+    sent: list[Any] = []
+    left = list(pieces)
+
+    async def receive() -> dict[str, Any]:
+        body = left.pop(0) if left else None
+        if body is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": bool(left)}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await limits(asked, receive, send)
+    return next((one["status"] for one in sent if "status" in one), 0)
+
+
+async def reads(scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that reads an upload to its end."""
+    while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+        pass
+    if message["type"] == "http.request":
+        await PlainTextResponse("taken")(scope, receive, send)
+
+
+def test_bytes_of_uploads_count_as_they_arrive(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the headers say: a share is 3 MB here. What is broken off takes nothing of it."""
+    monkeypatch.setenv(settings.VISIT_MB.variable, "3")
+    mega: list[bytes | None] = [bytes(1_000_000)]
+    for said in (None, 1, 0):
+        limits = VisitLimits(reads)
+        for _ in range(3):  # broken off by its sender
+            assert run(brought(limits, put("a", said=said), [*mega * 2, None])) == 0
+        assert run(brought(limits, put("a", said=said), mega * 3)) == 200, said
+        assert run(brought(limits, put("a", said=said), mega)) == 429, said
+        elsewhere = put("a", "10.0.0.2", said)
+        assert run(brought(limits, elsewhere, mega * 4)) == 429, "another's visit"
+        assert run(brought(limits, put("b", said=said), mega * 3)) == 200, said
+        assert not limits.coming
+    monkeypatch.setenv(settings.UPLOADS_MB.variable, "2")
+    assert run(brought(VisitLimits(reads), put("a"), mega * 3)) == 503, "all visits together"
+    monkeypatch.delenv(settings.UPLOADS_MB.variable)
+    limits = VisitLimits(reads)
+    assert run(brought(limits, put("a"), mega)) == 200
+    assert run(brought(limits, put("a", said=3_000_000), mega * 3)) == 429, "before it is read"
+
+
+def test_uploads_that_stand_still_or_crawl_end(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload_limits, "STILL", 0.05)
+
+    async def still(limits: VisitLimits) -> int:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(10)
+            return {}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await limits(put("a"), receive, send)
+        return int(sent[0]["status"])
+
+    assert run(still(VisitLimits(reads))) == 408
+    monkeypatch.setattr(upload_limits, "SLOW_AFTER", 0.0)
+    monkeypatch.setattr(upload_limits, "PACE", 1e12)
+    assert run(brought(VisitLimits(reads), put("a"), [b"a", b"b"])) == 408
+
+
+def test_invented_tokens_and_requests_have_the_share_of_their_address(
+    limits: VisitLimits, clock: Clock
+) -> None:
+    most = CLASS * visit_limits.LOADS
+    for number in range(most):
+        asked = frame(f"invented {number}") if number % 2 else scope("/ready")
+        assert limits._refused(asked) is None
+    assert limits._refused(frame("invented x")) == ("request", 1 / (CLASS * 2))
+    assert limits._refused(frame("a visit")) is None
+    assert limits._refused(scope("/", "10.0.0.2")) is None
+
+
+def test_a_flood_of_messages_delays_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that flood get their rate and are closed in the end; one behind their address that
+    does not is never more than one message of each behind."""
+    for setting in settings.SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
+    monkeypatch.setenv(settings.MESSAGES.variable, "40")
+    monkeypatch.setattr(visit_limits, "ENDLESS", 0.5)
+
+    async def page(
+        limits: VisitLimits, pause: float, until: float
+    ) -> tuple[int, list[float], list[Any]]:
+        loop, waits, sent = asyncio.get_running_loop(), [], []
+        began = loop.time()
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(pause)
+            if loop.time() > until:
+                return {"type": "websocket.disconnect"}
+            waits.append(-loop.time())
+            return {"type": "websocket.receive", "bytes": b"\x5a\x00"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await limits(scope("/_stcore/stream", kind="websocket"), receive, send)
+        return round(loop.time() - began), waits, sent
+
+    heard: list[float] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "websocket.disconnect":
+            heard.append(asyncio.get_running_loop().time())
+
+    async def meets() -> list[Any]:
+        limits = VisitLimits(app)
+        until = asyncio.get_running_loop().time() + 3
+        return await asyncio.gather(
+            *(page(limits, 0, until) for _ in range(3)), page(limits, 0.1, until)
+        )
+
+    *floods, quiet = run(meets())
+    for _, asked, sent in floods:
+        assert len(asked) <= 5 * 40 + 3 * 40 and sent[-1]["code"] == visit_limits.TRY_AGAIN
+    assert len(quiet[1]) >= 15 and not quiet[2]
 
 
 class Held:
@@ -254,7 +386,7 @@ def test_an_address_is_what_a_proxy_that_is_believed_says(
     assert found == [whose]
 
 
-@pytest.mark.parametrize("what", ["frame", "upload", "volume", "page"])
+@pytest.mark.parametrize("what", ["frame", "upload", "volume", "page", "slow", "full", "request"])
 def test_each_refusal_is_a_sentence_with_the_time_to_wait(what: str) -> None:
     words = sentence(what, 7)
     assert words.endswith("Try again in 7 s.") and len(words) < 120

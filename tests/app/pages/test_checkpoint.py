@@ -62,7 +62,7 @@ def guessing(monkeypatch: pytest.MonkeyPatch) -> None:
                 "embedding_scale": "calibration",
                 "norm": "convention",
                 "final_norm": "convention",
-            }
+            } | dict.fromkeys(() if "heads" in overrides else ("heads", "d_k", "d_v"), "convention")
             origins = model.provenance | {w: o for w, o in guessed.items() if w not in overrides}
             return replace(model, provenance=origins, notes=("Its scale was guessed.",))
 
@@ -311,20 +311,23 @@ def test_guesses_stand_first_each_with_its_control(
     visit: Visit, below: Path, guessing: None
 ) -> None:
     app = open_path(look(visit), "mine")
-    assert "Nothing on disk says these 3 words for certain" in html(app)
+    assert "Nothing on disk says these 4 words for certain" in html(app)
+    assert not any(box.label in ("d_k", "d_v") for box in app.text_input)  # they follow from heads
     assert "Its scale was guessed." in html(app)
     for word in ("embedding_scale", "norm", "final_norm"):
         assert "tv-badge-guess" in row(app, word)
     scale = next(box for box in app.text_input if box.label == "embedding_scale")
     app = scale.set_value("2.5").run()
     assert address(app)["checkpoint"] == 'path:mine//{"embedding_scale":2.5}'
-    assert "these 2 words" in html(app) and "you said so" in row(app, "embedding_scale")
+    assert "these 3 words" in html(app) and "you said so" in row(app, "embedding_scale")
     norm = next(box for box in app.selectbox if box.label == "norm")
     assert list(norm.options) == ["pre", "post", "query_only"] and norm.value == "pre"
     app = norm.set_value("post").run()
     app = say(app, "final_norm", "true")  # a guess that is right
+    heads = json.loads((below / "mine" / CONFIG).read_text(encoding="utf-8"))["heads"]
+    app = say(app, "heads", str(heads))
     assert "Nothing on disk" not in html(app)
-    facts = {"embedding_scale": 2.5, "norm": "post", "final_norm": True}
+    facts = {"embedding_scale": 2.5, "norm": "post", "final_norm": True, "heads": heads}
     assert address(app)["checkpoint"] == "path:mine//" + json.dumps(
         facts, sort_keys=True, separators=(",", ":")
     )
@@ -356,8 +359,8 @@ def test_explore_makes_it_the_model_of_the_visit(visit: Visit, below: Path) -> N
     [
         ("path:/etc/passwd", "", "outside"),
         ("path:gone.pt", "", "no folder or file"),
-        ("upload:ckpt.pt", "", "upload it again"),
-        ("upload:0123456789abcdef/1/ckpt.pt", "", "upload it again"),
+        ("upload:ckpt.pt", "", "upload it here"),
+        ("upload:0123456789abcdef/1/ckpt.pt", "", "upload it here"),
         ("nowhere", "", "There is no model"),
         ("path:mine", "[1]", "JSON such as"),
         ("path:mine", '{"device":"cuda"}', "JSON such as"),
@@ -400,9 +403,9 @@ def test_several_files_and_a_zip_open_like_the_folder(visit: Visit, below: Path)
             == trace(load(str(below / "mine")), "The cat sat.").thumbnail("cross").shape
         )
         stranger = visit(model=name)  # another visit, even one that knows the whole name
-        assert "upload it again" in told(stranger) and stranger.session_state["model"] == "tiny"
+        assert "upload it here" in told(stranger) and stranger.session_state["model"] == "tiny"
         stranger = look(visit, checkpoint=name)
-        assert "upload it again" in told(stranger) and 'data-what="facts"' not in html(stranger)
+        assert "upload it here" in told(stranger) and 'data-what="facts"' not in html(stranger)
 
 
 def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Path) -> None:
@@ -444,7 +447,7 @@ def test_an_upload_goes_when_its_visit_ends(visit: Visit, below: Path) -> None:
     room.end.join(10)
     assert not folder.exists() and name not in engine.shelf and not engine.ready(name)
     app.run()
-    assert not app.exception and "upload it again" in told(app)
+    assert not app.exception and "upload it here" in told(app)
 
 
 def test_a_visit_that_comes_back_in_time_keeps_its_files(

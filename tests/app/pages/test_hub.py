@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.support.hub_fixtures import folder, hub
 from tests.support.hub_server import Hub
+from transformer_viz import reach
 from transformer_viz.app.engine import hub_models, model_names
 from transformer_viz.app.engine.model_catalog import Shelf
 from transformer_viz.app.engine.task import Abandoned, Task
@@ -28,7 +29,7 @@ ID = "tiny/gpt2"
 def at_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The app as its owner starts it on this machine."""
     monkeypatch.setenv("TRANSFORMER_VIZ_HUB", "any")
-    monkeypatch.setenv(hub_models.ADDRESS, "127.0.0.1")
+    monkeypatch.setenv(reach.REACH, "machine")
     monkeypatch.setattr(hub_models, "_shown", set())
     yield
 
@@ -148,7 +149,7 @@ def test_a_stranger_gets_nothing_of_the_owners(
     monkeypatch.setattr(hub_models, "_shown", set())  # the server begins anew
     shelf = Shelf("en-de")
     assert shelf["hub:tiny/mine"].path == cached(HubId("tiny/mine"))  # the owner's own machine
-    monkeypatch.setenv(hub_models.ADDRESS, "0.0.0.0")
+    monkeypatch.setenv(reach.REACH, "others")
     for name in ("tiny/mine", "tiny/all"):
         with pytest.raises(model_names.NotHere, match="is not on this server yet"):
             shelf[f"hub:{name}"]

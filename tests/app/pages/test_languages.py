@@ -159,3 +159,15 @@ def test_numbers_are_written_as_a_language_does() -> None:
     with speaking("zh"):
         assert numeral(4494, ",") == "4,494" and numeral(0.146, ".1%") == "14.6%"
     assert numeral(-4494, ",") == "−4,494" and numeral(0.146, ".0%") == "15%"
+
+
+def test_words_from_right_to_left_are_set_apart_from_the_numbers_behind_them() -> None:
+    for word, turned in (
+        ("שלום", True),
+        ("عالم", True),
+        ("a ש", True),
+        ("Wort", False),
+        (3, False),
+    ):
+        said = say("“{word}”", word=word)
+        assert said.count("\u2068") == said.count("\u2069") == int(turned), word

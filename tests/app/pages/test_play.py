@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz import load
+from transformer_viz.app.engine.model_kind import Kind
+from transformer_viz.app.pages.play import _silent
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
 from transformer_viz.core.search_tree import LEFT_OUT
 from transformer_viz.i18n import catalogue
@@ -217,6 +220,24 @@ def test_a_model_that_writes_nothing_says_why(meet: Visit, model: str, why: str)
     app = meet(model, "play")
     assert not app.exception and not app.error
     assert why in told(app) and "Choose a translation model" in told(app)
+
+
+def test_a_model_that_judges_is_said_to_do_what_it_does() -> None:
+    shelf = {"m": SimpleNamespace(called="M")}
+    for gives, task, words in (
+        ("classes", "single_label", "names a class and"),
+        ("classes", "multi_label", "names labels, none, one or several"),
+        ("classes", "regression", "gives a score and"),
+        ("tags", "single_label", "names a class for each token"),
+        ("tags", "regression", "gives a score for each token"),
+        ("spans", "", "marks an answer"),
+    ):
+        scene: Any = SimpleNamespace(
+            kind=Kind("encoder-only", gives=gives, task=task),
+            engine=SimpleNamespace(shelf=shelf),
+            question=SimpleNamespace(model="m"),
+        )
+        assert words in _silent(scene), (gives, task)
 
 
 def test_it_speaks_chinese(visit: Visit) -> None:

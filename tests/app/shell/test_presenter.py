@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 import cairosvg
 import pytest
@@ -136,6 +136,24 @@ def test_a_machine_without_a_network_gives_out_no_code(monkeypatch: pytest.Monke
 def test_the_machines_own_address_is_one_that_others_reach() -> None:
     found = own_address()
     assert found is None or not is_local(found)
+
+
+def test_a_link_keeps_its_query_below_a_path_and_its_last_sign_in_a_message() -> None:
+    for url, page, words, wanted in (
+        ("http://h/viz", "explore", {"layer": "2"}, "http://h/viz/?layer=2"),
+        ("http://h", "explore", {}, "http://h/"),
+        ("http://h/a/b", "explore", {}, "http://h/a/b/"),
+        ("http://h/viz/norms", "norms", {}, "http://h/viz/norms"),
+        ("http://h/explore", "explore", {}, "http://h/explore"),
+        ("http://h/why", "explore", {"text": "Why?"}, "http://h/why/?text=Why%3F"),
+        ("http://h/", "explore", {"text": "It barks."}, "http://h/?text=It+barks%2E"),
+        ("http://h/", "explore", {"text": "so …"}, "http://h/?text=so+%E2%80%A6"),
+        ("http://h/", "explore", {"text": "a~"}, "http://h/?text=a%7E"),
+        ("http://h/", "explore", {"seen": "b_-"}, "http://h/?seen=b_%2D"),
+    ):
+        found = share.written_link(url, words, page)
+        assert found == wanted
+        assert dict(parse_qsl(urlsplit(found).query)) == words
 
 
 def test_pupils_are_not_given_the_teachers_view() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime import Runtime
 from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz.app.ui import streamlit_private
@@ -83,3 +87,10 @@ def test_no_message_refers_to_one_that_the_browser_may_have_forgotten() -> None:
     message.delta.new_element.html.body = "a" * 10_000_000
     populate_hash_if_needed(message)
     assert message.hash and not message.metadata.cacheable
+
+
+def test_bytes_of_uploads_are_known() -> None:
+    manager = MemoryUploadedFileManager("/upload")
+    manager.add_file("visit", UploadedFileRec("1", "a", "", b"abc"))
+    assert manager._total_bytes == 3 and streamlit_private.uploaded_bytes() >= 0
+    assert "_uploaded_file_mgr" in inspect.getsource(Runtime.__init__)

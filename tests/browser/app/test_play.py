@@ -67,7 +67,7 @@ def test_steps_and_texts_are_in_the_link_and_come_back(page: Page, url: str) -> 
         page.keyboard.press("ArrowRight")
     linked(page, played="4")
     page.locator(".st-key-play .sheet button.left:visible").first.click()
-    page.wait_for_function("new URLSearchParams(location.search).has('branch')")
+    page.wait_for_function("() => new URLSearchParams(location.search).has('branch')")
     why, texts = page.locator(".st-key-play .why"), chips(page)
     expect(why).to_contain_text("Left out at token")
     link = query(page)

@@ -26,7 +26,8 @@ BACK_ROW = {"width": 1280, "height": 720}
 WARM = Intervention(
     (Temperature(value=2.5, stack="decoder", block="cross", layer=1, head=3),)
 ).to_json()  #: The page has taken the dark theme.
-DARK = "getComputedStyle(document.querySelector('.stApp')).backgroundColor.includes('(20, 23, 28')"
+DARK = """() => getComputedStyle(document.querySelector('.stApp'))
+    .backgroundColor.includes('(20, 23, 28')"""
 
 
 def opened(page: Page, address: str) -> None:
@@ -239,7 +240,7 @@ def test_keys_step_unfold_and_leave_and_never_while_typing(class_room: Page, url
     page.wait_for_url("**temperature**")
     expect(title).to_contain_text("L1 H7")
     page.keyboard.press("Escape")
-    page.wait_for_function("!document.documentElement.hasAttribute('data-present')")
+    page.wait_for_function("() => !document.documentElement.hasAttribute('data-present')")
     rest(page)
     assert "present" not in query(page) and "temperature" in query(page)["edits"]
     expect(page.locator(".tv-presented")).to_have_count(0)

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from ... import settings
+from ... import reach, settings
 from ..serving import descriptors
 from .balancer import Balancer
 from .workers import CannotStart, Worker, say
@@ -36,21 +36,26 @@ def surroundings(given: Mapping[str, str], workers: int, cores: int) -> dict[str
     pages = -(-settings.CONNECTIONS.number // workers)
     return (
         {"OMP_NUM_THREADS": str(threads), COOKIE_SECRET: secrets.token_hex(32)}
-        | dict(given)
+        | {name: text for name, text in given.items() if name != FORWARDED_ALLOW}
         | ({"OMP_NUM_THREADS": str(threads)} if settings.THREADS.number else {})
         | {
             settings.UPLOADS_MB.variable: str(uploads),
-            settings.CONNECTIONS.variable: str(pages),
-            # Only this process speaks to a worker, of visitors whom these proxies let in.
-            FORWARDED_ALLOW: believed(given.get(FORWARDED_ALLOW, "")),
+            **({settings.CONNECTIONS.variable: str(pages)} if pages else {}),
+            # A worker listens on this machine alone, and its visitors come from where we listen.
+            **({settings.REACH.variable: reach.OTHERS} if reach.reason(given) else {}),
+            # Only this process speaks to a worker, of visitors whom these proxies let in. Left out,
+            # the server below believes 127.0.0.1, and a proxy that is named is a sign of others.
+            **({FORWARDED_ALLOW: told} if (told := believed(given)) else {}),
             "STREAMLIT_LOGGER_HIDE_WELCOME_MESSAGE": "true",
         }
     )
 
 
-def believed(told: str) -> str:
-    """Whose word about the visitor a worker believes: ours, and that of the proxies before us."""
-    proxies = [one for one in map(str.strip, told.split(",")) if one]
+def believed(given: Mapping[str, str]) -> str:
+    """Return whose word about the visitor a worker believes: ours, and that of named proxies."""
+    proxies = [one for one in map(str.strip, given.get(FORWARDED_ALLOW, "").split(",")) if one]
+    if not proxies:
+        return ""
     return "*" if "*" in proxies else ",".join(dict.fromkeys(("127.0.0.1", *proxies)))
 
 

@@ -20,13 +20,16 @@ from ..counts.families import CONTENT_TYPE, Asked, joined
 from ..counts.server_counts import process
 from ..live.addresses import METRICS, READY, may_read_metrics
 from ..live.allowed_hosts import is_allowed, names, refusal
-from .lines import OWN, Header, Line, connect, exchange, fetch
+from .lines import OWN, PATIENCE, Header, Line, connect, exchange, fetch
 from .workers import Worker
 
 COOKIE = "transformer_viz_worker"
 IDLE = 75.0  # seconds in which a browser must say a whole request head, or its line is closed
 COMING = 20.0  # seconds that a request waits for a worker when none is there
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
+#: Seconds for the first byte of an answer: a page and the beginning of a websocket need no model.
+PAGE, SOCKET = 5.0, 15.0
+LATE = "The app does not answer now; try again in a few seconds.\n"
 STARTING = "The app is starting; try again in a few seconds.\n"
 SCRAPE = 5.0  # seconds for the numbers of one worker
 
@@ -86,8 +89,15 @@ class Balancer:
                 worker.is_up = worker.is_ready = False  # it has just ended
                 continue
             worker.visitors += upgrades(request)
+            is_new = is_page(request) or upgrades(request)
+            patience = SOCKET if upgrades(request) else PAGE if is_new else PATIENCE
             try:
-                return await exchange(browser, line, asked, cookie)
+                return await exchange(browser, line, asked, cookie, patience)
+            except TimeoutError:
+                if not is_new:
+                    await answer(browser, 503, LATE, retry=5)
+                    return False
+                worker.is_silent = True  # until it answers again
             except h11.RemoteProtocolError:  # the worker broke off
                 return False
             finally:
@@ -125,14 +135,17 @@ class Balancer:
         """The worker of a request, and the cookie to set if it is a new one; None: there is none.
 
         A page, and the websocket of a visit whose worker has ended, go to the freest one. All else
-        goes where the cookie says, or else where the visitor's address leads.
+        goes where the cookie says, or else where the visitor's address leads. One that runs and
+        does not answer gets no page and no websocket, if there is another one.
         """
         able = [worker for worker in self.workers if worker.is_up]
         if not able:
             return None
         said = cookie_of(request)
         own = next((worker for worker in able if str(worker.number) == said), None)
-        if own is not None:
+        able = [worker for worker in able if not worker.is_silent] or able
+        is_new = is_page(request) or upgrades(request)
+        if own is not None and (own in able or not is_new):
             return own, []
         if is_page(request) or (said and upgrades(request)):
             worker = min(able, key=lambda one: (not one.is_ready, one.visitors, one.given))
@@ -152,7 +165,7 @@ class Balancer:
         if not is_allowed(host, names(settings.NAMES.text)):
             await answer(browser, 403, refusal(host))
         elif path == READY:
-            count = sum(worker.is_ready for worker in self.workers)
+            count = sum(worker.is_ready and worker.answers for worker in self.workers)
             words = f"{count} of {len(self.workers)} workers are ready.\n"
             await answer(browser, 200 if count else 503, words)
         elif may_read_metrics(settings.METRICS.text, peer, told):
@@ -163,7 +176,7 @@ class Balancer:
 
     async def metrics(self) -> str:
         """The numbers of all workers, each with its number, and those of this process."""
-        able = [worker for worker in self.workers if worker.is_up]
+        able = [worker for worker in self.workers if worker.answers]
         found = await asyncio.gather(*(self._numbers(worker) for worker in able))
         texts = {str(one.number): text for one, text in zip(able, found, strict=True) if text}
         texts["balancer"] = "".join(family.text() for family in process())
@@ -181,8 +194,8 @@ class Balancer:
             return {(name,): value for name, value in what.items()}
 
         every = {str(worker.number): worker for worker in self.workers}
-        up = {name: float(one.is_up) for name, one in every.items()}
-        ready = {name: float(one.is_ready) for name, one in every.items()}
+        up = {name: float(one.answers) for name, one in every.items()}
+        ready = {name: float(one.is_ready and one.answers) for name, one in every.items()}
         again = {name: float(one.restarts) for name, one in every.items()}
         name = "transformer_viz_worker"
         return [
@@ -230,6 +243,7 @@ async def answer(
         ("Content-Type", kind),
         ("Content-Length", str(len(body))),
         ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
         ("Connection", "close"),
         *([("Retry-After", str(retry))] if retry else []),
     ]

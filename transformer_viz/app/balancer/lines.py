@@ -10,6 +10,7 @@ import h11
 
 CHUNK = 65_536  # bytes that are read at once
 LONGEST_HEAD = 65_536  # bytes of a request's first lines: the link of a visit stands in there
+PATIENCE = 60.0  # seconds for the first byte of an answer
 #: What concerns one connection only, and is not passed on.
 OWN = {b"connection", b"keep-alive", b"proxy-connection"}
 Header = tuple[bytes, bytes]
@@ -86,7 +87,11 @@ async def fetch(port: int, path: str) -> tuple[int, bytes]:
 
 
 async def exchange(
-    browser: Line, worker: Line, request: h11.Request, more: Sequence[Header]
+    browser: Line,
+    worker: Line,
+    request: h11.Request,
+    more: Sequence[Header],
+    patience: float = PATIENCE,
 ) -> bool:
     """Pass one request on and its answer back; a websocket is passed through until it ends.
 
@@ -94,14 +99,20 @@ async def exchange(
         browser: has said ``request``, whose headers are passed on as they are now.
         worker: a fresh connection.
         more: headers added to the answer.
+        patience: seconds for the first byte of an answer, once the whole request was sent.
 
     Returns whether the browser may ask again on the same connection.
+
+    Raises:
+        TimeoutError: no answer began; the browser was sent nothing.
     """
     await worker.send(request)
-    sending = asyncio.create_task(_send_body(browser, worker))
+    sending = asyncio.create_task(_send_body(browser, worker, patience))
+    coming = asyncio.create_task(worker.event())
     try:
+        await asyncio.wait({coming, sending}, return_when=asyncio.FIRST_COMPLETED)
+        event = await asyncio.wait_for(coming, patience)
         while True:
-            event = await worker.event()
             if isinstance(event, h11.InformationalResponse):
                 switched = event.status_code == 101
                 headers = [*event.headers, *more] if switched else event.headers
@@ -128,7 +139,9 @@ async def exchange(
                 break
             else:  # it broke off
                 return False
+            event = await worker.event()
     finally:
+        coming.cancel()
         if not sending.done():  # an answer that came before the whole question: it was refused
             sending.cancel()
         with suppress(asyncio.CancelledError, OSError, h11.ProtocolError):
@@ -139,12 +152,15 @@ async def exchange(
     return True
 
 
-async def _send_body(browser: Line, worker: Line) -> None:
+async def _send_body(browser: Line, worker: Line, patience: float) -> None:
     """The rest of a question, as it comes."""
+    if browser.http.their_state not in (h11.IDLE, h11.SEND_BODY):  # asked once more
+        await worker.send(h11.EndOfMessage())
+        return
     while True:
         event = await browser.event()
         if isinstance(event, h11.Data):
-            await worker.send(h11.Data(data=event.data))
+            await asyncio.wait_for(worker.send(h11.Data(data=event.data)), patience)
         elif isinstance(event, h11.EndOfMessage):
             await worker.send(h11.EndOfMessage(headers=event.headers))
             return

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import h11
 
-from ..live.addresses import READY
+from ..live.addresses import HEALTH, READY
 from .lines import fetch
 
 LOOK = 0.25  # seconds between two questions to a worker that is not ready yet
+LOOK_AGAIN = 1.0  # and to one that is
 BREATH = 1.0  # seconds before a worker that ended is started again
 ENDING = 10.0  # seconds that a worker may take to end before it is killed
 PATIENCE = 5.0  # seconds for one answer about its state
@@ -28,7 +29,8 @@ class CannotStart(Exception):
 
 @dataclass(eq=False)
 class Worker:
-    """One process of the app. ``is_up`` while it answers, ``is_ready`` once its model is loaded.
+    """One process of the app. ``is_up`` since it answered, ``is_ready`` once its model is loaded,
+    ``is_silent`` while it runs and answers nothing: it stands still, or has too much to do.
 
     ``visitors`` have a websocket open to it, ``given`` were ever sent to it.
     """
@@ -38,10 +40,16 @@ class Worker:
     process: Process | None = None
     is_up: bool = False
     is_ready: bool = False
+    is_silent: bool = False
     visitors: int = 0
     given: int = 0
     restarts: int = 0
     stopping: bool = False
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers now, as far as is known."""
+        return self.is_up and not self.is_silent
 
     async def keep(self, surroundings: Mapping[str, str], changed: asyncio.Event) -> None:
         """Start the process, and again whenever it ends, until `stop`.
@@ -60,7 +68,7 @@ class Worker:
             status = await process.wait()
             answered = self.is_up
             watch.cancel()
-            self.is_up = self.is_ready = False
+            self.is_up = self.is_ready = self.is_silent = False
             changed.set()
             if self._is_stopping():
                 return
@@ -91,13 +99,19 @@ class Worker:
         )
 
     async def _watch(self, changed: asyncio.Event) -> None:
-        """Ask whether it answers, and then whether its model is loaded, which loads it."""
-        while not self.is_ready:
-            with suppress(OSError, TimeoutError, h11.RemoteProtocolError):
-                status, _ = await asyncio.wait_for(fetch(self.port, READY), PATIENCE)
-                self.is_up, self.is_ready = True, status == 200
+        """Ask whether its model is loaded, which loads it, and from then on whether it answers."""
+        while True:
+            asked = HEALTH if self.is_ready else READY
+            try:
+                status, _ = await asyncio.wait_for(fetch(self.port, asked), PATIENCE)
+                self.is_up, self.is_silent = True, False
+                self.is_ready = self.is_ready or status == 200
                 changed.set()
-            await asyncio.sleep(LOOK)
+            except TimeoutError:
+                self.is_silent = True
+            except (OSError, h11.RemoteProtocolError):
+                pass  # it begins, or has ended: the process tells
+            await asyncio.sleep(LOOK_AGAIN if self.is_ready else LOOK)
 
     async def stop(self) -> None:
         """End the process: first asked, then killed."""

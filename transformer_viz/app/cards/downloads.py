@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +14,9 @@ from ...core.tiles import LONG
 from ...i18n import mark, say, speaking
 from ...views.csv_text import csv_text
 from ...views.export.file_formats import FORMATS, exported
+from ..session.keys import private
 from ..session.scene import Scene, scene_at
+from ..shell.share import written_link
 from ..ui import layout
 
 PRINTED = ("png", "svg", "pdf")
@@ -114,8 +115,7 @@ def picture(scene: Scene) -> str:
 
 def address() -> str:
     """The address that shows what is on the screen."""
-    words = [(key, v) for key in st.query_params for v in st.query_params.get_all(key)]
-    return f"{st.context.url or ''}{'?' + urlencode(words) if words else ''}"
+    return written_link(st.context.url or "", st.query_params.to_dict(), private.here)
 
 
 def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:
@@ -153,14 +153,25 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
         if part is not None:
             options |= {"rows": part[0], "columns": part[1]}
         if kind in PRINTED:
-            options |= {"ramp": look.ramp, "threshold": look.threshold}
-            options["also"] = look.overlay if shown == "lines" else ()
+            options |= printed_look(again, shown)
         at = (place.map_name, place.layer, place.head)
         compared = before if before is not now and (kind == "html" or not long) else None
         with speaking(look.lang):
             return exported(now, kind, shown, at, before=compared, **options)
 
     return make
+
+
+def printed_look(scene: Scene, shown: str) -> dict[str, Any]:
+    """Return what a picture for print is told, so that it looks as it does on the screen."""
+    look = scene.look
+    how: dict[str, Any] = {"ramp": look.ramp, "threshold": look.threshold}
+    if shown == "lines":
+        return how | {"also": look.overlay, "top": look.top}
+    how["gamma"] = look.gamma
+    if shown == "atlas":
+        return how | {"common": look.scale == "common"}
+    return how | {"zoom": look.zoom} | ({} if scene.is_long else {"most": scene.most})
 
 
 def file_name(scene: Scene, kind: str, shown: str) -> str:
@@ -170,4 +181,7 @@ def file_name(scene: Scene, kind: str, shown: str) -> str:
     head = {"atlas": "all-heads", "report": "report", "run": "run"}
     if shown == "part":
         head["part"] = f"L{place.layer}-H{place.head}-part"
-    return f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}.{kind}"
+    name = f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}"
+    if scene.changes and shown not in ("report", "run"):  # these hold the run of now, and both
+        name += f"-{scene.look.compare}"
+    return f"{name}.{kind}"

@@ -15,6 +15,8 @@ from ...components.tokens import chip_sides, map_chips
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
+from ...preprocessing.tokenizers import visible
+from ...preprocessing.typed_text import TypedText
 from ..session import visit, widget_sync
 from ..session.keys import private
 from ..session.scene import Scene
@@ -86,8 +88,30 @@ def _notices(scene: Scene) -> None:
                 letters=first_few(lost),
             )
         )
+    read = _read_as(scene)
+    if read:
+        pairs = [
+            f"{visible(typed)} (U+{ord(typed[0]):04X}) → {one or say('nothing')}"
+            for typed, one in read.items()
+        ]
+        st.info(
+            say(
+                "The model's vocabulary lacks some typed characters and reads others instead: "
+                "{pairs}.",
+                pairs=first_few(pairs),
+            )
+        )
     if spelled:
         st.info(say(BYTES[scene.kind.translates], letters=first_few(spelled)))
+
+
+def _read_as(scene: Scene) -> dict[str, str]:
+    """Return what a bundled model reads in the place of typed characters that it lacks."""
+    engine, asked = scene.engine, scene.question
+    if not asked.text or engine.example(asked) is not None:
+        return {}
+    tokenizer = engine.model(asked.model).tokenizer
+    return tokenizer.read_as(asked.text + asked.second) if isinstance(tokenizer, TypedText) else {}
 
 
 def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:

@@ -11,7 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 from ...core.interventions import Intervention
 from ...i18n import mark, say
 from ...metrics.output.surprisal import certainty
+from ..engine.engine import Engine
 from ..render.headline import lead
+from ..session import visit
 from ..session.scene import Scene
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import changed_words, ending, spoken
@@ -95,9 +97,14 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> str:
     Dots stand for what is still being written. ``after`` is HTML, its new words marked.
     """
     said = lead(scene) if not scene.kind.translates else ""
-    first = f'<p class="tv-lead">{said}</p>' if said else ""
+    first = f'<p{model_words(scene.engine)} class="tv-lead">{said}</p>' if said else ""
     lines = _lines(scene, before, after) if scene.kind.writes else ""
     return first + lines + _unsure(scene)
+
+
+def model_words(engine: Engine) -> str:
+    """Attributes of an element with words of the model: not to be translated, their language."""
+    return f' translate="no" lang="{escape(visit.word_languages(engine)[1])}"'
 
 
 def _unsure(scene: Scene) -> str:
@@ -131,14 +138,15 @@ def _lines(scene: Scene, before: str, after: str) -> str:
         ("before", said, changed),
         ("after", after, changed),
     ]
-    start = f'<span class="tv-start">{escape(ending(scene.question.text))}</span>'
+    whose = model_words(scene.engine)
+    start = f'<span{whose} class="tv-start">{escape(ending(scene.question.text))}</span>'
     start = start if scene.kind.continues else ""
     answer = ' data-what="translation"' if scene.kind.translates else ""
     answers = {"held"} if held else {"now", "before"}
     spans = "".join(
         f'<span class="tv-quiet">{say(RUNS[name])}</span>'
         f"<span{answer if name in answers else ''}>{start}"
-        f'<span data-what="{name}">{text}</span></span>'
+        f'<span{whose} data-what="{name}">{text}</span></span>'
         for name, text, shown in lines
         if shown
     )

@@ -29,8 +29,11 @@ Look = Callable[[str], None]  # opens the model of a name
 
 
 def table(found: Inspection, name: str, look: Look) -> None:
-    """Every word with its value and where it came from; guesses first, each with its control."""
-    guesses = [row for row in found.config if row.guess]
+    """Every word with its value and where it came from; guesses first, each with its control.
+
+    A word that follows from another guess, such as d_k from heads, is settled with that.
+    """
+    guesses = [row for row in found.config if row.word in found.guessed]
     with st.container(border=True, key="card-config"):
         layout.heading(say("How is it built, and how do we know?"))
         with st.container(key="guesses"):  # always there: what follows keeps its place

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import visible
 from ...i18n import join_words, say
-from .table_lines import starred
+from .table_lines import star_layers
 
 if TYPE_CHECKING:
     from ...checkpoints.naming.name_proposals import NameProposal
@@ -41,7 +41,7 @@ class NameChoice:
 
     @property
     def renames(self) -> bool:
-        """Whether any weight was proposed another name than its own."""
+        """Return whether any weight was proposed another name than its own."""
         return any(row.proposed not in (None, row.key) for row in self.proposal.rows)
 
     def build(self) -> None:
@@ -50,7 +50,7 @@ class NameChoice:
 
 
 def faults(choice: NameChoice) -> Iterable[str]:
-    """What keeps the table from being used, a sentence each."""
+    """Yield a sentence for each fault that keeps the table from being used."""
     given = Counter(name for name in choice.names.values() if name)
     twice = [name for name, count in given.items() if count > 1]
     if twice:
@@ -61,7 +61,8 @@ def faults(choice: NameChoice) -> Iterable[str]:
             second=visible(both[1]),
             name=visible(twice[0]),
         )
-    strange = [name for name in given if name not in choice.options]
+    options = set(choice.options)
+    strange = [name for name in given if name not in options]
     if strange:
         yield say(
             "{name} is no name of {layout}. Choose one from the list.",
@@ -113,7 +114,7 @@ def _missing(choice: NameChoice) -> list[str]:
 
 def _some(names: list[str]) -> str:
     """Names for a sentence: the first ones, those of alike layers once."""
-    alike = list(dict.fromkeys(map(starred, names))) if len(names) > NAMED else names
+    alike = list(dict.fromkeys(map(star_layers, names))) if len(names) > NAMED else names
     first = [visible(name)[:80] for name in alike[:NAMED]]
     if len(alike) <= NAMED:
         return join_words(first)

@@ -1,4 +1,4 @@
-"""Which weight of an unknown file is which: a table of proposed names that a visitor confirms."""
+"""Table of proposed names for the weights of an unknown file, which a visitor confirms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HEIGHT = 420  # pixels of the table at most
 ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
 WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
-WIDTHS = {WEIGHT: 290, NAME: 350, SHAPE: 140, WHY: 150}  # pixels
+WIDTHS = {WEIGHT: 290, NAME: 330, SHAPE: 100, WHY: 125}  # pixels; all fit at 1280
 
 
 def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:
@@ -211,7 +211,7 @@ def _choose_layout(choice: NameChoice, name: str) -> None:
 
 
 def _choose_rows(choice: NameChoice, name: str) -> None:
-    """Whether alike layers share a row, where there are any."""
+    """Draw a checkbox for one row for all layers, where layers are alike."""
     if len(lines_of(choice.proposal.rows, choice.names, True)) == len(choice.names):
         return
     key = _key("together", name)

@@ -12,7 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import streamlit as st
 
+from ... import settings
 from ...checkpoints.files import upload_rooms
+from ...core.errors import visible
 from ...core.trace import Trace
 from ...i18n import say
 from ..session.keys import private
@@ -57,23 +59,33 @@ def dropped(name: str, content: IO[bytes]) -> StoredRun | None:
             shutil.copyfileobj(content, file)
         if not Trace.is_file(path):
             return None
-        return _told(name, Trace.load(path))
+        return _told(name, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         content.seek(0)
 
 
-def _told(name: str, trace: Trace) -> StoredRun:
-    from ...inference.findings import findings_of
-    from ...views.export.html_report import report
-    from ...views.numbers import whose
+def _told(name: str, path: Path) -> StoredRun:
+    from ...inference.findings import Finding
+    from ...opening import report_apart
+    from ...views.export.stored_report import stored_report
 
+    shown = visible(name)
+    if settings.APART.on:
+        told = report_apart(path, shown, f"{stored_report.__module__}:{stored_report.__name__}")
+    else:
+        told = stored_report(Trace.load(path))
     try:
-        page = report(trace)
-    except LookupError as error:  # a trace that kept no weights
-        raise ValueError(str(error)) from error
-    said = whose(trace, marked=False)
-    return StoredRun(name, said, trace.manifest, findings_of(trace), page)
+        found = [
+            Finding(str(one["sentence"]), str(one["status"]), tuple(map(str, one["details"])))
+            for one in told["findings"]
+        ]
+        manifest = told["manifest"]
+        if not isinstance(manifest, dict):
+            raise TypeError
+        return StoredRun(shown, str(told["said"]), manifest, tuple(found), str(told["page"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"What was read of {shown} is incomplete; open it again.") from error
 
 
 def draw(run: StoredRun) -> None:

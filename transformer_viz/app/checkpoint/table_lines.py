@@ -56,9 +56,9 @@ def lines_of(
         lines.append(
             Line(
                 tuple(row.key for row in group),
-                starred(first.key) if many else first.key,
+                star_layers(first.key) if many else first.key,
                 first.shape,
-                starred(name) if many and name else name,
+                star_layers(name) if many and name else name,
                 first.why,
                 name != first.proposed,
             )
@@ -86,10 +86,10 @@ def _form(row: NameRow, name: str | None) -> tuple[object, ...] | None:
         other = NUMBER.search(name)
         if other is None or other[0] != number[0]:
             return None
-        name = starred(name)
-    return starred(row.key), row.shape, name, row.why, name is None and row.proposed
+        name = star_layers(name)
+    return star_layers(row.key), row.shape, name, row.why, name is None and row.proposed
 
 
-def starred(name: str) -> str:
+def star_layers(name: str) -> str:
     """Return a name with a star for its first number."""
     return NUMBER.sub(EVERY, name, count=1)

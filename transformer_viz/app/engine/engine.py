@@ -57,7 +57,7 @@ class Engine:
         self.models = Models(self.shelf)
         self.shares = ModelShares()
         self.cache = Cache(limit)
-        self.gate = RunSlots(settings.FORWARDS.number, most=settings.RUN_SECONDS.number)
+        self.gate = RunSlots(settings.FORWARDS.number, most=lambda: settings.RUN_SECONDS.number)
         self.shared = SharedSearches(self.gate)
 
     def prepare(self, name: str) -> None:

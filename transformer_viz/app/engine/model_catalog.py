@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,9 +23,11 @@ from ...checkpoints.common.bundled import (
     shelved,
     vocabulary_of,
 )
+from ...checkpoints.vocabularies.beside import languages_of
+from ...core.errors import visible
 from ...core.trace import Trace
 from ...i18n import say
-from ...preprocessing.tokenizers import SentencePieceText
+from ...preprocessing.typed_text import TypedText
 from . import hub_models, model_names
 from .model_kind import Kind, of_config
 from .query import Question
@@ -63,7 +66,7 @@ class Shelved:
         elif model_names.is_own(name):
             name = self.path.parent.name if self.path.name == WEIGHTS else self.path.name
         words = ", ".join(f"{word}={value}" for word, value in self.overrides.items())
-        return f"{name} ({words})" if words else name
+        return visible(f"{name} ({words})" if words else name)
 
     @property
     def label(self) -> str:
@@ -86,6 +89,14 @@ class Shelved:
     @property
     def weights(self) -> Path:
         return self.path / WEIGHTS if self.path.is_dir() else self.path
+
+    @cached_property
+    def languages(self) -> tuple[str, str]:
+        """The languages of source and target as HTML has them (``en``); empty: not known."""
+        found = (*languages_of(self.folder, self.config), "", "")[:2]
+        codes = [re.split("[-_]", code.lower())[0] for code in found]
+        known = [code if re.fullmatch("[a-z]{2,3}", code) else "" for code in codes]
+        return known[0], known[1]
 
     @cached_property
     def hash(self) -> str:
@@ -123,7 +134,7 @@ class Shelved:
         return trace if same and _complete(trace) else None
 
     @cached_property
-    def vocabulary(self) -> SentencePieceText | None:
+    def vocabulary(self) -> TypedText | None:
         """The vocabulary beside the weights of a native model in the box; None where there is none.
 
         Others are read in a process of their own, when the model is opened.
@@ -132,7 +143,7 @@ class Shelved:
             return None
         config = self.config
         try:
-            return SentencePieceText(
+            return TypedText(
                 vocabulary_of(self.folder), bos_id=config.get("bos_id"), eos_id=config.get("eos_id")
             )
         except (OSError, ValueError):
@@ -246,8 +257,8 @@ class Shelf(Mapping[str, Shelved]):
         if place.startswith(model_names.UPLOAD):
             raise ValueError(
                 say(
-                    "{name} was uploaded in a visit that has ended, and uploads end with it; "
-                    "upload it again on the page Checkpoint.",
+                    "{name} was uploaded in another tab or in a visit that has ended, and only the "
+                    "tab that brought it can open it; upload it here on the page Checkpoint.",
                     name=place.rpartition("/")[2].removeprefix(model_names.UPLOAD),
                 )
             )
@@ -281,9 +292,10 @@ def box(first: str, further: str) -> dict[str, Shelved]:
         offered = {path.parent for name in PREFERRED for path in Path(further).glob(f"*/{name}")}
         for folder in sorted(offered):
             if not folder.name.startswith("."):
-                found.setdefault(folder.name, Shelved(folder.name, folder))
+                name = visible(folder.name)  # a disk may hold bytes that are no UTF-8
+                found.setdefault(name, Shelved(name, folder))
     if first not in found and first:
-        path = Path(first)
-        found[path.name] = Shelved(path.name, path)
-    name = first if first in found else Path(first).name
+        path, name = Path(first), visible(Path(first).name)
+        found[name] = Shelved(name, path)
+    name = first if first in found else visible(Path(first).name)
     return {name: found[name]} | found if name in found else found

@@ -27,6 +27,7 @@ NOT_WORDS = (
 )
 #: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
 VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}
+HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a character, which no word holds
 FILE = re.compile(r"\w[\w. +-]{0,199}")
 
 
@@ -67,7 +68,7 @@ def read_words(text: str) -> dict[str, Any]:
     try:
         words = (
             json.loads(text or "{}", parse_constant=refuse)
-            if len(text) <= MAX_OVERRIDE_CHARACTERS
+            if len(text) <= MAX_OVERRIDE_CHARACTERS and not HALF.search(text)
             else None
         )
     except (ValueError, RecursionError):
@@ -127,9 +128,10 @@ def find_below(text: str) -> Path:
     """
     from ...checkpoints.files.unpacking import allowed
 
-    if not settings.PATHS.on:
+    opened = settings.open_roots()
+    if not opened:
         raise ValueError(say("This server opens no paths. Upload the checkpoint instead."))
-    return allowed(text, roots())
+    return allowed(text, [Path(folder) for folder in opened])
 
 
 def veiled(sentence: str, *places: Path) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ... import settings
+from ...reach import FORWARDED, is_loopback, is_own_name
 
 METRICS, READY, HEALTH = "/metrics", "/ready", "/_stcore/health"
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
 def may_read_metrics(who: str, peer: str, headers: Mapping[str, str]) -> bool:
@@ -20,8 +20,9 @@ def may_read_metrics(who: str, peer: str, headers: Mapping[str, str]) -> bool:
         who: the setting.
         peer: the address that asks.
         headers: of the request, names in lower case; one that came through a proxy is not of this
-            machine, whatever its peer.
+            machine, whatever its peer, and neither is one that asks for another host.
     """
     if who == settings.LOCAL:
-        return settings.is_loopback(peer) and not any(name in headers for name in FORWARDED)
+        is_own = is_loopback(peer) and is_own_name(headers.get("host", "localhost"))
+        return is_own and not any(name in headers for name in FORWARDED)
     return who == settings.ON

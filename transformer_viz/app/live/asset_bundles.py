@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from hashlib import sha256
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,7 +30,17 @@ class Joined:
             await self.app(scope, receive, send)
             return
         kind = "text/css" if asked[2].endswith(".css") else "text/javascript"
-        answer = Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
+        version = f'"{sha256(text.encode()).hexdigest()[:32]}"'
+        # The address carries no hash: a browser keeps the file, and asks whether it is the same.
+        headers = {"Cache-Control": "no-cache", "ETag": version}
+        known = Headers(scope=scope).get("if-none-match", "")
+        is_known = version in (tag.strip().removeprefix("W/") for tag in known.split(","))
+        answer = Response(
+            None if is_known else text,
+            status_code=304 if is_known else 200,
+            media_type=kind,
+            headers=headers,
+        )
         await answer(scope, receive, send)
 
 

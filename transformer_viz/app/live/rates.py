@@ -30,17 +30,31 @@ class Rates:
         What costs more than a bucket holds is let through where the bucket is full.
         """
         with self._lock:
-            now = self.clock()
-            level, since = self._held.get(who, (self.burst, now))
-            level = min(self.burst, level + max(0.0, now - since) * self.a_second)
+            level = self._level(who)
             lacks = min(cost, self.burst) - level
             if lacks <= 0:
                 level -= cost
-            self._held[who] = (level, now)
+            self._held[who] = (level, self.clock())
             self._held.move_to_end(who)
             while len(self._held) > MOST_KEYS:
                 self._held.popitem(last=False)
             return max(0.0, lacks / self.a_second) if lacks > 0 else 0.0
+
+    def lacks(self, who: Hashable, cost: float = 1.0) -> float:
+        """Return what `wait` would, and take nothing."""
+        with self._lock:
+            return max(0.0, (min(cost, self.burst) - self._level(who)) / self.a_second)
+
+    def give_back(self, who: Hashable, cost: float) -> None:
+        """Return what was taken for something that was not done."""
+        with self._lock:
+            if who in self._held:
+                self._held[who] = (min(self.burst, self._level(who) + cost), self.clock())
+
+    def _level(self, who: Hashable) -> float:
+        now = self.clock()
+        level, since = self._held.get(who, (self.burst, now))
+        return min(self.burst, level + max(0.0, now - since) * self.a_second)
 
 
 def whole_seconds(wait: float) -> int:

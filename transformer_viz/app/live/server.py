@@ -29,19 +29,29 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit.web.cli import configurator_options
 
+from ... import reach
 from ...checkpoints.files import upload_rooms
 from ...core.errors import is_fault
 from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
-from ..serving import descriptors, message_batches, no_delay, state_lookups
+from ..serving import (
+    descriptors,
+    message_batches,
+    no_delay,
+    paced_sockets,
+    state_lookups,
+    uploaded_files,
+)
+from ..serving.compression import Compressed
 from ..serving.old_pages import OldPages
 from ..serving.page_root import Rooted
 from . import status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
+from .security_headers import SecurityHeaders
 from .status import Visitors
 from .visit_limits import VisitLimits
 
@@ -58,11 +68,18 @@ HEADERS = {
 
 def application() -> st.App:
     """The app with its further address."""
-    EXCHANGE.is_open = True
+    EXCHANGE.is_open, reach.option = True, st.get_option
     message_batches.gather()
     state_lookups.look_up()
-    middleware = [Middleware(AllowedHosts), Middleware(VisitLimits), Middleware(Visitors)]
-    middleware += [Middleware(OldPages), Middleware(Joined), Middleware(Rooted)]
+    uploaded_files.spool()
+    middleware = [
+        Middleware(SecurityHeaders),
+        Middleware(AllowedHosts),
+        Middleware(VisitLimits),
+        Middleware(Visitors),
+    ]
+    middleware += [Middleware(OldPages), Middleware(Compressed), Middleware(Joined)]
+    middleware += [Middleware(Rooted)]
     every = [*status.routes(), *routes()]
     return st.App(APP, routes=every, middleware=middleware, lifespan=_tidy)
 
@@ -171,6 +188,7 @@ def main(**options: Any) -> None:
     }
     descriptors.make_room()
     no_delay.send_at_once()
+    paced_sockets.pace()
     sys.argv = [str(APP)]  # as `streamlit run app.py`: its folder, its config
     application().run(config=given)
 

@@ -7,79 +7,177 @@ proxies in ``FORWARDED_ALLOW_IPS`` alone, what X-Forwarded-For says.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from ipaddress import ip_address
+from weakref import WeakValueDictionary
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import settings
+from ... import reach, settings
 from ...i18n import languages, say, speaking
 from ..counts.server_counts import REFUSALS
+from ..ui.streamlit_private import uploaded_bytes
 from .rates import Rates, whole_seconds
-from .registry import FAR, PATH, TILE, WORDS
+from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
+from .upload_limits import Counted, LimitError
 
 #: Of a live frame or a part of a long map: the visit.
 FRAME = re.compile(rf"(?:/.*)?{PATH}/([^/]+)(?:{TILE}|{WORDS}|{FAR})?")
 UPLOAD = re.compile(r".*/_stcore/upload_file/([^/]+)/[^/]+")  # of an upload: the session
 BURST = 5  # seconds' worth of frames and tiles that may come at once
 OPEN_AGAIN = 20  # seconds after which a page may be tried again where too many are open
+AT_ONCE = 32  # uploads of one visit that may be under way
 TABS = 2  # pages that a visitor may have open at once
 MEGA = 1_000_000
 REFILL = 600  # seconds after which a visit may upload again as much as it may keep
+#: Requests that open a page, its scripts and pictures: of each visitor at once, and by the second.
+LOADS, LOADS_A_SECOND = 150, 2
+ARRIVE = 10  # seconds in which all visitors of an address may open a page anew
+ENDLESS = 20  # seconds of messages at the full rate, after which a page is closed
+TRY_AGAIN = 1013  # code with which a websocket closes
+SIZE = 65_536  # bytes of a message that count as much as the message itself
 
 
 class VisitLimits:
-    """ASGI middleware that holds live requests, uploads and open pages to their limits."""
+    """ASGI middleware that limits requests, uploads, open pages and what pages send.
+
+    Requests over a limit are refused. Messages of a page wait, and uvicorn reads no further from
+    its socket meanwhile; those of one address take turns, so that a flood delays itself.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.open: Counter[str] = Counter()  # websockets by address
         self._lock = threading.Lock()
-        many = settings.ADDRESS_VISITORS.number
-        frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
-        volume = settings.VISIT_MB.number * MEGA
-        #: By what is limited: how much of it a visit may ask; an address may ask many times that.
-        self.rates: dict[str, tuple[Rates, Rates]] = {
-            "frame": _both(frames, BURST * frames, many),
-            "upload": _both(files / 60, files, many),
-            "volume": _both(volume / REFILL, volume, many),
-        }
+        self._made = lru_cache(maxsize=1)(_all_rates)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.coming: Counter[str] = Counter()  # uploads under way by visit
+        self._bodies: set[Counted] = set()
+
+    @property
+    def rates(self) -> dict[str, tuple[Rates, Rates]]:
+        """Return the rates of a visit and of an address by what is limited.
+
+        Made anew when a first request from elsewhere has switched the shares on.
+        """
+        return self._made(reach.PASSED_ON in os.environ)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with one sentence."""
         if scope["type"] == "websocket":
-            with self._counted(address(scope)) as allowed:
-                if allowed:
-                    await self.app(scope, receive, send)
-                else:
-                    await self._refuse(scope, receive, send, "page", OPEN_AGAIN)
+            await self._open(scope, receive, send)
             return
         refused = self._refused(scope) if scope["type"] == "http" else None
-        if refused is None:
-            await self.app(scope, receive, send)
-        else:
+        if refused is not None:
             await self._refuse(scope, receive, send, *refused)
+        elif _is_upload(scope) and settings.UPLOADS_A_MINUTE.number:
+            await self._upload(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a page, whose messages are read no faster than it may send them."""
+        who, page = address(scope), object()
+        wait = self.rates["open"][1].wait(who) if settings.CONNECTIONS.number else 0
+        if wait:
+            await self._refuse(scope, receive, send, "page", wait)
+            return
+        turn = self._turns.setdefault(who, asyncio.Lock())
+        own, shared = self.rates["message"]
+        waited = 0  # messages in a row while the page had little of its share left
+
+        async def paced() -> Message:
+            nonlocal waited
+            message = await receive()
+            if message["type"] == "websocket.receive" and settings.MESSAGES.number:
+                said = message.get("bytes") or message.get("text") or ""
+                cost = 1 + len(said) / SIZE
+                waited = waited + 1 if own.lacks(page, own.burst / 4) else 0
+                if waited > ENDLESS * settings.MESSAGES.number:
+                    return {"type": "websocket.disconnect", "code": TRY_AGAIN}
+                while wait := own.wait(page, cost):
+                    await asyncio.sleep(wait)
+                async with turn:  # first come, first served: of each page one message
+                    while wait := shared.wait(who, cost):
+                        await asyncio.sleep(wait)
+            return message
+
+        gone = False
+
+        async def told(message: Message) -> None:
+            nonlocal gone
+            try:
+                await send(message)
+            except Exception:
+                gone = True
+                raise
+
+        with self._counted(who) as allowed:
+            if not allowed:
+                await self._refuse(scope, receive, send, "page", OPEN_AGAIN)
+                return
+            try:
+                await self.app(scope, paced, told)
+            except Exception:
+                if not gone:  # Streamlit takes a page that left amid its messages for a fault
+                    raise
+            if waited > ENDLESS * settings.MESSAGES.number:
+                REFUSALS.add("limit")
+                with suppress(Exception):  # it may be closed already
+                    await send({"type": "websocket.close", "code": TRY_AGAIN})
+
+    async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass an upload on, whose bytes count as they arrive."""
+        who = _visit(scope)
+        whose = who, address(scope)
+        counted = Counted(self.rates["volume"], whose, receive, send, self._left)
+        self._bodies.add(counted)
+        self.coming[who] += 1
+        try:
+            await self.app(scope, counted.receive, counted.send)
+        except LimitError as error:
+            if counted.answered:
+                raise
+            await self._refuse(scope, receive, send, error.what, error.wait)
+        finally:
+            self._bodies.discard(counted)
+            self.coming[who] -= 1
+            if not self.coming[who]:
+                del self.coming[who]
+
+    def _left(self) -> float:
+        """How many bytes the uploads of all visits may still bring: sent, or on their way."""
+        coming = sum(body.size for body in self._bodies)
+        return settings.UPLOADS_MB.number * MEGA - uploaded_bytes() - coming
 
     def _refused(self, scope: Scope) -> tuple[str, float] | None:
         """What of its limits a request is over, and the seconds to wait; None: it may pass."""
-        frame, upload = FRAME.fullmatch(scope["path"]), UPLOAD.fullmatch(scope["path"])
-        if frame is not None and settings.REQUESTS.number:
+        frame = FRAME.fullmatch(scope["path"])
+        if frame is not None and settings.REQUESTS.number and is_known(frame[1]):
             return self._asked("frame", frame[1], scope)
-        if upload is not None and scope["method"] in ("PUT", "POST"):
-            size = Headers(scope=scope).get("content-length", "0")
-            over = None
-            if settings.UPLOADS_A_MINUTE.number:
-                over = self._asked("upload", upload[1], scope)
-                over = over or self._asked("volume", upload[1], scope, _size(size))
-            return over
+        if _is_upload(scope) and settings.UPLOADS_A_MINUTE.number:
+            who, size = _visit(scope), _size(Headers(scope=scope).get("content-length", "0"))
+            if self.coming[who] >= AT_ONCE:
+                return "upload", OPEN_AGAIN
+            if over := self._asked("upload", who, scope):
+                return over
+            own, shared = self.rates["volume"]
+            wait = own.lacks(who, size) or shared.lacks(address(scope), size)
+            return ("volume", wait) if wait else None
         if is_page(scope) and not self._has_room(address(scope)):
             return "page", OPEN_AGAIN
+        if settings.REQUESTS.number:
+            wait = self.rates["request"][1].wait(address(scope))
+            return ("request", wait) if wait else None
         return None
 
     def _asked(
@@ -119,23 +217,71 @@ class VisitLimits:
         if scope["type"] == "websocket" and "websocket.http.response" not in scope.get(
             "extensions", {}
         ):
-            await send({"type": "websocket.close", "code": 1013, "reason": words})
+            await send({"type": "websocket.close", "code": TRY_AGAIN, "reason": words})
             return
-        status = 503 if what == "page" else 429
+        status = {"page": 503, "full": 503, "slow": 408}.get(what, 429)
         await PlainTextResponse(words, status_code=status, headers=headers)(scope, receive, send)
+
+
+def _all_rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
+    many = settings.ADDRESS_VISITORS.number
+    frames, files = settings.REQUESTS.number, settings.UPLOADS_A_MINUTE.number
+    volume, messages = settings.VISIT_MB.number * MEGA, settings.MESSAGES.number
+    return {
+        "frame": _both(frames, BURST * frames, many),
+        "upload": _both(files / 60, files, many),
+        "volume": _both(volume / REFILL, volume, many),
+        # Pages send a message now and then: an address has a tenth of what its pages may send.
+        "message": (
+            _rates(messages, BURST * messages),
+            _rates(many * messages / 10, many * BURST),
+        ),
+        "open": (_rates(many / ARRIVE, TABS * many),) * 2,
+        "request": (_rates(LOADS_A_SECOND * many, LOADS * many),) * 2,
+    }
+
+
+def is_known(token: str) -> bool:
+    """Whether a token is that of a visit; invented ones have no share of their own."""
+    try:
+        EXCHANGE.line(token)
+    except KeyError:
+        return False
+    return True
+
+
+def _is_upload(scope: Scope) -> bool:
+    return scope["method"] in ("PUT", "POST") and UPLOAD.fullmatch(scope["path"]) is not None
+
+
+def _visit(scope: Scope) -> str:
+    """Whose upload it is: that of a visit, by the address from which it comes.
+
+    Another address that knows the name of the visit takes nothing of its share.
+    """
+    found = UPLOAD.fullmatch(scope["path"])
+    return f"{found[1] if found else ''} {address(scope)}"
+
+
+def _rates(a_second: float, burst: float) -> Rates:
+    return Rates(a_second or 1, burst or 1)
 
 
 def _both(a_second: float, burst: float, many: int) -> tuple[Rates, Rates]:
     """The rates of one visit and of one address."""
-    return Rates(a_second or 1, burst or 1), Rates(many * a_second or 1, many * burst or 1)
+    return _rates(a_second, burst), _rates(many * a_second, many * burst)
 
 
 def sentence(what: str, seconds: int) -> str:
-    """What is said to who asks for too much: ``frame``, ``upload``, ``volume`` or ``page``."""
+    """Return the sentence for a request over the limit ``what``."""
     said = {
         "frame": say("This visit asks for more pictures a second than this server gives."),
         "upload": say("This visit brings more files a minute than this server takes."),
         "volume": say("This visit brings more megabytes in ten minutes than this server takes."),
+        "full": say("All visits may keep {most} MB of uploads here", most=settings.UPLOADS_MB.text)
+        + ".",
+        "slow": say("This upload came too slowly, or stood still."),
+        "request": say("Too many requests come from this address."),
         "page": say("As many pages as this server serves at once are open."),
     }[what]
     return say("{what} Try again in {seconds} s.", what=said, seconds=seconds)

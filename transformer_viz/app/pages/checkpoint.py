@@ -51,13 +51,13 @@ def draw(engine: Engine) -> None:
 
 
 def _body(engine: Engine, name: str) -> None:
-    if settings.PATHS.on or settings.UPLOADS.on:
+    if settings.open_roots() or settings.UPLOADS.on:
         engine.models.expect()
     with st.container(key="pictures-checkpoint"):
         left, right = st.columns([5, 13])
         with left.container(border=True, key="card-models"):
             _box(engine, name)
-            if settings.PATHS.on:
+            if settings.open_roots():
                 _path()
             if settings.HUB.text != settings.OFF:
                 hub_offer.box(_look_at)

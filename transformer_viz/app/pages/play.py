@@ -9,6 +9,7 @@ import streamlit as st
 
 from ...components.play import PlayLook, play_data
 from ...core.interventions import Intervention
+from ...core.numerics import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ...core.search_tree import Search
 from ...i18n import mark, say
 from ..cards import search_options
@@ -27,6 +28,26 @@ from ..ui.progress import run_with_progress
 from ..ui.text_format import ending, escape_markdown
 
 QUESTION = mark("How does the model write?")
+NAMED = mark("{name} names a class and writes no words, so there is nothing to play.")
+#: What a model that judges does instead of writing, by what it gives and by its task.
+JUDGED = {
+    "classes": {
+        SINGLE_LABEL: NAMED,
+        MULTI_LABEL: mark(
+            "{name} names labels, none, one or several, and writes no words, so there is nothing "
+            "to play."
+        ),
+        REGRESSION: mark("{name} gives a score and writes no words, so there is nothing to play."),
+    },
+    "tags": {
+        SINGLE_LABEL: mark(
+            "{name} names a class for each token and writes no words, so there is nothing to play."
+        ),
+        REGRESSION: mark(
+            "{name} gives a score for each token and writes no words, so there is nothing to play."
+        ),
+    },
+}
 
 
 def draw(engine: Engine) -> None:
@@ -56,10 +77,9 @@ def _body(scene: Scene) -> None:
 def _silent(scene: Scene) -> str:
     """Why there is nothing to play."""
     name = scene.engine.shelf[scene.question.model].called
-    if scene.kind.gives == "classes":
-        why = say(
-            "{name} names a class and writes no words, so there is nothing to play.", name=name
-        )
+    judged = JUDGED.get(scene.kind.gives, {}) if scene.kind.takes != "audio" else {}
+    if judged:
+        why = say(judged.get(scene.kind.task, judged[SINGLE_LABEL]), name=name)
     elif scene.kind.gives == "spans":
         why = say(
             "{name} marks an answer in its text and writes no words, so there is nothing to play.",

@@ -6,6 +6,7 @@ from html import escape
 
 from ...core.numerics import LOGIT
 from ...i18n import say
+from ...metrics.output.answer_span import is_mark_alone
 from ...preprocessing.token_names import spelled
 from ..session.scene import Scene
 from ..ui import layout
@@ -29,7 +30,9 @@ def lead(scene: Scene) -> str:
     if kind.gives == "classes":
         return _class(scene)
     if kind.gives == "spans":
-        return f'<span data-what="lead">{escape(answer_text(scene, scene.before))}</span>'
+        found = f'<span data-what="lead">{escape(answer_text(scene, scene.before))}</span>'
+        none = is_mark_alone(scene.before)
+        return f"{found} {layout.quiet_span(say('no answer'))}" if none else found
     said = _next_word(scene) if kind.continues else _filled(scene)
     return f'<span data-what="lead">{said}</span>'
 

@@ -9,7 +9,7 @@ from ...components.ruler import row_sentence
 from ...components.tokens import spot
 from ...core.trace import Trace
 from ...i18n import mark, say
-from ...metrics.output.answer_span import answer_tokens, answer_words
+from ...metrics.output.answer_span import NO_ANSWER, answer_tokens, answer_words, is_mark_alone
 from ...views.html.candidate_bars import candidates
 from ...views.html.picture import Picture
 from ...views.html.probability_bars import outcome as bars
@@ -66,7 +66,7 @@ def _answer(scene: Scene) -> str:
 
 def _said(scene: Scene, trace: Trace) -> str:
     tokens, first, last = answer_tokens(trace)
-    return say(
+    found = say(
         "Answer: “{text}” (from “{first}” to “{last}”, tokens {start} to {end})",
         text=answer_text(scene, trace),
         first=tokens.labels[first],
@@ -74,6 +74,7 @@ def _said(scene: Scene, trace: Trace) -> str:
         start=first,
         end=last,
     )
+    return f"{found}. {say(NO_ANSWER)}" if is_mark_alone(trace) else found
 
 
 def guesses(scene: Scene) -> str:

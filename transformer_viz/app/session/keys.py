@@ -50,6 +50,7 @@ class Private:
     visit = Slot[Any](None)  # the visit as the server knows it, for as long as this state is there
     page = Slot[str | None](None)  # the hash of the page that was drawn last
     unwritten = Slot(False)  # Back led to a page as it was before its link was written
+    bare = Slot[frozenset[str | None]](frozenset())  # pages whose whole link is their address
     address = Slot[dict[str, str] | None](None)  # what was written into the address bar last
     kept = Slot[dict[str, Any]]({})  # the values of the link's keys that were saved last
     seen = Slot[frozenset[str]](frozenset())  # the keys whose widgets the browser surely has

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from ...i18n import say, speak
+from ...i18n import languages, say, speak
 from ..engine import hub_models, model_names
 from ..engine.engine import Engine
 from ..engine.trace_jobs import EXAMPLE
@@ -30,25 +30,25 @@ NUMBERS = (
 def defaults(engine: Engine, model: str | None = None) -> dict[str, Any]:
     """The value of every key in a link that says nothing, or only the model."""
     first = next(iter(engine.shelf))
-    return url_state.DEFAULTS | {"model": first} | engine.first(model or first)
+    lang = {"lang": browser_language()}
+    return url_state.DEFAULTS | lang | {"model": first} | engine.first(model or first)
 
 
-def begin(engine: Engine, framed: bool = True) -> None:
+def begin(engine: Engine) -> None:
     """Take the state from the link at the first run and after Back or Forward; else keep it.
 
     On another page each widget is a new one, even with the same key, and begins at its default:
     there what was saved is written back. On the same page what is there is left alone: a value
     written here would be sent to the browser, and could overwrite what the visitor is typing.
 
-    Args:
-        engine: the models.
-        framed: whether the page has a sentence. One without may stand in the browser's history a
-            second time, as it was before its link was written: then nothing is taken from there.
+    A page may stand in the browser's history a second time, as it was before its link was written:
+    then nothing is taken from there.
     """
     state = st.session_state
     given = st.query_params.to_dict()
     back = came_by_history()
-    private.unwritten = back and not framed and private.opened and url_state.others(given) == given
+    bare = url_state.others(given) == given and page_hash() not in private.bare
+    private.unwritten = back and private.opened and bare
     if not private.opened or (back and not private.unwritten):
         named = hub_models.internal(given.get("model", "")) or None
         values, complaints = url_state.read(given, defaults(engine, named))
@@ -75,13 +75,21 @@ def begin(engine: Engine, framed: bool = True) -> None:
         kept = defaults(engine) | private.kept
         state.update(kept | {name: state[name] for name in newer if name in state})
     restore(engine)
+    if moved:
+        del private.seen  # what the browser told of are the controls of the page before
     _clamp_model(engine)
     adapt_to_model(engine)
 
 
 def speak_first() -> None:
     """Speak the visitor's language before the state of the visit is there: the pages' names."""
-    speak(st.session_state.get("lang") or st.query_params.get("lang", ""))
+    speak(st.session_state.get("lang") or st.query_params.get("lang") or browser_language())
+
+
+def browser_language() -> str:
+    """Return the first language of the browser if the app has it, otherwise English."""
+    code = (st.context.locale or "").partition("-")[0].lower()
+    return code if code in languages() else url_state.DEFAULTS["lang"]
 
 
 def frame_has(names: tuple[str, ...]) -> None:
@@ -141,6 +149,13 @@ def models(engine: Engine) -> tuple[str, ...]:
     return (*engine.shelf, *(name for name in private.own if name in engine.shelf))
 
 
+def word_languages(engine: Engine) -> tuple[str, str]:
+    """The languages of the words that the model at hand reads and writes; empty: not known."""
+    kind = engine.kind(st.session_state["model"])
+    source, target = engine.shelf[st.session_state["model"]].languages
+    return source, target if kind is not None and kind.translates else source
+
+
 def bring(engine: Engine, name: str) -> None:
     """Let a model that is not in the box be one of this visit's."""
     if name not in models(engine):
@@ -178,17 +193,20 @@ def _clamp_model(engine: Engine) -> None:
 def save(engine: Engine) -> None:
     """Write the state into the address bar, if it says something else.
 
-    Not into an address of which there is a written one: Back would never get past it.
+    Not into an address of which there is a written one, as long as nothing is changed there: Back
+    would never get past it.
     """
-    if private.unwritten:
+    values = {name: st.session_state[name] for name in url_state.DEFAULTS}
+    if private.unwritten and values == private.kept:
         return
+    del private.unwritten
     shown = st.query_params.to_dict()
     wanted = _address(shown, engine)
     if wanted != shown:
         st.query_params.from_dict(wanted)
-    state = st.session_state
-    private.address = wanted
-    private.kept = {name: state[name] for name in url_state.DEFAULTS}
+    if url_state.others(wanted) == wanted:
+        private.bare = private.bare | {page_hash()}
+    private.address, private.kept = wanted, values
 
 
 def _tells_no_place(link: Mapping[str, str]) -> bool:
@@ -201,6 +219,8 @@ def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
     state = st.session_state
     values = {name: state[name] for name in url_state.DEFAULTS}
     ours = url_state.write(values, defaults(engine, state["model"]))
+    if values["lang"] != url_state.DEFAULTS["lang"]:  # the next reader's browser has another one
+        ours["lang"] = values["lang"]
     if _tells_no_place(ours) and engine.opening(state["model"], state["block"]):
         ours |= OPENING  # such a link would open another head
     return url_state.others(shown) | ours

@@ -19,13 +19,15 @@ from .keys import private
 def show(wanted: Mapping[str, Any]) -> None:
     """Let controls show these values.
 
-    A value is written only where it differs: writing one back that the visitor has just moved on
-    from would pull the slider from under the hand.
+    A value is written only where it differs, or where the browser has no such control yet: writing
+    one back that the visitor has just moved on from would pull the slider from under the hand.
     """
     state = st.session_state
     for name, value in wanted.items():
         if state.get(name) != value:
             private.echoes = private.echoes | {name: state.get(name)}
+            state[name] = value
+        elif name not in private.seen:  # a new control, which would begin at its own default
             state[name] = value
 
 

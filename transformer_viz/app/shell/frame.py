@@ -32,7 +32,7 @@ def style(menu: int) -> None:
     """
     paths = (*STYLES, LARGE) if presenting() else STYLES
     sheets = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    st.html(f"<style>{sheets}\n{_colours()}\n{_opened(menu)}</style>")
+    st.html(f"<style>{sheets}\n{_colours()}\n{_opened(menu)}\n{_on_paper()}</style>")
 
 
 def _colours() -> str:
@@ -50,7 +50,29 @@ def _colours() -> str:
 def _opened(menu: int) -> str:
     """The menu that holds the open page is marked, as Streamlit marks the page inside of it."""
     place = f".rc-overflow-item:nth-child({menu + 1})"
-    return f'{place} [data-testid="stTopNavSection"] {{ border-bottom-color: var(--tv-accent); }}'
+    section = f'{place} [data-testid="stTopNavSection"]'
+    forced = f"@media (forced-colors: active) {{ {section} {{ border-bottom-color: Highlight; }} }}"
+    return f"{section} {{ border-bottom-color: var(--tv-accent); }}\n{forced}"
+
+
+def _on_paper() -> str:
+    """The colours of a dark page on paper: dark letters, of charts too."""
+    if not visit.dark():
+        return ""
+    ink = f"{LIGHT.ink} !important"
+    every = '[data-testid="stApp"] *'
+    letters = f'{every}:not([style*="background"], svg *)'
+    ours = '[class^="tv-"]'  # their colours are those of the scheme, which is light on paper
+    plain = f'{every}:not([style*="background"], svg *, [data-testid="stCheckbox"] *, {ours})'
+    names = {"text": LIGHT.ink, "background": LIGHT.card, "secondary-background": LIGHT.paper}
+    theme = " ".join(f"--st-{name}-color: {shade} !important;" for name, shade in names.items())
+    charts = f".js-plotly-plot text {{ fill: {ink}; }}"
+    paper = ".js-plotly-plot .main-svg { background: transparent !important; }"
+    paper += ' [data-testid="stDataFrame"] { filter: invert(1) hue-rotate(180deg); }'
+    bare = f"background-color: transparent !important; border-color: {LIGHT.line} !important;"
+    chosen = f'{every}:is([aria-checked="true"]) {{ border: 2px solid {ink}; }}'
+    rules = f"{every} {{ {theme} }} {letters} {{ color: {ink}; }} {plain} {{ {bare} }} {chosen}"
+    return f"@media print {{ {rules} {charts} {paper} }}"
 
 
 def corner() -> None:
@@ -92,7 +114,9 @@ def sentence_box(engine: Engine) -> None:
     kind = engine.kind(state.model) or Kind()
     if presenting() and kind.takes == "text":
         texts = filter(None, (state.text, state.second))
-        st.html(f'<p class="tv-presented">{" · ".join(map(escape, texts))}</p>')
+        whose = f'translate="no" lang="{escape(visit.word_languages(engine)[0])}"'
+        said = f'<p class="tv-presented">{" · ".join(map(escape, texts))}</p>'
+        st.html(f"<div {whose}>{said}</div>")
     with layout.row("bottom", key="fold-frame"):
         framed = inputs.box(engine, kind)
         st.selectbox(

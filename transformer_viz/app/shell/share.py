@@ -16,12 +16,14 @@ import streamlit as st
 from ...components.blob import pack
 from ...i18n import numeral, say
 from ..session import visit
+from ..session.keys import private
 from ..ui import components
 
 VERSION = 20  # of a code, 97 modules wide: phones still read it from a screen across a room
 QUIET_ZONE_MODULES = 4  # modules of light around a code (ISO/IEC 18004, section 6.3.8)
 EVERYWHERE = ("", "0.0.0.0", "::")  # server addresses that all of the machine's networks reach
 ELSEWHERE = ("192.0.2.1", 9)  # nobody's address (RFC 5737): it is asked which way leads there
+CUT = (".", "-", "_", "~")  # at the end of a link, messengers take it for the sentence's own
 OWN_VIEW = ("present",)  # what a teacher's screen has and the pupils' are not given
 SERVE = "transformer-viz app --host 0.0.0.0"
 
@@ -46,7 +48,7 @@ def share() -> None:
     if popover.open:
         with popover:
             words = st.query_params.to_dict()
-            _opened(share_link(st.context.url or "", words))
+            _opened(share_link(st.context.url or "", words, private.here))
             _follow(words)
 
 
@@ -55,15 +57,34 @@ def _follow(query: Mapping[str, str]) -> None:
     components.address(pack({"part": "address", "seq": 0, "words": dict(query)}), key="address")
 
 
-def share_link(address: str, query: Mapping[str, str]) -> Shared:
-    """The link to share, from the browser's own address and the words of the link.
+def written_link(address: str, words: Mapping[str, str], page: str = "") -> str:
+    """Return an address with the words of a link behind it, safe to send by messengers.
+
+    Args:
+        address: the browser's own, of which Streamlit leaves out the slash of the first page.
+            Below a base path a proxy would redirect such an address, and may drop its query.
+        words: the query.
+        page: the name of the open page; a path that does not end with it is that of the first.
+    """
+    parts = urlsplit(address)
+    path = parts.path or "/"
+    if page and not path.endswith(("/", f"/{page}")):
+        path += "/"
+    query = urlencode(words)
+    if query.endswith(CUT):  # a query need not escape it
+        query = f"{query[:-1]}%{ord(query[-1]):02X}"
+    return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
+
+
+def share_link(address: str, query: Mapping[str, str], page: str = "") -> Shared:
+    """The link to share, from the browser's own address, the words of the link, and the page.
 
     Where the browser stands on the server's own machine, the machine's address in its network
     takes the place of ``localhost``, if the server answers there.
     """
-    parts = urlsplit(address)
     kept = {name: text for name, text in query.items() if name not in OWN_VIEW}
-    found = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", urlencode(kept), ""))
+    found = written_link(address, kept, page)
+    parts = urlsplit(found)
     if not is_local(parts.hostname or ""):
         return Shared(found)
     if str(st.get_option("server.address") or "") not in EVERYWHERE:

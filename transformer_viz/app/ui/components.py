@@ -168,12 +168,18 @@ def address(data: bytes, *, key: str) -> None:
     PICTURE(data=data, key=key, on_moved_change=lambda: None)
 
 
-def language() -> None:
-    """Let a page say whose language it speaks and look after its letters, pictures or none."""
+def language(words: Sequence[str] = ()) -> None:
+    """Mount what a page does once: its language, letters, links, history and connection.
+
+    After a lost connection it runs the whole page, and the values of all controls come with it.
+
+    Args:
+        words: the languages of the model's source and target; an unknown one is empty.
+    """
     PANEL(
-        data=pack({"part": "language", "seq": 0, "html": ""}),
+        data=pack({"part": "language", "seq": 0, "html": "", "words": list(words)}),
         key="language",
-        on_picked_change=lambda: None,
+        on_back_change=lambda: None,
     )
 
 

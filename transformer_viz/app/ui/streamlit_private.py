@@ -6,6 +6,7 @@ stop button or the browser's Back that silently does nothing.
 
 from __future__ import annotations
 
+from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 
@@ -26,6 +27,13 @@ def session_id() -> str | None:
     """Whose run this is, the same in all of a visit; None outside a run."""
     context = get_script_run_ctx(suppress_warning=True)
     return None if context is None else context.session_id
+
+
+def uploaded_bytes() -> int:
+    """How many bytes the uploads hold that Streamlit keeps; 0 where no server runs."""
+    if not Runtime.exists():
+        return 0
+    return int(getattr(Runtime.instance()._uploaded_file_mgr, "_total_bytes", 0))
 
 
 def told_keys() -> frozenset[str]:

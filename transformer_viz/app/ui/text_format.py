@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from html import escape
 
+from ...core.errors import is_disk_full, visible
 from ...core.trace_parts import Tokens
 from ...i18n import join_words as in_order
 from ...i18n import say
@@ -52,9 +53,12 @@ def spoken(error: BaseException) -> str:
 
     One of the system itself begins with a number, which says nothing to a reader.
     """
+    if isinstance(error, OSError) and is_disk_full(error):
+        return say("The disk of this server is full. Whoever runs it can make room.")
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}."
-    return str(error.args[0]) if error.args else type(error).__name__
+    said = str(error.args[0]) if error.args else type(error).__name__
+    return "\n".join(map(visible, said.split("\n")))
 
 
 def ending(text: str, most: int = 300) -> str:

@@ -55,6 +55,11 @@ def shelved(name: str) -> Path | None:
     return steps.get(snapshot)
 
 
+def is_bundled(file: Path) -> bool:
+    """Whether a file is one of a bundled model, by whatever path it was reached."""
+    return file.resolve().is_relative_to(PRETRAINED.resolve())
+
+
 def vocabulary_of(folder: Path) -> Path:
     """Return the file of a native checkpoint's vocabulary, whether it is there or not.
 

@@ -62,7 +62,7 @@ def build(
     try:
         with torch.random.fork_rng(devices=[]), NoFirstWeights():
             module = make()
-    except (RuntimeError, MemoryError) as error:
+    except (RuntimeError, MemoryError, OverflowError) as error:
         what = "config" if has_config(weights) else "words given"
         asks = "config asks" if has_config(weights) else "model asks"
         raise CheckpointError(

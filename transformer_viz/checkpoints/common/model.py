@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ...core.errors import visible_words
 from ...core.guesses import guess_entry, with_mark
 from ...core.numerics import unit_of
 from ...preprocessing.audio import AudioReader
@@ -166,6 +167,13 @@ class Model:
     layer_numbers: tuple[int, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict)
     task: str = ""
+
+    def __post_init__(self) -> None:
+        """Have all that comes from files in a form that pages, terminals and files can show."""
+        for name in ("name", "title", "blind", "labels", "notes", "unwrapped", "config"):
+            found = getattr(self, name)
+            if (shown := visible_words(found)) != found:
+                object.__setattr__(self, name, shown)
 
     @property
     def unit(self) -> str:

@@ -59,7 +59,7 @@ class Names:
                 f"weight{near}. Correct the entry; `transformer-viz names {weights.path.name}` "
                 "lists the weights."
             )
-        found = {key: _target(key, table) for key in weights.tensors}
+        found = _targets(weights.tensors, table)
         mapped = {key: name for key, (name, known) in found.items() if known}
         tensors: dict[str, Tensor] = {}
         for key, tensor in weights.tensors.items():
@@ -84,7 +84,7 @@ class Names:
     def of(self, keys: Collection[str]) -> dict[str, str | None]:
         """Return the names that the table gives to weights; others are not in it."""
         table = self._own(keys)
-        found = {key: _target(key, table) for key in keys}
+        found = _targets(keys, table)
         return {key: name for key, (name, known) in found.items() if known}
 
     def _own(self, keys: Collection[str]) -> dict[str, str | None]:
@@ -189,16 +189,20 @@ def _fits(key: str, names: Iterable[str]) -> bool:
     return key in names
 
 
-def _target(name: str, table: Mapping[str, str | None]) -> tuple[str | None, bool]:
-    """The layout's name of a weight, and whether the table says it; the longest prefix wins."""
-    if name in table:
-        return table[name], True
-    prefixes = [key for key in table if key.endswith(".") and name.startswith(key)]
-    if not prefixes:
-        return name, False
-    prefix = max(prefixes, key=len)
-    new = table[prefix]
-    return None if new is None else new + name.removeprefix(prefix), True
+def _targets(
+    names: Iterable[str], table: Mapping[str, str | None]
+) -> dict[str, tuple[str | None, bool]]:
+    """The layout's name of each weight, and whether the table says it; the longest prefix wins."""
+    prefixes = sorted((key for key in table if key.endswith(".")), key=len, reverse=True)
+    found: dict[str, tuple[str | None, bool]] = {}
+    for name in names:
+        key = name if name in table else next(filter(name.startswith, prefixes), None)
+        new = None if key is None else table[key]
+        if key is None:
+            found[name] = name, False
+        else:
+            found[name] = new if new is None or key == name else new + name.removeprefix(key), True
+    return found
 
 
 def _is_table(value: Mapping[str, Any]) -> bool:

@@ -19,9 +19,10 @@ from torch import Tensor
 from ...model import ModelConfig, Transformer
 from ...model.cache import DecoderCache, padded_before
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
+from ...preprocessing.typed_text import TypedText
 from ...preprocessing.vocabularies import Tables, Vocabularies
 from ..files.reading import CheckpointError, Weights
-from .bundled import PREFERRED, WEIGHTS, vocabulary_of
+from .bundled import PREFERRED, WEIGHTS, is_bundled, vocabulary_of
 from .candidate import Candidate
 from .fill_weights import build
 from .model import Calls, Model
@@ -366,7 +367,8 @@ def tables_of(module: Transformer) -> Tables:
 
 def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
     """The vocabulary beside the weights, which must be that of the model."""
-    text = SentencePieceText(path, bos_id=words.bos_id, eos_id=words.eos_id)
+    kind = TypedText if is_bundled(path) else SentencePieceText
+    text = kind(path, bos_id=words.bos_id, eos_id=words.eos_id)
     size = max(words.source_vocab, words.target_vocab)
     if len(text.pieces) > size:
         raise CheckpointError(

@@ -7,7 +7,7 @@ convention. The last two are guesses, and are marked as such wherever they are s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...i18n import mark
@@ -77,15 +77,28 @@ def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> d
     }
 
 
-def override_advice(guesses: Mapping[str, Any]) -> str:
-    """Return the sentence that says how to give the values of guessed words."""
-    shown = [f"{word}={_short(value)}" for word, value in guesses.items()]
+def override_advice(guesses: Mapping[str, Any], pieces: Sequence[str] = ()) -> str:
+    """Return the sentence that says how to give the values of guessed words.
+
+    Args:
+        guesses: the words with their values.
+        pieces: the target's vocabulary, in which a guessed id of a special token has a name.
+    """
+    shown = [
+        f"{word}={_short(value)}{_named(word, value, pieces)}" for word, value in guesses.items()
+    ]
     word = next((word for word in ("heads", "norm") if word in guesses), next(iter(guesses)))
     value = guesses[word]
     return (
         f"Guessed: {', '.join(shown)}. Give what you trained with, as tv.load(..., "
         f"{word}={value!r}) or --set {word}={_short(value)}."
     )
+
+
+def _named(word: str, value: Any, pieces: Sequence[str]) -> str:
+    """Return the token of a guessed id in brackets; empty for other words and without names."""
+    known = word.endswith("_id") and isinstance(value, int) and 0 <= value < len(pieces)
+    return f" ({pieces[value]!r})" if known and pieces[value] != str(value) else ""
 
 
 def _short(value: Any) -> str:

@@ -9,6 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
 #: Our word, and the names that mean it. The table is the only place where a name is added.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "heads": (
@@ -126,6 +129,8 @@ MEANINGS = {name: word for word, names in SYNONYMS.items() for name in names}
 
 def value_of(word: str, name: str, value: Any) -> Any:
     """The value that a name states for our word; None where it states none."""
+    if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim < 2:
+        value = value.tolist() if np.prod(value.shape) <= MOST_LAYERS else None
     if isinstance(value, list | tuple):  # one for each layer
         first = value[0] if value and len(value) <= MOST_LAYERS else None
         plain = isinstance(first, int | float | str | bool)

@@ -17,10 +17,24 @@ from .strict_json import read_json
 MAX_JSON = 2**20  # bytes of one file
 MAX_YAML = 2**17  # PyYAML reads some 100 kB a second
 MAX_ALIASES = 20  # so that merged mappings cannot grow without end
+MAX_NESTED = 20  # brackets in brackets: PyYAML's time grows with their square
+MAX_DOTS = 500  # on a line: tomllib's time grows with the square of a key's parts
 #: Names of such files without their endings; ``{stem}`` is that of the weights file.
 STEMS = (
     *("args", "hparams", "hyperparameters", "hyper_parameters", "params", "options", "opt"),
-    *("settings", "config", "configuration", "model_args", "model_config", "model_params"),
+    *(
+        "settings",
+        "cfg",
+        "conf",
+        "flags",
+        "arguments",
+        "opts",
+        "config",
+        "configuration",
+        "model_args",
+        "model_config",
+        "model_params",
+    ),
     *("training_args", "train_args", "train_config", "training_config", ".hydra/config"),
     *("{stem}", "{stem}_config", "{stem}_args", "{stem}_hparams", "{stem}.args", "{stem}.config"),
 )
@@ -86,15 +100,24 @@ def read_options(path: Path) -> Any:
         )
     try:
         text = path.read_text("utf-8-sig")
-        return tomllib.loads(text) if path.suffix == ".toml" else _of_yaml(text)
+        return _of_toml(text) if path.suffix == ".toml" else _of_yaml(text)
     except Exception as error:  # a damaged file can raise nearly anything
         raise CheckpointError(
             f"{path.name} cannot be read ({reason(error)}). Mend or remove it."
         ) from error
 
 
+def _of_toml(text: str) -> Any:
+    if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
+        raise ValueError(f"a line has more than {MAX_DOTS} dots")
+    return tomllib.loads(text)
+
+
 def _of_yaml(text: str) -> Any:
     import yaml  # type: ignore[import-untyped]  # of transformers, and needed seldom
+
+    if _depth(text) > MAX_NESTED:
+        raise ValueError(f"its brackets are nested deeper than {MAX_NESTED} levels")
 
     class Plain(yaml.SafeLoader):  # type: ignore[misc]
         """The safe loader, which also reads what stands behind a tag that it does not know."""
@@ -112,3 +135,12 @@ def _of_yaml(text: str) -> Any:
     if aliases > MAX_ALIASES:
         raise ValueError(f"it refers back {aliases} times, and {MAX_ALIASES} are the most")
     return yaml.load(text, Plain)
+
+
+def _depth(text: str) -> int:
+    """Return how many brackets of a text stand in each other at most."""
+    deep = deepest = 0
+    for bracket in re.findall(r"[][{}]", text):
+        deep = deep + 1 if bracket in "[{" else max(0, deep - 1)
+        deepest = max(deepest, deep)
+    return deepest

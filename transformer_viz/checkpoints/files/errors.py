@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from ...core.errors import is_disk_full, visible
+
 LONG = re.compile(r"(\S{80})\S{220,}")  # a word that a file wrote into its own error
 
 #: What the interpreter says of its own insides, which no reader of a page can mend.
@@ -14,6 +16,10 @@ INSIDES = re.compile(
 )
 
 
+DISK_FULL = (
+    "The disk of the machine that opens this is full; the file is not at fault. Whoever runs it "
+    "can make room, or name another folder for temporary files by the variable TMPDIR."
+)
 PLAIN_NAME = re.compile(r"[\w.][\w./ -]{0,99}")
 
 
@@ -21,7 +27,22 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be opened; the message says what came and what to do."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(LONG.sub(r"\1...", x) if isinstance(x, str) else x for x in args))
+        super().__init__(*(_tidy(x) if isinstance(x, str) else x for x in args))
+
+
+def _tidy(text: str) -> str:
+    """A sentence whose words from a file are not endless, and can be seen."""
+    return "\n".join(map(visible, LONG.sub(r"\1...", text).split("\n")))
+
+
+def require_disk(error: BaseException) -> None:
+    """Refuse in the disk's name what it took no more of; any other error passes.
+
+    Raises:
+        CheckpointError: the disk is full; says that it is not the file's fault.
+    """
+    if is_disk_full(error):
+        raise CheckpointError(DISK_FULL) from error
 
 
 def shell_name(name: str) -> str:

@@ -24,6 +24,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from ...core.errors import writable
+from ...core.stored.file_names import utf8_name
 from .errors import CheckpointError as CheckpointError
 from .errors import CheckpointMissing as CheckpointMissing
 from .errors import reason
@@ -61,7 +63,7 @@ HARMLESS: list[Any] = [
     _SCALAR,
     _RECONSTRUCT,
     *(type(np.dtype(f"{kind}{size}")) for kind in "iu" for size in (1, 2, 4, 8)),
-    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool")),
+    *(type(np.dtype(name)) for name in ("float64", "float32", "float16", "bool", "U", "S")),
     (_SCALAR, "numpy.core.multiarray.scalar"),  # as numpy 1 wrote them
     (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
 ]
@@ -112,7 +114,10 @@ def read_weights(path: Path, averaged: bool = False, other_networks: bool = Fals
     tensors, extra, changes = unwrap(content, averaged, other_networks)
     if not is_index(path) and kind_of(path) == "safetensors":
         extra |= {"metadata": _header(path).get("__metadata__")}
-    weights = Weights(path, tensors, extra, changes, notes=left_out_note(path, left_out))
+    named = {writable(name): tensor for name, tensor in tensors.items()}
+    if len(named) < len(tensors):
+        raise CheckpointError(f"{path.name} has two weights of one name; save it again.")
+    weights = Weights(path, named, extra, changes, notes=left_out_note(path, left_out))
     among = names_among(state_dict_of(content, averaged)[0].values())
     if among or (left_out and not weights.tensors):
         raise holding_objects(path, among or {left.name for left in left_out})
@@ -133,10 +138,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         CheckpointMissing: no such file.
         CheckpointError: too large, damaged, or of another kind.
     """
-    content = _content(path)
-    if kind_of(path) != "safetensors":
+    if path.is_file() and kind_of(path) != "safetensors":  # nothing of a pickle is looked at
         raise CheckpointError(f"{path.name} is no safetensors file; save it again.")
-    weights = Weights(path, content, {})
+    weights = Weights(path, _content(path, named=False), {})
     _check_tensors(weights, file_size(path))
     return weights.tensors
 
@@ -213,11 +217,11 @@ def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
         )
 
 
-def _content(path: Path) -> Any:
-    """What one file holds, whatever it is."""
+def _content(path: Path, named: bool = True) -> Any:
+    """What one file holds, whatever it is; ``named`` as a weights file."""
     if not path.is_file():
         raise CheckpointMissing(f"There is no weights file {path.name} in {path.parent}.")
-    if not path.name.endswith(SUFFIXES):
+    if named and not path.name.endswith(SUFFIXES):
         raise CheckpointError(
             f"{path.name} is no weights file by its name; expected one of {', '.join(SUFFIXES)}."
         )
@@ -253,7 +257,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     if not shapes_of(path):
         raise CheckpointError(f"{path.name} holds no tensors; take the file with the weights.")
     try:
-        return safetensors.torch.load_file(path)
+        with utf8_name(path) as name:
+            return safetensors.torch.load_file(name)
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, NoReturn
 
-from .errors import CheckpointError, CheckpointMissing
-from .zips import damaged, members
+from .errors import CheckpointError, CheckpointMissing, require_disk
+from .zips import damaged, members, spelled
 
 MAX_TOTAL = 4 * 2**30  # bytes that a zip may unpack to
 MAX_RATIO = 100  # times its own size, beyond the first MAX_FREE bytes
@@ -57,6 +57,7 @@ def unpack(archive: Path, into: Path) -> Path:
         raise
     except Exception as error:  # the errors of damaged zips have no common home
         _empty(into)
+        require_disk(error)
         raise damaged(archive, error) from error
     return into if len(wanted) > 1 else into / next(iter(wanted))
 
@@ -86,8 +87,9 @@ def place_files(files: Iterable[tuple[str, IO[bytes]]], into: Path) -> Path:
             places[_same(parts[-1])] = place
             with place.open("xb") as file:
                 shutil.copyfileobj(content, file, PIECE)
-    except Exception:
+    except Exception as error:
         _empty(into)
+        require_disk(error)
         raise
     if not places:
         raise CheckpointError("No file came; give a weights file, and its config.json beside it.")
@@ -168,7 +170,7 @@ def _plan(archive: Path) -> dict[PurePosixPath, zipfile.ZipInfo]:
         )
     plan: dict[PurePosixPath, zipfile.ZipInfo] = {}
     for member in found:
-        parts = _parts(member.filename, archive.name)
+        parts = _parts(spelled(member), archive.name)
         if any(part in JUNK or part.startswith("._") for part in parts):
             continue
         _check_member(member, archive)
@@ -249,23 +251,33 @@ def _parts(name: str, whose: str) -> list[str]:
     """The parts of a file's name, in one spelling, none of which leads elsewhere."""
     plain = unicodedata.normalize("NFC", name).replace("\\", "/")
     parts = [part for part in plain.removesuffix("/").split("/") if part != "."]
-    strange = (
-        not parts
-        or len(parts) > MAX_DEPTH
-        or ":" in plain
-        or not plain.isprintable()
-        or any(part in ("", "..") or part != part.strip() for part in parts)
-    )
-    if strange:
+    why = _strange(plain, parts)
+    if why:
         raise CheckpointError(
-            f"{whose} has a file named {_shown(name)}; names must be plain, without drives, dots "
-            "that lead up, or control characters. Rename it."
+            f"{whose} has a file named {_shown(name)}; names must be plain, and {why}. Rename it."
         )
     if any(len(part.encode()) > MAX_NAME for part in parts):
         raise CheckpointError(
             f"{whose} has a file whose name is longer than {MAX_NAME} bytes; give it a shorter one."
         )
     return parts
+
+
+def _strange(plain: str, parts: Sequence[str]) -> str:
+    """Why a name is refused; empty where it is plain."""
+    kinds = {unicodedata.category(one): one for one in plain if not one.isprintable()}
+    unseen = next(iter(kinds.values()), "")
+    reasons = {
+        "its letters are not in UTF-8": "Cs" in kinds,
+        "it holds a control character": "Cc" in kinds,
+        f"it holds a character that nobody sees (U+{ord(unseen or ' '):04X})": bool(unseen),
+        "it names a drive, by a colon": ":" in plain,
+        "it is empty, or a part of it": not all(parts) or not parts,
+        "its dots lead up": ".." in parts,
+        "a part of it begins or ends with a space": any(one != one.strip() for one in parts),
+        f"it has more than {MAX_DEPTH} parts": len(parts) > MAX_DEPTH,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
 
 
 def _same(name: str) -> str:

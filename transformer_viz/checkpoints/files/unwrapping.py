@@ -20,6 +20,7 @@ CONTAINERS = (
 AVERAGES = (
     *("ema", "state_dict_ema", "model_ema", "ema_model", "ema_state_dict", "model_ema_state_dict"),
     *("ema_model_state_dict", "ema_state", "averaged_model", "swa_model", "swa_state_dict"),
+    "shadow",
 )
 LIGHTNING = "pytorch-lightning_version"  # the key that Lightning's checkpoints carry
 #: What data-parallel and compiled modules put before names; what a Lightning module's field does.
@@ -46,6 +47,7 @@ COUNTERS = re.compile(
     r"n_averaged|initted|(global_)?steps?|epochs?|num_updates|(ema_)?decay|iterations?|best_\w+",
     re.I,
 )
+AVERAGED = "running average (EMA) of the weights stood"  # in the note where no others are read
 LEFT = "were left out"  # in the note on weights that are not opened
 DEEPEST = 3  # containers in containers
 MOST_CHANGES = 20  # that names are put through
@@ -87,8 +89,8 @@ def state_dict_of(
             break
         extra = {str(name): value for name, value in inner.items() if name != word} | extra
         inner = inner[word]
-        what = "a running average of the weights" if word in AVERAGES else "the weights"
-        notes.append(f"{what} stood under {word!r}")
+        said = f"a {AVERAGED}" if word in AVERAGES else "the weights stood"
+        notes.append(f"{said} under {word!r}")
     also = [word for word in AVERAGES if not averaged and _holds_tensors(extra.get(word))]
     notes += [f"their running average stands beside them, under {word!r}" for word in also]
     return inner, extra, notes
@@ -141,7 +143,7 @@ def strip(
     takes off the name of the module's field, as Lightning writes it; ``averaged`` takes the running
     average where it stands beside the weights; ``other_networks`` as of :func:`unwrap`.
     """
-    changes = (_unwrapped, _one_model, _without_modules, _without_others)
+    changes = (_unwrapped, _one_model, _without_modules, _without_others, _average_alone)
     notes: list[str] = []
     prefixes = (*PREFIXES, *FIELDS) if lightning else PREFIXES
     for _ in range(MOST_CHANGES if tensors else 0):
@@ -150,7 +152,7 @@ def strip(
             tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
             notes.append(f"the prefix {prefix!r} was taken off every name")
             continue
-        for change in changes[:2] if other_networks else changes:
+        for change in (*changes[:2], _average_alone) if other_networks else changes:
             changed, said = change(tensors, averaged)
             if said:
                 break
@@ -228,8 +230,21 @@ def _one_model(
             return others, (f"their running average stands beside them, under {field!r}",)
         before = trained[0] if trained else ""
         taken = {before + name: tensor for name, tensor in inner.items()}
-        return taken, (f"a running average of the weights stood under {field!r}",)
+        return taken, (f"a {AVERAGED} under {field!r}",)
     return tensors, ()
+
+
+def _average_alone(
+    tensors: dict[str, Tensor], averaged: bool
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The tensors without the name of a running average that all of them stand under."""
+    names = [name for name in tensors if not COUNTERS.fullmatch(name.rpartition(".")[2])]
+    field = names[0].partition(".")[0] if names else ""
+    inner = {name: tensors[name] for name in names}
+    if not AVERAGE.fullmatch(field) or not _all_begin(inner, f"{field}."):
+        return tensors, ()
+    taken = {name.removeprefix(f"{field}."): tensor for name, tensor in inner.items()}
+    return taken, (f"a {AVERAGED} under {field + '.'!r}; the file holds no others",)
 
 
 def _as_trained(average: dict[str, Tensor], trained: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ... import settings
+from ...confinement.disk import remove_tree
 from ...i18n import say
 
 PREFIX = "transformer-viz-uploads-"
@@ -55,13 +56,13 @@ def sweep() -> None:
         if found is None or place.is_symlink() or place.stat().st_uid != os.getuid():
             continue
         if not _runs(int(found[1])) and not (folder.cache_info().currsize and place == folder()):
-            shutil.rmtree(place, ignore_errors=True)
+            remove_tree(place)
 
 
 def clear() -> None:
     """Remove the folder of this process: the server ends."""
     if folder.cache_info().currsize:
-        shutil.rmtree(folder(), ignore_errors=True)
+        remove_tree(folder())
         folder.cache_clear()
 
 

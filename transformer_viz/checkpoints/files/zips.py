@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import CheckpointError, reason
 
 MAX_DIRECTORY = 16 * 2**20  # bytes of a zip's table of contents: some 150,000 members
 _END, _LOCATOR, _END_64 = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
+UTF_8 = 0x800  # the flag of a member whose name is written so
 _SHORTEST = 22  # bytes of the end record
 _TAIL = _SHORTEST + 65535  # and of the longest comment behind it
 
@@ -34,8 +36,32 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.infolist()
+    except UnicodeDecodeError as error:  # of its table of contents, which holds the names
+        raise CheckpointError(
+            f"{path.name} names a file in letters that are not UTF-8, and says that they are. "
+            "Rename the file, or pack it with another program."
+        ) from error
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise damaged(path, error) from error
+
+
+def spelled(member: zipfile.ZipInfo) -> str:
+    """Return the name of a member as whoever packed it most likely wrote it.
+
+    A zip that does not say UTF-8 means code page 437 (APPNOTE.TXT, appendix D), and is written with
+    UTF-8 or Latin-1 all the same.
+    """
+    if member.flag_bits & UTF_8 or member.filename.isascii():
+        return member.filename
+    try:
+        raw = member.filename.encode("cp437")
+    except UnicodeEncodeError:
+        return member.filename
+    for code in ("utf-8", "cp437", "latin-1"):
+        with suppress(UnicodeDecodeError):
+            if (name := raw.decode(code)).isprintable():
+                return name
+    return member.filename
 
 
 def damaged(path: Path, error: Exception) -> CheckpointError:

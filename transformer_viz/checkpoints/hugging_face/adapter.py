@@ -6,7 +6,6 @@ divides by the root of r). Everything else is peft's own to merge, where it is i
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from ..files.adapters import Adapter
 from ..files.errors import CheckpointError
 from ..files.reading import Weights
+from .adapter_tables import resize_tables, saved
 from .library import plainly
 
 #: What a config of peft says that changes nothing in W + (alpha / r) B A.
@@ -102,25 +102,6 @@ def head_of(transformers: Any, config: Any, adapter: Adapter) -> dict[str, Any]:
     return said | ({"num_labels": heads[0].shape[0]} if heads else {})
 
 
-def saved(adapter: Adapter) -> dict[str, Tensor]:
-    """Return the weights an adapter holds whole (a head, biases), by their names in the model.
-
-    With embeddings that grew, peft writes a trained table up to three times: as trained
-    (``modules_to_save``), as it was (``original_module``), and under its plain name.
-    """
-    whole = {
-        name.replace(".base_layer.", ".").replace(".token_adapter.", "."): tensor
-        for name, tensor in adapter.tensors.items()
-        if not any(mark in name for mark in ("lora_", ".original_module.", "trainable_tokens_"))
-    }
-    plain = {name: tensor for name, tensor in whole.items() if ".modules_to_save." not in name}
-    return plain | {
-        name.replace(".modules_to_save.", "."): tensor
-        for name, tensor in whole.items()
-        if name not in plain
-    }
-
-
 def with_heads(weights: Weights, adapter: Adapter) -> Weights:
     """Return the model's weights and those that the adapter holds whole.
 
@@ -171,110 +152,6 @@ def _is_trained_whole(adapter: Adapter, name: str) -> bool:
     """Return True if peft trained a copy of this part beside it (``modules_to_save``)."""
     chosen = adapter.words.get("modules_to_save") or ()
     return any(part in chosen for part in name.split(".")[:-1]) if chosen else False
-
-
-def resize_tables(module: Any, adapter: Adapter) -> None:
-    """Give a model's token tables the rows that an adapter was trained with, in place.
-
-    Tokens that were added before the training are in the adapter's files alone. A row that these
-    hold for one of two tied tables is that of the other too.
-    """
-    rows, had = _trained_rows(module, adapter), _rows(module)
-    if rows <= had:
-        return
-    with torch.random.fork_rng(devices=[]):
-        module.resize_token_embeddings(rows, mean_resizing=False)
-    _separate(module)
-    tables, given = _token_tables(module), saved(adapter)
-    whole = {path: given.get(f"{path}.weight") for path in tables}
-    known = [t for t in whole.values() if t is not None and t.shape[0] == rows]
-    with torch.no_grad():
-        for path, table in tables.items():
-            first = adapter.tensors.get(f"{path}.original_module.weight")
-            if first is not None and first.shape == table.weight.shape:
-                table.weight[had:] = first[had:]  # what a table tied to this one goes on with
-            if whole[path] is not None:
-                continue
-            table.weight[had:] = known[0][had:].to(table.weight) if known else 0
-            if getattr(table, "bias", None) is not None:
-                table.bias[had:] = 0
-
-
-def _separate(module: Any) -> None:
-    """Make each path to a token table a module of its own, all with the same parameter.
-
-    T5's encoder holds its shared table as a second module. The resizing makes them one, and a
-    table that peft trains under the one path would then be seen under the other.
-    """
-    for path, table in _token_tables(module).items():
-        for other, part in list(module.named_modules(remove_duplicate=False)):
-            if part is table and other != path:
-                twin = copy.copy(table)
-                twin._parameters = dict(table._parameters)
-                module.set_submodule(other, twin)
-
-
-def added_tokens(module: Any, adapter: Adapter) -> int:
-    """Return how many more tokens an adapter was trained with than its model has."""
-    return max(0, _trained_rows(module, adapter) - _rows(module))
-
-
-def unknown_rows(module: Any, adapter: Adapter) -> tuple[str, ...]:
-    """Return the token tables whose added rows no file gives; they become 0."""
-    given, rows = saved(adapter), _trained_rows(module, adapter)
-    lost = [p for p in _token_tables(module) if len(given.get(f"{p}.weight", ())) != rows]
-    whole = module.config.tie_word_embeddings and len(lost) < len(_token_tables(module))
-    return () if whole else tuple(lost)
-
-
-def _rows(module: Any) -> int:
-    """Return how many tokens both token tables of a model have."""
-    return min((table.weight.shape[0] for table in _token_tables(module).values()), default=0)
-
-
-def _trained_rows(module: Any, adapter: Adapter) -> int:
-    """Return how many tokens an adapter's model had; 0 where it gives one of two tables alone.
-
-    A larger output layer without an embedding for its tokens, or the reverse, is another model's.
-    """
-    rows = [_rows_of(adapter, path) for path in _token_tables(module)]
-    if not rows or (min(rows) < max(rows) and not module.config.tie_word_embeddings):
-        return 0
-    return max(rows)
-
-
-def _token_tables(module: Any) -> dict[str, Any]:
-    """Return the embedding and the output layer of a model by their paths."""
-    wanted = []
-    for find in ("get_input_embeddings", "get_output_embeddings"):
-        try:
-            wanted.append(getattr(module, find)())
-        except (AttributeError, NotImplementedError):
-            continue
-    return {
-        path: part
-        for path, part in module.named_modules()
-        if any(part is table for table in wanted) and isinstance(part, nn.Embedding | nn.Linear)
-    }
-
-
-def _rows_of(adapter: Adapter, path: str) -> int:
-    """Return how many tokens the tensors and words of an adapter give a table; 0 for none."""
-    rows = 0
-    for name, tensor in adapter.tensors.items():
-        if not name.startswith(f"{path}.") or tensor.dim() != 2:
-            continue
-        if "lora_embedding_A" in name:  # [rank, token]
-            rows = max(rows, tensor.shape[1])
-        elif "lora_embedding_B" not in name and "lora_A" not in name and "delta" not in name:
-            rows = max(rows, tensor.shape[0])  # [token, width], or lora_B [token, rank]
-    chosen = adapter.words.get("trainable_token_indices") or ()
-    if isinstance(chosen, Mapping):
-        chosen = [i for name, ids in chosen.items() if path.endswith(str(name)) for i in ids]
-    elif not path.endswith(("embed_tokens", "shared", "wte", "word_embeddings", "embed_in")):
-        chosen = ()
-    numbers = [i for i in chosen if isinstance(i, int) and not isinstance(i, bool)]
-    return max(rows, *(i + 1 for i in numbers), 0)
 
 
 def scale(words: Mapping[str, Any], name: str, rank: int) -> float:

@@ -29,7 +29,6 @@ from .parts import (
     gives_of,
     judges,
     labels_of,
-    parts_of,
     sees,
     senses_of,
     spells,
@@ -57,6 +56,7 @@ from .special_tokens import (
     writing_rules,
 )
 from .trial_run import ADVICE, LENGTH, Trial, runs_apart, try_out
+from .weights import part_of, parts_that_open
 
 NAME = "hugging_face"
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers
@@ -73,27 +73,38 @@ def wrap(
     """A Model around a model of the library in memory, put into evaluation mode.
 
     ``tokenizer`` may be one of the library's own, or `Vocabularies`. ``overrides`` may say
-    ``pad_id``, ``bos_id``, ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id`` and
-    ``tgt_lang``; the rest is built already.
+    ``pad_id``, ``bos_id``, ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id``,
+    ``tgt_lang`` and ``part``; the rest is built already.
 
     Raises:
         CheckpointError: other overrides; a model without attention that could be shown.
     """
+    part = overrides.pop("part", None)
     for word in overrides:
         if word not in (*IDS, "task"):
             raise CheckpointError(
                 f"A model in memory is built already; {word} cannot be overridden, only "
-                f"{', '.join((*IDS, 'task'))}. Build it with another config."
+                f"{', '.join((*IDS, 'task', 'part'))}. Build it with another config."
             )
     require_shown(module.config.model_type)
     module.eval()
     if device is not None:
         module.to(device)
     with library():
-        takes(type(module), module.config, parts_of(module))
+        module = part_of(module, part)
+        if part is None:
+            _require_input(module)
         file = module.config.to_diff_dict()
         model = build_model(module, tokenizer, file, {}, overrides, None)
     return dataclasses.replace(model, name=name or type(module).__name__)
+
+
+def _require_input(module: Any) -> None:
+    """Refuse a module that reads what cannot be given to it, and name the parts that open."""
+    try:
+        takes(type(module), module.config)
+    except CheckpointError:
+        takes(type(module), module.config, parts_that_open(module))
 
 
 def build_model(

@@ -22,18 +22,18 @@ from ..common.model import Model
 from ..common.number_type import number_type
 from ..files.adapters import Adapter
 from ..files.errors import CheckpointError
-from .adapter import added_tokens, head_of, merged, refuse_adapter, unknown_rows, with_heads
+from .adapter import head_of, merged, refuse_adapter, with_heads
+from .adapter_tables import resizing_note
 from .build import NAME as NAME
 from .build import build_model
 from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
-from .pairs import BOTH, paired, towers_of, without_padding
-from .parts import part_of, takes, vocabulary_size, words_config
+from .parts import BOTH, paired, takes, towers_of, vocabulary_size, without_padding, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import as_vocabularies, open_tokenizer
-from .weights import class_of, difference, left_over, loaded, require_input
+from .weights import class_of, difference, left_over, loaded, part_of, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
 SPREADING = ("max_memory", "offload_folder")
@@ -96,7 +96,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             notes.append(left_over(transformers, cls, config, unknown, weights))
             module = loaded(cls, config, weights, settings)
         if adapter is not None:
-            notes.append(_resized(added_tokens(module, adapter), unknown_rows(module, adapter)))
+            notes.append(resizing_note(module, adapter))
             module = merged(module, adapter)
             notes.append(_merged_into(_name(found.folder), adapter))
         whole = module if part == BOTH else None
@@ -137,15 +137,6 @@ def _tokenizer(transformers: Any, found: Candidate, size: int | None) -> tuple[A
         if given is not None or note:
             break
     return given, note
-
-
-def _resized(count: int, unknown: tuple[str, ...]) -> str:
-    if not count:
-        return ""
-    tokens = "1 token" if count == 1 else f"{count:,} tokens"
-    where = f"rows of {', '.join(unknown)} are in no file and are 0 here"
-    rest = where if unknown else "rows are its own"
-    return f"The adapter was trained with {tokens} more than its base has; their {rest}."
 
 
 def _merged_into(base: str, adapter: Adapter) -> str:

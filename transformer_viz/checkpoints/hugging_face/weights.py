@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from ..files.errors import CheckpointError
 from ..files.reading import Weights, refuse_non_finite
+from .calls import make_calls
 from .library import plainly
 from .parts import parts_of, takes
+from .trial_run import try_out
 
 #: The library's tables of classes, in the order in which they are tried where a config names none.
 HEADS = (
@@ -138,7 +140,7 @@ def require_input(cls: Any, config: Any) -> None:
         takes(cls, config)
     except CheckpointError:
         try:
-            parts = parts_of(empty(cls, config))
+            parts = parts_that_open(empty(cls, config))
         except Exception:  # a config that the library cannot build, in many ways
             parts = ()
         takes(cls, config, parts)
@@ -302,3 +304,50 @@ def loaded(cls: Any, config: Any, weights: Weights, settings: Mapping[str, Any])
 def _nearest(name: str, others: list[str]) -> str:
     close = difflib.get_close_matches(name, sorted(others), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]})" if close else ""
+
+
+LARGEST = 10**9  # parameters of a part that is built once more to be tried
+
+
+def parts_that_open(module: nn.Module) -> tuple[str, ...]:
+    """Return the paths of the parts that open alone, without those refused for their windows."""
+    return tuple(path for path in parts_of(module) if _opens(module.get_submodule(path)))
+
+
+def _opens(part: Any) -> bool:
+    """Return False if a part reads pictures and a small copy of it is refused by its trial."""
+    config = copy.deepcopy(part.config)
+    window, patch = getattr(config, "window_size", None), getattr(config, "patch_size", None)
+    if takes(type(part), config) != "image" or not isinstance(window, int):
+        return True
+    if not isinstance(patch, int) or sum(p.numel() for p in part.parameters()) > LARGEST:
+        return True
+    side = 4 * window * patch  # of a picture with several windows
+    config.image_size = side
+    pixels = torch.zeros(1, getattr(config, "num_channels", 3), side, side)
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            made = type(part)(config).eval()
+        try_out(made, make_calls(made), pixels, None)
+    except CheckpointError:
+        return False
+    except Exception:  # a copy of another size may not be built, in many ways
+        return True
+    return True
+
+
+def part_of(module: Any, part: object) -> Any:
+    """The part of a model that a path names; all of it where none does.
+
+    Raises:
+        CheckpointError: no such part; names those that open.
+    """
+    if part is None:
+        return module
+    if part not in parts_of(module):
+        known = parts_that_open(module)
+        raise CheckpointError(
+            f"{type(module).__name__} has no part {part!r} that opens alone; "
+            + (f"choose one of {', '.join(known)}." if known else "it has none, so leave part out.")
+        )
+    return module.get_submodule(part)

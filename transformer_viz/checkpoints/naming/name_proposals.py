@@ -31,6 +31,7 @@ from ..layouts import (
 from ..layouts.own_models import reference, torch_language_model
 from .weight_roles import ALONE, BUFFER, NAME, Roles, find_roles
 
+MOST_LAYERS = 500  # whose names are offered; a proposal comes from a process that is not trusted
 #: Why a name is proposed, as a reader sees it.
 REASONS = {
     "name": mark("by its name"),
@@ -154,7 +155,7 @@ def layout_names(proposal: NameProposal) -> tuple[str, ...]:
     found = dict.fromkeys(row.proposed for row in proposal.rows if row.proposed)
     for theirs, _ in table:
         for stack, part in product(STACKS, ("weight", "bias")):
-            for n in range(max(depth, default=0) + 1):
+            for n in range(min(max(depth, default=0), MOST_LAYERS) + 1):
                 found[uncut(theirs.format(stack=stack, part=part, n=n))] = None
     found |= dict.fromkeys(proposal.missing)
     allowed = [re.compile(form) for form in target.NAMES]

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -178,3 +179,13 @@ def is_buffer(tensor: Tensor) -> bool:
     hidden, seen = square[later], square[~later]
     same = bool((hidden == hidden[0]).all()) and bool((seen == seen[0]).all())
     return same and bool(hidden[0] != seen[0])
+
+
+def side_word(part: Part) -> str:
+    """Return the side that the words of a name say; "pos_encoder" says none."""
+    words = set(part.words)
+    for one, other in pairwise(part.words):
+        if one in POSITION and other in ("encoder", "enc"):
+            words -= {other} if part.words.count(other) == 1 else set()
+    source, target = words & SOURCE_SIDE, words & TARGET_SIDE
+    return "" if bool(source) == bool(target) else "encoder" if source else "decoder"

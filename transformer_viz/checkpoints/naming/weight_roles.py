@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from torch import Tensor
 
@@ -307,7 +306,22 @@ def _outside(
     if output is not None:
         said = set(output.words) & w.HEAD or output.biased
         found[output] = "output", NAME if said else ORDER
-    return found | _embeddings([p for p in flat if p is not output], output, stacks)
+    found |= _embeddings([p for p in flat if p is not output], output, stacks)
+    return found | _other_positions([p for p in flat if p not in found], stacks, _given(found))
+
+
+def _other_positions(
+    parts: Sequence[Part], stacks: Mapping[str, Layers], given: set[str]
+) -> dict[Part, Role]:
+    """The remaining tables of stacks without positions, one each; more than one fits no stack."""
+    if any(role.endswith("embedding.positions.table") for role in given):
+        return {}
+    sides: dict[str, list[Part]] = {}
+    for part in parts:
+        if not part.biased:
+            sides.setdefault(_side(part, stacks) or next(iter(stacks), ""), []).append(part)
+    role = "{}.embedding.positions.table"
+    return {rest[0]: (role.format(s), SHAPE) for s, rest in sides.items() if s and len(rest) == 1}
 
 
 def _given(found: Mapping[Part, Role]) -> set[str]:
@@ -323,17 +337,7 @@ def _side(part: Part, stacks: Mapping[str, Layers]) -> str:
     for stack, path in zip(stacks, paths, strict=True):
         if part.path.startswith(".".join(path[: differ + 1]) + "."):
             return stack
-    return _side_word(part)
-
-
-def _side_word(part: Part) -> str:
-    """The side that the words of a name say; "pos_encoder" says none."""
-    words = set(part.words)
-    for one, other in pairwise(part.words):
-        if one in w.POSITION and other in ("encoder", "enc"):
-            words -= {other} if part.words.count(other) == 1 else set()
-    source, target = words & w.SOURCE_SIDE, words & w.TARGET_SIDE
-    return "" if bool(source) == bool(target) else "encoder" if source else "decoder"
+    return w.side_word(part)
 
 
 def _is_positions(part: Part, tensors: Mapping[str, Tensor]) -> bool:
@@ -372,7 +376,8 @@ def _embeddings(
     if len(stacks) == 1 or len(parts) == 1:
         stack = next(iter(stacks))
         named = [part for part in parts if set(part.words) & w.EMBEDDING] or parts
-        first = max(named, key=lambda part: (part.shape[0], -part.order))
+        rows = 0 if output is None else output.shape[0]
+        first = max(named, key=lambda p: (p.shape[0] == rows, p.shape[0], -p.order))
         return {first: (role.format(stack), NAME if len(parts) > 1 else SHAPE)}
     pair = sorted(parts, key=lambda part: part.order)
     if len(pair) > 2:

@@ -24,7 +24,7 @@ SUFFIXES = (".model", ".spm", ".vocab", ".txt", ".json")
 #: Files that only sound as if they held words.
 OTHERS = (
     *("tokenizer_config.json", "special_tokens_map.json", "config.json", "added_tokens.json"),
-    *("generation_config.json", "merges.txt"),
+    *("generation_config.json", "merges.txt", "names.json"),
 )
 PAIR = re.compile(r"(?:^|[\W_])([a-z]{2,3})(?:-|_|2|_to_|-to-)([a-z]{2,3})(?:$|[\W_])")
 LANGUAGE = re.compile(r"[a-z]{2,3}")

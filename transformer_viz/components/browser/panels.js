@@ -1,11 +1,12 @@
 // What Streamlit loads for ready HTML, which needs the page's own style.
 
 import { showIn } from "./shared/streamlit_view.js";
+import { Page } from "./page/page.js";
 import { Panel } from "./shared/html_panel.js";
 import { hideTipsOnEscape } from "./shared/tips.js";
 
 hideTipsOnEscape();
 
 /** @param {any} component  what Streamlit hands over */
-const showPanel = (component) => showIn(component, () => Panel);
+const showPanel = (component) => showIn(component, (part) => (part === "language" ? Page : Panel));
 export default showPanel;

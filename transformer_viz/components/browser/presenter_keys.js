@@ -12,7 +12,8 @@ const TYPING = "textarea, select, [contenteditable='true'], [role='textbox'], [r
 /** Controls in which the arrows have a meaning of their own. */
 const ARROWED = "input, [role='radio'], [role='slider'], [role='tab'], [role='menuitem']";
 /** What is open and closed by Esc itself. */
-const OPENED = "[data-testid='stPopoverBody'], [role='dialog'], [role='listbox'], [role='menu']";
+const OPENED = "[data-testid='stPopoverBody'], [role='dialog'], [role='listbox'], [role='menu'], "
+  + "[role='tooltip'], [data-testid='stTooltipContent']";
 /** Keys to the way they lead; a clicker sends the two last ones. @type {Record<string, Way>} */
 const WAYS = { ArrowLeft: "back", ArrowRight: "on", PageUp: "back", PageDown: "on" };
 const BELOW = 16; // pixels of a card below its picture

@@ -43,17 +43,18 @@ class MeanHead(Edit):
 @dataclass(frozen=True, kw_only=True)
 class Swap(Edit):
     """What edits have in common that take something from a run of another sentence, ``source``:
-    a text, or token ids. ``token`` is the row it is taken at, from 0, in the sentence that the
-    site's queries come from; left out, all rows that have a counterpart."""
+    a text, a pair of texts, or token ids. ``token`` is the row it is taken at, from 0, in the
+    sentence that the site's queries come from; left out, all rows that have a counterpart."""
 
-    source: str | tuple[int, ...]
+    source: str | tuple[int, ...] | tuple[str, str]
     token: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         text = isinstance(self.source, str) and bool(self.source.strip())
         ids = wholes(self.source) and len(self.source) > 0
-        require(text or ids, self, "source", "the other sentence, or its token ids", self.source)
+        right = text or ids or _are_two_texts(self.source)
+        require(right, self, "source", "the other sentence, or its token ids", self.source)
         if not isinstance(self.source, str):
             object.__setattr__(self, "source", tuple(self.source))
         right = self.token is None or whole(self.token)
@@ -66,9 +67,12 @@ class Swap(Edit):
     @property
     def other(self) -> str:
         """The other sentence in a few words: its end, where it is long."""
-        if not isinstance(self.source, str):
+        if wholes(self.source):
             return say("{count} tokens", count=len(self.source))
-        text = " ".join(self.source.split())
+        whole_text = (
+            self.source if isinstance(self.source, str) else " / ".join(map(str, self.source))
+        )
+        text = " ".join(whole_text.split())
         if len(text) <= SHORT:
             return text
         return "… " + text[-SHORT:].partition(" ")[2]
@@ -89,6 +93,12 @@ class Swap(Edit):
 
     def _at(self, word: str) -> str:
         raise TypeError(f"{type(self).__name__} does not say what it changes.")
+
+
+def _are_two_texts(source: Any) -> bool:
+    """Return whether a source is a pair of texts, as models that judge two texts read them."""
+    two = isinstance(source, list | tuple) and len(source) == 2
+    return two and all(isinstance(text, str) and text.strip() for text in source)
 
 
 @dataclass(frozen=True, kw_only=True)

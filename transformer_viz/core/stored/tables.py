@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .schema import require_places
+
 Arrays = dict[str, np.ndarray]
 Namer = Callable[[tuple[Any, ...], str], str]
 
@@ -63,11 +65,17 @@ def join(
     """The inverse of :func:`cut`."""
     runs, columns = fields["runs"], _values(fields["columns"], keys)
     lengths = [run[-1] for run in runs]
-    if any(length > len(arrays[name(tuple(run), one)]) for *run, length in runs for one in columns):
+    sums: dict[str, int] = defaultdict(int)
+    for *run, length in runs:
+        for one in columns:
+            sums[name(tuple(run), one)] += length
+    fits = all(rows <= len(arrays[title]) for title, rows in sums.items())
+    if not fits or (not columns and sum(lengths)):
         raise IndexError  # of a number of rows that no array has
     table: dict[str, Any] = {"token": [n for length in lengths for n in range(length)]}
     for place, key in enumerate(keys):
         table[key] = [run[place] for run in runs for _ in range(run[-1])]
+    require_places(table)
     for column in columns:
         taken: dict[str, int] = defaultdict(int)
         parts = [np.zeros(0)]
@@ -102,6 +110,7 @@ def join_heads(fields: dict[str, Any], arrays: Arrays) -> pd.DataFrame:
     for column in fields["columns"]:
         values, found = arrays[f"heads.{column}"], fields["texts"].get(column)
         table[column] = values if found is None else [found[code] for code in values]
+    require_places(table)
     return _frame(table, fields)
 
 

@@ -17,11 +17,12 @@ from torch import Tensor
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
 from ...core.numerics import MULTI_LABEL, REGRESSION, SINGLE_LABEL, best_span
+from ...preprocessing.typed_text import TypedText
 from ..generation import translate_lines
 from ..model_inputs import read_source
+from ..outputs import JUDGED
 from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
 
-JUDGED = ("classes", "tags", "spans")
 MASKED = 0.15  # of the tokens of a sentence are hidden from a masked model (Devlin et al. 2019)
 TOGETHER = 32  # sentences that are decoded together
 
@@ -105,6 +106,14 @@ def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -
     return Examples(items, share)
 
 
+def _reference(model: Model, target: Any) -> list[int]:
+    """Return the ids of what is wanted: as training read it, even characters that nobody types."""
+    tokenizer = model.tokenizer
+    if isinstance(target, str) and isinstance(tokenizer, TypedText):
+        target = tokenizer.plain.target_ids(target)
+    return target_ids(model, target)
+
+
 def two(item: Any) -> bool:
     """Whether an item is a pair of a source and what is wanted, and not ids alone."""
     return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], int)
@@ -130,7 +139,7 @@ def _translated(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
     items = []
     for number, item in enumerate(pairs):
         source, target = item if two(item) else (item, None)
-        read = [model.bos_id or 0, *found[number]] if target is None else target_ids(model, target)
+        read = [model.bos_id or 0, *found[number]] if target is None else _reference(model, target)
         start, wanted = read[0], read[1:]
         if isinstance(target, str) and model.eos_id is not None:
             wanted.append(model.eos_id)
@@ -205,6 +214,10 @@ def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
     return Examples(tuple(items), said)
 
 
+NO_OUTPUT = (
+    "{!r} is no output of this model, which has {}; a ranking measures the change of the output "
+    "itself and takes no score to compare with. Give the text alone."
+)
 #: What is asked about where nothing was given, by task.
 OWN = {
     SINGLE_LABEL: "the model's own most probable classes of the clean run",
@@ -273,24 +286,23 @@ def _is_second_text(model: Model, second: str) -> None:
 
 
 def _classes(model: Model, label: Any) -> tuple[int, ...]:
-    if isinstance(label, float):
-        raise ValueError(
-            f"{label!r} is no output of this model, which has {', '.join(model.labels) or 'one'}; "
-            "a ranking measures the output itself and takes no score to compare with. Give the "
-            "text alone."
-        )
-    given: list[Any] = [label] if isinstance(label, str | int) else list(label)
-    if model.task == MULTI_LABEL and given and all(isinstance(one, float) for one in given):
+    """Return the numbers of the classes, labels or outputs that came with an input."""
+    given: list[Any] = [label] if np.ndim(label) == 0 else list(label)
+    several = model.task == MULTI_LABEL and np.ndim(label) > 0
+    if several and given and all(isinstance(one, float | np.floating) for one in given):
         given = [n for n, one in enumerate(given) if one > 0.5]  # as the library's loss takes them
     numbers: list[int] = []
     for one in given:
         number = model.labels.index(one) if one in model.labels else one
-        if not isinstance(number, int) or number < 0 or number >= (len(model.labels) or 2**62):
+        whole = isinstance(number, int | np.integer)
+        if not whole or not 0 <= number < (len(model.labels) or 2**62):
+            has = ", ".join(model.labels)
+            if model.task == REGRESSION:
+                raise ValueError(NO_OUTPUT.format(one, has or "one"))
             raise ValueError(
-                f"There is no class {number!r}; this model knows "
-                f"{', '.join(model.labels) or 'numbers from 0'}."
+                f"There is no class {one!r}; this model knows {has or 'numbers from 0'}."
             )
-        numbers.append(number)
+        numbers.append(int(number))
     return tuple(numbers)
 
 

@@ -21,9 +21,10 @@ from ...metrics.statistics import bootstrap
 from ..head_means import HeadMeans, remember
 from ..head_metrics.telling import Tell
 from ..model_inputs import model_of
+from ..outputs import JUDGED
 from .bench import Bench, Removal
 from .effect_tables import class_table, head_table
-from .examples import JUDGED, read_examples
+from .examples import read_examples
 from .ranking_notes import notes_of
 from .scores import MEASURES, SUMS, Costs
 from .stand_ins import METHODS
@@ -318,8 +319,9 @@ def rank(
             translates writes the references itself, greedily. A GPT-like model takes sentences, or
             (beginning, continuation) pairs of which the second is asked; a masked model sentences,
             some of whose tokens it is to guess; a classifier inputs, or (input, class) pairs (of
-            several labels a list of those that apply, of a regression the outputs to measure); a
-            model that marks an answer inputs, or (input, (first token, last token)) pairs.
+            several labels a list of those that apply, of a regression the outputs whose change is
+            measured; it takes no reference score); a model that marks an answer inputs, or (input,
+            (first token, last token)) pairs.
         method: what a removed head gives. ``mean``: its mean over all rows of these sentences;
             ``zero``: nothing; ``resample``: what it gave in another sentence of like length, four
             seeded permutations; ``uniform``: as if it looked at all visible keys alike.

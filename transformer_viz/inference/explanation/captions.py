@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ...core.numerics import LOGIT, PROBABILITY, SHARE
-from ...i18n import mark
+from typing import TYPE_CHECKING
+
+from ...core.numerics import LOGIT, MULTI_LABEL, PROBABILITY, REGRESSION, SHARE, SINGLE_LABEL
+from ...i18n import mark, say
+
+if TYPE_CHECKING:
+    from .question import Question
 
 #: Each method and its caption, in the order in which they are shown.
 CAPTIONS = {
@@ -80,6 +85,20 @@ WHOLE_BLOCKS = mark(
 SINK = mark("{share} of the last rows' weight went to a sink that is no word.")
 NO_WORD = mark("This model has no output layer; the numbers are of the row {label}.")
 ALL_ROWS = mark("The mean over all rows, since all of them have a part in the class.")
+#: What a classifier was asked about where nobody named it, by task.
+UNNAMED = {
+    SINGLE_LABEL: mark(
+        "Asked about the class “{label}”, the most probable one; target= names another."
+    ),
+    MULTI_LABEL: mark(
+        "Asked about the label “{label}”, the most probable one; target= names another."
+    ),
+    REGRESSION: mark(
+        "Asked about the output “{label}”, the first of {count}; target= names another."
+    ),
+}
+#: The same of the end of an answer.
+UNNAMED_END = mark("Asked about “{label}” of the best answer; target= names another token.")
 METHODS = tuple(CAPTIONS)
 #: Those that answer with a number for each input word.
 OVER_WORDS = ("weights", "rollout", "contribution", "gradient", "removal")
@@ -89,6 +108,16 @@ UNITS = {"lens": PROBABILITY, "logits": LOGIT, "gradient": ""}
 def caption_of(method: str, unit: str) -> str:
     """Return the caption of a method, for scores in a unit."""
     return SCORE[method] if unit == LOGIT and method in SCORE else CAPTIONS[method]
+
+
+def unnamed_choice(question: Question) -> str:
+    """Return the sentence on what was asked of a model that judges, where no target was given."""
+    model, count = question.model, len(question.model.labels)
+    if model.gives == "spans":
+        return say(UNNAMED_END, label=question.label)
+    if model.gives != "classes" or (model.task == REGRESSION and count < 2):
+        return ""
+    return say(UNNAMED[model.task or SINGLE_LABEL], label=question.label, count=count)
 
 
 def unit_of_method(method: str, unit: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -109,9 +109,11 @@ def explain(
         word: the number of a token of the output, from 0, as ``trace`` names them (a long word may
             be several); `Explanation.word` says which it is. Of a decoder-only model given a text
             it counts the rows: word k is what row k says, the text's own token k + 1, and behind
-            the last one the model's choice. See `ask` for masked models and classifiers.
+            the last one the model's choice. Of a classifier, and of a model that marks an answer,
+            it says nothing: ``target`` chooses. See `ask` for masked models.
         target: the output to be asked about; left out, what the model writes greedily. For a
-            classifier the class, or which output of a regression; of a model that marks an answer
+            classifier the class, or which output of a regression (left out, the most probable
+            class, or the first output; the caption says which); of a model that marks an answer
             the token at which it starts or ends.
         method: ``weights``, the mean attention weight (share of a row, 0..1). ``rollout``, weights
             and residual stream multiplied through the layers (0..1, rows sum to 1; Abnar and
@@ -136,7 +138,10 @@ def explain(
         raise ValueError(
             f"There is no method {method!r}; choose one of {', '.join(captions.METHODS)}."
         )
-    return Explainer(ask(model, source, word, target, image, output=output)).answer(method, tell)
+    question = ask(model, source, word, target, image, output=output)
+    found = Explainer(question).answer(method, tell)
+    chosen = "" if target is not None else captions.unnamed_choice(question)
+    return replace(found, caption=f"{found.caption} {chosen}".rstrip())
 
 
 class Explainer:

@@ -21,7 +21,7 @@ from ...i18n import mark, say
 from ..ablation.places import quiet
 from ..capture_to_numpy import to_numpy
 from ..model_inputs import Read, model_of, read_source
-from ..outputs import produced_of, scores_of
+from ..outputs import produced_of, require_end, scores_of
 
 #: Said of a model without logits.
 NO_OUTPUT = mark(
@@ -168,11 +168,7 @@ def ask(
         ValueError: no such word, or an input that the model does not read; says which there are.
     """
     model = model_of(thing)
-    if output is not None and (model.gives != "spans" or output not in ENDS):
-        raise ValueError(
-            f"output is start or end, of a model that marks an answer, and {model.name!r} gives "
-            f"{model.gives}; got {output!r}. Leave it out, or name one of the two."
-        )
+    require_end(model, output)
     named = model.gives in JUDGED and target is not None
     if model.gives == "classes" and not _is_number(word):
         raise ValueError(
@@ -247,8 +243,16 @@ def _of_class(
                 f"{', '.join(model.labels) or f'0 to {output.shape[1] - 1}'}."
             )
     label = model.labels[token] if token < len(model.labels) else str(token)
-    marked = bool(read.source.special) and read.source.special[0]
-    row: int | None = 0 if marked else None
+    return Question(model, read, _judging_row(model, read), int(token), label, 0, 0, said)
+
+
+def _judging_row(model: Model, read: Read) -> int | None:
+    """The row of the last stack that a classifier reads; None where all have a part in it."""
+    source = read.source
     if model.kind == "decoder-only":
-        row = len(read.source) - 1
-    return Question(model, read, row, int(token), label, 0, 0, said)
+        return len(source) - 1
+    if model.kind == "encoder-decoder":  # the library's read the row at the last end token's place
+        ends = [n for n, token in enumerate(source.ids) if token == model.eos_id]
+        return ends[-1] if ends and read.target and ends[-1] < len(read.target) else None
+    pooled = model.config.get("classifier_pooling") == "mean"  # ModernBERT
+    return 0 if source.special and source.special[0] and not pooled else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,13 +12,14 @@ from torch import Tensor
 from ...checkpoints.common.model import Model
 from ...core.editing.token_match import unmatched
 from ...core.interventions import Intervention
-from ...core.numerics import LOGIT, MULTI_LABEL, REGRESSION
+from ...core.numerics import ENDS, LOGIT, MULTI_LABEL, REGRESSION
 from ...core.trace_parts import Tokens
 from ...preprocessing.tokenizers import target_side
-from ..donors import Lender, Lent, Other, refuse_swaps
+from ..donors import Lender, Lent, Other, Source, refuse_swaps
 from ..generation import translate
-from ..outputs import scores_of
-from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
+from ..outputs import JUDGED, require_end, scores_of
+from ..token_ids import ids_and_segments, source_ids, target_ids, target_pieces, vocabulary_ids
+from .choices import about, choice_of, counterpart, differing_token
 from .output_words import first_piece, parting
 
 Words = Sequence[Any]
@@ -31,8 +32,10 @@ class Question:
     ``source`` ids ``[1, token]``, with what was appended to it; ``target`` ids ``[1, token]`` of a
     decoder beside an encoder; ``row`` is the row of the output that is asked (None: a class),
     ``there`` the same of the other run. ``wanted`` are the two ids whose scores are compared, or
-    the one output that is measured alone, and ``words`` what they are called. ``place`` says where
-    that is, in words; ``named`` is the other sentence as an edit names it.
+    the one output that is measured alone, and ``words`` what they are called; ``wanted_there`` are
+    these in the other run where they are tokens of the source. ``place`` says where that is, in
+    words; ``named`` is the other sentence as an edit names it. ``segments`` ``[1, token]`` say
+    which of two texts a token of the source belongs to.
     """
 
     model: Model
@@ -46,7 +49,9 @@ class Question:
     wanted: tuple[int, ...]
     words: tuple[str, ...]
     place: str
-    named: str | tuple[int, ...]
+    named: Source
+    segments: Tensor | None = None
+    wanted_there: tuple[int, ...] | None = None
 
     @property
     def own_tokens(self) -> Tokens:
@@ -70,23 +75,28 @@ class Question:
         """The source tokens without a counterpart: own ones, and the other's."""
         return unmatched(self.other.counterparts, len(self.other.ids))
 
-    def difference(self, output: Tensor, row: int | None) -> Tensor:
+    def difference(self, output: Tensor, other: bool = False) -> Tensor:
         """Score of the first word less that of the second, float64 ``[item]``; of one output its
         score alone.
 
         Of words and classes it is the difference of their logits: that of their log-probabilities
-        too.
+        too. ``other``: the output is that of the other sentence.
         """
-        logits = output if row is None else output[:, row]
-        first, *second = self.wanted
+        logits, (first, *second) = self._asked(output, other)
         scores = scores_of(logits, self.model.task) if self.alone else logits.double()
         return scores[:, first] - scores[:, second[0]] if second else scores[:, first]
 
-    def chances(self, output: Tensor, row: int | None) -> tuple[float, ...]:
+    def chances(self, output: Tensor, other: bool = False) -> tuple[float, ...]:
         """The probabilities of the words in a run of one item; of a regression its outputs."""
-        logits = output[0] if row is None else output[0, row]
-        scores = scores_of(logits, self.model.task)[list(self.wanted)]
+        logits, wanted = self._asked(output, other)
+        scores = scores_of(logits[0], self.model.task)[list(wanted)]
         return tuple((scores if self.model.unit == LOGIT else scores.exp()).tolist())
+
+    def _asked(self, output: Tensor, other: bool) -> tuple[Tensor, tuple[int, ...]]:
+        """The logits ``[item, choice]`` of the row that is asked, and the words' ids there."""
+        row = self.there if other else self.row
+        wanted = self.wanted_there if other and self.wanted_there else self.wanted
+        return (output if row is None else output[:, row]), wanted
 
     @property
     def alone(self) -> bool:
@@ -104,7 +114,8 @@ class Question:
         pad = self.model.pad_id
         mask = None if pad is None else source != pad
         mask = None if mask is None or bool(mask.all()) else mask
-        return self.model.calls.forward(source, target, mask)
+        more = {} if self.segments is None else {"segments": self.segments.repeat(copies, 1)}
+        return self.model.calls.forward(source, target, mask, **more)
 
 
 def clean_pair(
@@ -114,7 +125,7 @@ def clean_pair(
     `Question.chances` and `Question.difference`."""
     with torch.inference_mode():
         lent = question.lent(patterns=False)
-        runs = (question.through(), question.row), (lent.output, question.there)
+        runs = (question.through(), False), (lent.output, True)
         chances = [question.chances(*run) for run in runs]
         leads = [float(question.difference(*run)[0]) for run in runs]
     return (chances[0], chances[1]), (leads[0], leads[1])
@@ -128,6 +139,8 @@ def ask(
     target: Any = None,
     masked: Sequence[int] = (),
     outputs: tuple[Sequence[int], Sequence[int]] | None = None,
+    output: str | None = None,
+    token: int | None = None,
 ) -> Question:
     """Two sentences as the model reads them, and the place and pair of words that are asked about.
 
@@ -135,17 +148,24 @@ def ask(
     them stands in the own output (else the second in the other's); both runs hold the words before
     that place. ``target`` names these words instead; ``outputs`` are the ids of both outputs, where
     they are known and not to be written greedily. A masked model is asked at the first mask, a
-    classifier about its classes.
+    classifier about its classes, a tagger about those of one ``token``, and a model that marks an
+    answer about the tokens at which that has its ``output``, ``start`` or ``end``.
 
     Raises:
         ValueError: texts that the model does not read, equal ones, a model that says no word, or no
             place where the words stand; says what there is.
     """
     refuse_swaps(model)
-    if model.gives not in ("words", "classes"):
+    if model.gives not in ("words", *JUDGED):
         raise ValueError(
             f"The model {model.name!r} gives {model.gives}; a swap is read off at a pair of words "
             "or classes. Choose a model with an output layer of words."
+        )
+    require_end(model, output)
+    if token is not None and model.gives != "tags":
+        raise ValueError(
+            f"token is the token whose class is asked, of a model that judges each token, and "
+            f"{model.name!r} gives {model.gives}; leave it out."
         )
     if words is not None and stands_alone(model):
         words = (words,) if isinstance(words, str | int) else tuple(words)
@@ -153,13 +173,16 @@ def ask(
             raise ValueError(f"words is one output or a pair of them; got {words!r}.")
     elif words is not None and (isinstance(words, str) or len(tuple(words)) != 2):
         raise ValueError(f"words is a pair such as ('es', 'sie'); got {words!r}.")
-    own_ids, other_ids = source_ids(model, source), source_ids(model, other)
-    if own_ids == other_ids:
+    (own_ids, segments), theirs = (ids_and_segments(model, text) for text in (source, other))
+    if (own_ids, segments) == theirs:
         raise ValueError(
             "Both sentences are the same to this model, so there is nothing to swap; change a word."
         )
-    if model.kind == "encoder-only" or model.gives == "classes":
-        return _judged(model, own_ids, other, words, masked)
+    if model.kind == "encoder-only" or model.gives in JUDGED:
+        row = token if model.gives == "tags" else None
+        if model.gives == "spans":
+            row = ENDS.index(output or ENDS[0])
+        return _judged(model, own_ids, segments, other, words, masked, row)
     lender = Lender(model, Intervention(), own_ids)
     there = lender.other(_source(other))
     if target is not None:
@@ -167,19 +190,21 @@ def ask(
         place = "behind the target that was given"
     else:
         if outputs is None:
-            best = [translate(model, ids)[0].ids for ids in (own_ids, other_ids)]
+            best = [translate(model, ids)[0].ids for ids in (own_ids, theirs[0])]
             outputs = (best[0], best[1])
-        own, theirs = (list(ids) for ids in outputs)
+        written = [list(ids) for ids in outputs]
         texts = tuple(target_side(model.tokenizer).decode(ids) for ids in outputs)
-        held, words, place = parting(model, own, theirs, texts, words)
+        held, words, place = parting(model, written[0], written[1], texts, words)
     wanted: list[int] | None = None
     if words is not None:
         wanted = [first_piece(model, own_ids, held, word) for word in words]
     return _at(model, lender, there, own_ids, held, wanted, words, place, _source(other))
 
 
-def _source(other: Any) -> str | tuple[int, ...]:
-    return other if isinstance(other, str) else tuple(int(i) for i in other)
+def _source(other: Any) -> Source:
+    if isinstance(other, str) or all(isinstance(text, str) for text in other):
+        return other if isinstance(other, str) else tuple(other)
+    return tuple(int(i) for i in other)
 
 
 def _held(model: Model, target: Any) -> list[int]:
@@ -201,7 +226,7 @@ def _at(
     wanted: list[int] | None,
     words: Words | None,
     place: str,
-    named: str | tuple[int, ...],
+    named: Source,
 ) -> Question:
     """The question behind these words, about the two most probable ones where none are named."""
     device = model.device
@@ -219,37 +244,7 @@ def _at(
     made = Question(
         model, lender, other, source, target, written, *rows, (0, 0), ("", ""), place, named
     )
-    return _about(made, wanted, words)
-
-
-def _about(made: Question, wanted: list[int] | None, words: Words | None) -> Question:
-    """The same question about two ids: those named, or the first choice of either run. Where each
-    output stands for itself, about the one that differs most between the runs."""
-    if wanted is None and made.alone:
-        with torch.inference_mode():
-            runs = (made.through(), made.row), (made.lent(patterns=False).output, made.there)
-            own, there = (scores_of(_row(*run), made.model.task) for run in runs)
-        wanted = [int((own - there).abs().argmax())]
-    if wanted is None:
-        with torch.inference_mode():
-            own = _row(made.through(), made.row)
-            there = _row(made.lent(patterns=False).output, made.there)
-        wanted = [int(own.argmax()), int(there.argmax())]
-        if wanted[0] == wanted[1]:
-            name = _name(made.model, wanted[0])
-            raise ValueError(
-                f"Both runs say “{name}” there, so no pair of words tells them apart; name one "
-                "(words=), or give a sentence that differs more."
-            )
-    if len(wanted) > 1 and wanted[0] == wanted[1]:
-        raise ValueError(
-            f"Both words of {tuple(words or ())!r} begin with the same piece "
-            f"“{_name(made.model, wanted[0])}”; name two that begin differently."
-        )
-    told = tuple(
-        _told(made.model, word, token) for word, token in zip(words or wanted, wanted, strict=True)
-    )
-    return Question(**(vars(made) | {"wanted": tuple(wanted), "words": told}))
+    return about(made, wanted, words)
 
 
 def stands_alone(model: Model) -> bool:
@@ -257,36 +252,17 @@ def stands_alone(model: Model) -> bool:
     return model.task in (MULTI_LABEL, REGRESSION)
 
 
-def _told(model: Model, word: Any, token: int) -> str:
-    """What is measured: a word, or the piece that it begins with where it has several."""
-    name = _name(model, token)
-    if not isinstance(word, str) or word.strip() == name:
-        return name
-    if not name.strip() or not word.strip().casefold().startswith(name.strip().casefold()):
-        raise ValueError(
-            f"{word!r} begins with the piece “{name}” in this vocabulary, which holds no letter of "
-            "it and says nothing of it; name another word, or the id of a piece."
-        )
-    return f"{name}… ({word.strip()})"
-
-
-def _row(output: Tensor, row: int | None) -> Tensor:
-    return output[0] if row is None else output[0, row]
-
-
-def _name(model: Model, token: int) -> str:
-    """What an id, or a class, is called."""
-    if model.gives == "classes":
-        return model.labels[token] if token < len(model.labels) else str(token)
-    return target_side(model.tokenizer).tokens([token]).labels[0]
-
-
 def _judged(
-    model: Model, own_ids: list[int], other: Any, words: Words | None, masked: Sequence[int]
+    model: Model,
+    own_ids: list[int],
+    segments: list[int] | None,
+    other: Any,
+    words: Words | None,
+    masked: Sequence[int],
+    row: int | None,
 ) -> Question:
-    """A classifier, or a masked model at its mask."""
-    row: int | None = None
-    there: int | None = None
+    """A model that judges, at this row of its output, or a masked model at its mask."""
+    places: list[int] = []
     if model.gives == "words":
         if model.mask_id is None:
             raise ValueError(
@@ -301,46 +277,20 @@ def _judged(
             )
         row = places[0]
         own_ids = [model.mask_id if n in places else i for n, i in enumerate(own_ids)]
-        lender = Lender(model, Intervention(), own_ids, places)
-    else:
-        lender = Lender(model, Intervention(), own_ids)
+    lender = Lender(model, Intervention(), own_ids, places)
     found = lender.other(_source(other))
-    if row is not None:
-        there = found.counterparts[row]
     source = torch.tensor([own_ids], device=model.device)
-    judged = "its output" if model.task == REGRESSION else "its class"
-    place = judged if row is None else f"at token {row}"
+    beside = None if segments is None else torch.tensor([segments], device=model.device)
     made = Question(
-        model,
-        lender,
-        found,
-        source,
-        None,
-        None,
-        row,
-        there,
-        (0, 0),
-        ("", ""),
-        place,
-        _source(other),
+        *(model, lender, found, source, None, None, row, row, (0, 0), ("", "")),
+        *("its output" if model.task == REGRESSION else "its class", _source(other), beside),
     )
-    wanted = None if words is None else [_class(model, word) for word in words]
-    return _about(made, wanted, words)
-
-
-def _class(model: Model, word: Any) -> int:
-    """The id of a class or a word."""
-    if model.gives == "classes":
-        number = model.labels.index(word) if word in model.labels else word
-        if not isinstance(number, int) or not 0 <= number < (len(model.labels) or 2**31):
-            raise ValueError(
-                f"There is no class {word!r}; this model knows "
-                f"{', '.join(model.labels) or 'numbers from 0'}."
-            )
-        return number
-    if isinstance(word, str):
-        ids = [i for i in source_ids(model, word) if not model.tokenizer.tokens([i]).special[0]]
-        if not ids:
-            raise ValueError(f"The model knows no piece of {word!r}; name another word.")
-        return ids[0]
-    return vocabulary_ids(model, "target", [word])[0]
+    if model.gives == "spans":
+        made = replace(made, place=f"where the answer has its {ENDS[row or 0]}")
+    elif model.gives != "classes":
+        row = differing_token(made) if row is None else row
+        there = counterpart(made, row)
+        told = f"at token {row}" + f" (“{made.own_tokens.labels[row]}”)" * (model.gives == "tags")
+        made = replace(made, row=row, there=there, place=told)
+    wanted = None if words is None else [choice_of(made, word) for word in words]
+    return about(made, wanted, words)

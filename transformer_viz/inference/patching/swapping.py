@@ -158,8 +158,8 @@ class Bench:
         self.question, self.model = question, question.model
         with torch.inference_mode():
             self.lent: Lent = question.lent(patterns=what == "patterns")
-            clean = question.difference(question.through(), question.row)
-            other = question.difference(self.lent.output, question.there)
+            clean = question.difference(question.through())
+            other = question.difference(self.lent.output, other=True)
         self.clean, self.other = float(clean[0]), float(other[0])
         if not abs(self.other - self.clean) > LEAST:
             raise ValueError(
@@ -198,7 +198,7 @@ class Bench:
         )
         with torch.inference_mode(), probe(self.model.module, None, nothing, flat):
             output = self.question.through(len(sets) + 1)
-        found = self.question.difference(output, self.question.row)
+        found = self.question.difference(output)
         whole = self.other - self.clean
         parts = ((found[1:] - found[0]) / whole).tolist()
         return [
@@ -219,6 +219,8 @@ def swap(
     *,
     target: Any = None,
     masked: Sequence[int] = (),
+    output: str | None = None,
+    token: int | None = None,
     only: Sequence[str] | None = None,
     tell: Tell | None = None,
 ) -> Swap:
@@ -233,16 +235,22 @@ def swap(
 
     Args:
         model: what `load` gave, or a module; one that writes words, guesses them, or judges.
-        source: a text, or ids as the model reads them.
-        other: the text, or ids, whose parts are put in.
+        source: a text, a pair of texts, or ids as the model reads them.
+        other: the text, pair or ids whose parts are put in.
         words: the pair, of the source's output and of the other's; left out, those at which the
             two outputs part (of a masked model and a classifier: the first choice of each run; of
-            several labels, or a regression, the one output that differs most).
+            several labels, or a regression, the one output that differs most). A tagger is asked
+            about a pair of classes of one ``token``; a model that marks an answer about a pair of
+            tokens of ``source``, by number or label, as its ``output``.
         what: ``heads`` (what a head gives before the output projection, at all matched tokens),
             ``patterns`` (where it looks; needs sentences of the same number of tokens), ``stream``
             (the residual stream behind a layer, at one token).
         target: the output words before the place that is asked; left out, found from the outputs.
         masked: the tokens that a masked model is to guess, if the text holds no mask.
+        output: whether a model that marks an answer is asked where that has its ``start`` (the
+            default) or its ``end``.
+        token: the token of ``source`` that a tagger is asked about; left out, the first whose class
+            differs between the runs (of a regression, the one whose output differs most).
         only: of the parts ``encoder``, ``decoder`` and ``cross`` these alone.
         tell: hears after each pass how many swaps are measured, of how many, and the grids so far.
             What it raises comes out here.
@@ -254,7 +262,7 @@ def swap(
     if what not in KINDS:
         raise ValueError(f"There is no {what!r} to swap; choose one of {', '.join(KINDS)}.")
     ready = model_of(model)
-    question = ask(ready, source, other, words, target, masked)
+    question = ask(ready, source, other, words, target, masked, output=output, token=token)
     return measured(question, what, only, tell)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
 from ...core.masking import hidden, hiding
-from ...core.moved import renamed
 from ...core.numerics import COLD, VERY_LOW
+from ...core.renamed import renamed
 from ...core.sites import Site, called
 from ...core.trace import Trace
 from ...core.trace_parts import Attention

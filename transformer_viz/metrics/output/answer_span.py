@@ -5,10 +5,12 @@ from __future__ import annotations
 from ...core.numerics import LOGIT, best_span, probabilities, unit_of
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
-from ...i18n import numeral, say
+from ...i18n import mark, numeral, say
 from ..attention.word_merging import sentence_of
 
 SHOWN = 5  # classes that a sentence names
+#: Said of an answer that is the start mark alone.
+NO_ANSWER = mark("The start mark alone means “no answer” in models that were trained so.")
 
 
 def answer_tokens(trace: Trace) -> tuple[Tokens, int, int]:
@@ -36,12 +38,19 @@ def answer_words(trace: Trace) -> str:
     return sentence_of(own) or " ".join(own.labels)
 
 
+def is_mark_alone(trace: Trace) -> bool:
+    """Whether the best answer is the start mark alone (``[CLS]``): there is none in the text."""
+    tokens, first, last = answer_tokens(trace)
+    return first == last == 0 and tokens.special[0]
+
+
 def said_of_output(trace: Trace) -> str:
     """Return the answer, the scores or the largest probabilities of a run; empty for words."""
     if trace.logits is None:
         return ""
     if trace.marks_answer:
-        return say("Answer: “{text}”", text=answer_words(trace))
+        found = say("Answer: “{text}”", text=answer_words(trace))
+        return f"{found}. {say(NO_ANSWER)}" if is_mark_alone(trace) else found
     if trace.logits.ndim != 1:
         return ""
     scored = unit_of(trace.task) == LOGIT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import unescape
 from typing import Any
 
@@ -14,7 +15,7 @@ def as_table(picture: go.Figure) -> pd.DataFrame:
     """What a picture shows, as rows and columns under the names that stand along its sides.
 
     A map becomes rows and columns of its cells; curves become one column each, by what stands
-    along the horizontal axis; bars one column by the names that they carry. A name that occurs
+    along the horizontal axis; bars one column for each of their colours. A name that occurs
     again gets a number.
 
     Raises:
@@ -27,14 +28,46 @@ def as_table(picture: go.Figure) -> pd.DataFrame:
                 _names(picture, getattr(trace, f"{side}axis") or side, count)
                 for side, count in zip("yx", cells.shape, strict=True)
             )
-            return pd.DataFrame(cells, index=down, columns=across)
-        if trace.type == "bar":
-            return pd.DataFrame({trace.name: np.asarray(trace.y)}, index=list(trace.customdata))
+            return pd.DataFrame(cells, index=_distinct(down), columns=_distinct(across))
+    bars = [trace for trace in picture.data if trace.type == "bar"]
+    if bars:
+        return _joined({_name(bar, n): _bar(bar) for n, bar in enumerate(bars)})
     curves = [c for c in picture.data if c.type == "scatter" and c.name and c.hovertemplate]
     if not curves:
         raise ValueError("This picture has no cells and no curves that a table could hold.")
-    columns = {name: _curve(picture, c) for name, c in _numbered(curves).items()}
-    return pd.DataFrame(columns)
+    return _joined({name: _curve(picture, c) for name, c in _numbered(curves).items()})
+
+
+def _joined(columns: dict[str, pd.Series]) -> pd.DataFrame:
+    """Columns side by side, each row where it occurs first; names that repeat get numbers."""
+    for column in columns.values():
+        column.index = pd.Index(_distinct(column.index))
+    rows = pd.Index(dict.fromkeys(name for column in columns.values() for name in column.index))
+    return pd.DataFrame({name: column.reindex(rows) for name, column in columns.items()})
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Names in their order; the second of the same name ends in " (2)"."""
+    found: dict[str, None] = {}
+    for name in names:
+        one, count = name, 1
+        while one in found:
+            count += 1
+            one = f"{name} ({count})"
+        found[one] = None
+    return list(found)
+
+
+def _name(bar: Any, number: int) -> str:
+    return unescape(bar.name) if bar.name else str(number + 1)
+
+
+def _bar(bar: Any) -> pd.Series:
+    """The lengths of bars, under their own names or the places where they stand."""
+    lengths, places = (bar.x, bar.y) if bar.orientation == "h" else (bar.y, bar.x)
+    named = bar.customdata if bar.customdata is not None else places
+    index = [unescape(str(name)) for name in (range(len(lengths)) if named is None else named)]
+    return pd.Series(np.asarray(lengths), index=index)
 
 
 def _numbered(curves: list[Any]) -> dict[str, Any]:

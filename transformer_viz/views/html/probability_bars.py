@@ -116,7 +116,8 @@ def _word(
     ranks = say("rank {ranks}", ranks=ranks)
     weight = f"font-weight:600;color:{colours.warm}" if moved else f"color:{colours.quiet}"
     return (
-        f'<div role="listitem" data-row="{spot}" style="min-width:66px;text-align:center">'
+        f'<div role="listitem" data-row="{spot}" style="min-width:66px;text-align:center" '
+        'translate="no">'
         f'<div aria-hidden="true" style="height:{HEIGHT}px;display:flex;gap:3px;'
         f'justify-content:center;align-items:flex-end">{bars}</div>'
         f"<div>{label}</div>"

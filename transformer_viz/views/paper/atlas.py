@@ -42,7 +42,12 @@ def printed_atlas(
         LookupError: a map that the trace lacks; names those it has.
         ValueError: the two runs speak about different words.
     """
+    change = before is not None
     tiles = head_tiles(trace, block, before)
+    common = look.common and not change
+    weights = trace.thumbnail(block) / 255.0 if not change else tiles
+    if common:
+        tiles = weights
     layers, heads, rows, columns = tiles.shape
     colours, points = palette(look.dark), look.width * sheet.POINTS
     left = sheet.longest([f"L{layers - 1}"], sheet.SIZE) + 6
@@ -51,19 +56,20 @@ def printed_atlas(
     x = sheet.MARGIN + left + (points - 2 * sheet.MARGIN - left - place * heads) / 2
     y = sheet.MARGIN + sheet.SIZE + 4.0
     figure, axes = sheet.sheet(points, y + high * layers + 24, colours)
-    small = _shrunk(tiles)
-    change = before is not None
-    limit = largest_change(tiles) if change else 1.0
+    small = _shrunk(np.where(np.abs(weights) < look.threshold, 0, tiles))
+    limit = largest_change(tiles) if change else float(tiles.max()) if common else 1.0
     boxes = _places(x, y, place, high, (layers, heads))
     cells = np.concatenate(
         [sheet.grid(x, y, across, down, small.shape[2:]) for x, y, across, down in boxes]
     )
     shades = colours.changes if change else ramps(look.dark)[look.ramp]
-    sheet.cells(axes, cells, sheet.levels(small, limit, change).reshape(-1), shades, colours.card)
+    levels = sheet.levels(small, limit, change, look.gamma).reshape(-1)
+    sheet.cells(axes, cells, levels, shades, colours.card)
     sheet.frame(axes, boxes, colours.line, 0.4)
     _names(axes, boxes, (layers, heads), colours)
-    _legend(axes, y + high * layers + 12, colours, shades, limit, change)
-    return figure, _notes(trace, block, small.shape, change)
+    _legend(axes, y + high * layers + 12, colours, shades, limit, change, common)
+    notes = _notes(trace, block, small.shape, change or common)
+    return figure, [*notes, *sheet.scale_notes(look)]
 
 
 def _shrunk(tiles: np.ndarray) -> np.ndarray:
@@ -95,17 +101,22 @@ def _names(axes: Axes, boxes: sheet.Boxes, shape: tuple[int, int], colours: Pale
 
 
 def _legend(
-    axes: Axes, y: float, colours: Palette, shades: Ramp, limit: float, change: bool
+    axes: Axes,
+    y: float,
+    colours: Palette,
+    shades: Ramp,
+    limit: float,
+    change: bool,
+    common: bool,
 ) -> None:
-    ends = (
-        (f"−{limit:.2g}", f"+{limit:.2g}") if change else ("0", say("each head's largest weight"))
-    )
+    end = f"{limit:.2g}" if common else say("each head's largest weight")
+    ends = (f"−{limit:.2g}", f"+{limit:.2g}") if change else ("0", end)
     sheet.legend(axes, sheet.MARGIN, y, shades, ends, colours.ink)
 
 
-def _notes(trace: Trace, block: str, shape: tuple[int, ...], change: bool) -> list[str]:
+def _notes(trace: Trace, block: str, shape: tuple[int, ...], common: bool) -> list[str]:
     scale = say("Rows of tiles are layers, columns are heads; each head on its own scale.")
-    if change:
+    if common:
         scale = say("Rows of tiles are layers, columns are heads; one scale for all heads.")
     notes = [scale, say("In a tile, rows look at columns.")]
     words = [len(tokens) for tokens in sentences(trace, block)]

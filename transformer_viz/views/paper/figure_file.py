@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...components.map_look import Zoom
 from ...core.palette import palette
 from ...core.trace import Trace
 from ...i18n import join_words, mark, say, speaking, spoken_language
@@ -43,7 +44,12 @@ def printed(
     words: bool = False,
     special: bool = True,
     ramp: str = "ink",
+    gamma: float = 1.0,
     threshold: float = 0.0,
+    top: int = 0,
+    zoom: Zoom | None = None,
+    most: float = 0.0,
+    common: bool = False,
     dark: bool = False,
     width: float = 160,
 ) -> bytes:
@@ -60,7 +66,14 @@ def printed(
         words: merge pieces to whole words; an atlas shows the model's own tokens always.
         special: show start and end marks too; an atlas does always.
         ramp: the colours of amounts, one of `colours.RAMPS`.
-        threshold: the weight (or change) from which a line is drawn.
+        gamma: power that parts of the scale are raised to before a map or an atlas is coloured.
+        threshold: the weight (or change) from which a line or a cell is drawn.
+        top: how many lines of each word are drawn, the strongest first; 0: all.
+        zoom: the part of a map to draw: rows and columns as they are shown, each from the first to
+            behind the last.
+        most: the weight at the end of a map's colours, unless the head has a larger one: two runs
+            are coloured alike.
+        common: one scale for all heads of an atlas.
         dark: colours for a dark background.
         width: millimetres.
 
@@ -72,13 +85,14 @@ def printed(
     if before is not None:
         require_same_words(trace, before, block)
     heads = tuple(dict.fromkeys([(layer, head), *also]))
-    look = PaperLook(words, special, ramp, threshold, dark, width)
+    look = PaperLook(words, special, ramp, gamma, threshold, top, zoom, most, common, dark, width)
     fonts, paper = _matplotlib()
     language = spoken_language()
     with paper.printing(), speaking(fonts.readable(language)):
         title = _title(picture, block, heads, before is not None)
         figure, notes = _drawn(trace, picture, block, heads, look, before)
         lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
+        lines = [line.translate(paper.ISOLATES) for line in lines]
         lines += fonts.advice(paper.undrawn(figure, lines), language)
         _captioned(figure, lines, dark)
         text = " ".join(lines)

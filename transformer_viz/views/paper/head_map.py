@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,11 +19,13 @@ from ...metrics.attention.map_cells import (
     cells,
     coarse_cells,
     is_tiled,
+    part_cells,
     refuse_difference,
     row_meaning,
 )
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
+from ...metrics.attention.word_merging import Axis
 from . import sheet
 from .paper_look import PaperLook
 
@@ -69,6 +73,7 @@ def printed_map(
         ValueError: the two runs speak about different words, or no row or column is shown.
     """
     grouped = {"words": look.words, "special": look.special}
+    spans = _spans(look, trace.map_shape(block, layer) if is_tiled(trace) else None)
     if is_tiled(trace):
         refuse_difference(before)
         now, was = coarse_cells(trace, block, layer, head, MAX_SIDE_CELLS), None
@@ -77,21 +82,81 @@ def printed_map(
         was = before and cells(before, block, layer, head, **grouped)
     values = difference(now, was) if was else np.where(now.masked, np.nan, now.weights)
     colours = palette(look.dark)
-    limit = largest_change(values) if was else float(np.nanmax(values, initial=0.0))
+    whole = trace.map_shape(block, layer) if is_tiled(trace) else now.weights.shape
+    limit = largest_change(values) if was else float(np.nanmax(values, initial=look.most))
+    if spans and is_tiled(trace):
+        now = part_cells(trace, block, layer, head, *spans)
+        values = np.where(now.masked, np.nan, now.weights)
+    elif spans:
+        now, values = _enlarged(now, spans), values[spans]
     plan = _plan(now, look.width * sheet.POINTS)
     said = row_meaning(trace, block)
     notes = [
         say("{said}.", said=said[:1].upper() + said[1:]),
         now.note,
         appended(now, was) if was else "",
+        _enlarged_note(spans, whole) if spans else "",
         _pooled(plan),
+        *sheet.scale_notes(look),
     ]
     figure, axes = sheet.sheet(look.width * sheet.POINTS, _height(now, plan), colours)
     shades = colours.changes if was else ramps(look.dark)[look.ramp]
-    _draw(axes, values, now, plan, colours, shades, limit)
+    levels = partial(sheet.levels, limit=limit, change=bool(was), gamma=look.gamma)
+    _draw(axes, values, now, plan, colours, shades, partial(levels, threshold=look.threshold))
     _names(axes, now, plan, colours)
     _legend(axes, plan, now, colours, shades, limit, change=bool(was))
     return figure, [note for note in notes if note]
+
+
+def _spans(look: PaperLook, tokens: tuple[int, int] | None) -> tuple[slice, slice] | None:
+    """Return the part to draw; None: all, as of a part of a long text that a sheet cannot hold."""
+    if look.zoom is None:
+        return None
+    if tokens and max(last - first for first, last in look.zoom) > MAX_SIDE_CELLS:
+        return None
+    rows, columns = (slice(*span) for span in look.zoom)
+    return rows, columns
+
+
+def _enlarged(now: Cells, spans: tuple[slice, slice]) -> Cells:
+    """Return a part of a map.
+
+    Raises:
+        ValueError: rows or columns that the map lacks.
+    """
+    for span, size in zip(spans, now.weights.shape, strict=True):
+        if not 0 <= span.start < span.stop <= size:
+            raise ValueError(
+                f"A part from {span.start} to {span.stop} was asked for; the map has {size} rows "
+                "or columns on that side."
+            )
+    rows, columns = spans
+    return replace(
+        now,
+        weights=now.weights[spans],
+        masked=now.masked[spans],
+        rows=_side(now.rows, rows),
+        columns=_side(now.columns, columns),
+        members=now.members[rows],
+        parts=now.parts[columns],
+    )
+
+
+def _side(side: Axis, span: slice) -> Axis:
+    return Axis(side.labels[span], side.words[span], side.special[span])
+
+
+def _enlarged_note(spans: tuple[slice, slice], whole: tuple[int, ...]) -> str:
+    rows, columns = spans
+    return say(
+        "Enlarged: rows {first} to {last} of {rows}, columns {left} to {right} of {columns}.",
+        first=rows.start + 1,
+        last=rows.stop,
+        rows=whole[0],
+        left=columns.start + 1,
+        right=columns.stop,
+        columns=whole[1],
+    )
 
 
 def _plan(now: Cells, width: float) -> _Plan:
@@ -134,7 +199,7 @@ def _draw(
     plan: _Plan,
     colours: Palette,
     shades: Ramp,
-    limit: float,
+    levels: Callable[[np.ndarray], np.ndarray],
 ) -> None:
     rows, columns = values.shape
     size = plan.across * columns, plan.down * rows
@@ -142,8 +207,7 @@ def _draw(
     sheet.hatch(axes, runs, colours.hatch)
     small = pooled(values, [plan.pooled] * 2)
     boxes = sheet.grid(plan.x, plan.y, *size, small.shape)
-    change = shades is colours.changes
-    sheet.cells(axes, boxes, sheet.levels(small, limit, change).reshape(-1), shades, colours.card)
+    sheet.cells(axes, boxes, levels(small).reshape(-1), shades, colours.card)
     sheet.frame(axes, np.array([[plan.x, plan.y, *size]]), colours.line)
 
 

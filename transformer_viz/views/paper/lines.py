@@ -93,18 +93,31 @@ def printed_lines(
         olds = [cells(before, block, *place, **grouped) for place in heads]
         values = [difference(*pair) for pair in zip(chosen, olds, strict=True)]
         news = appended(first, olds[0])
+    kept = [_strongest(value, look.top) for value in values]
     colours, points = palette(look.dark), look.width * sheet.POINTS
     ends = (_above if block == "cross" else _beside)(first, points)
     figure, axes = sheet.sheet(points, ends.height + 24, colours)
     limit = None if before is None else max(map(largest_change, values))
     pens = [_pen(number, len(heads), colours, limit is not None) for number in range(len(heads))]
-    for value, pen in zip(values, pens, strict=True):
+    for value, pen in zip(kept, pens, strict=True):
         _lines(axes, value, ends, pen, least, limit or 1.0)
     _names(axes, first, ends, colours)
     names = [f"L{layer} H{head}" for layer, head in heads]
     _legend(axes, names, pens, colours.ink, ends.height + 10, limit)
-    notes = [say(ends.said), first.note, news, _left_out(values, least)]
+    top = say("Of each word at most {count} lines are drawn, the strongest.", count=look.top)
+    notes = [say(ends.said), first.note, news, top if look.top else "", _left_out(values, least)]
     return figure, [note for note in notes if note]
+
+
+def _strongest(values: np.ndarray, top: int) -> np.ndarray:
+    """Keep the largest weights of each row, of equals the first; 0 keeps all."""
+    if not 0 < top < values.shape[1]:
+        return values
+    order = np.argsort(-np.abs(np.nan_to_num(values)), axis=1, kind="stable")
+    kept = np.full_like(values, np.nan)
+    first = order[:, :top]
+    np.put_along_axis(kept, first, np.take_along_axis(values, first, axis=1), axis=1)
+    return kept
 
 
 def _require_readable(first: Cells) -> None:

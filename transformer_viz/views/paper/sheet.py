@@ -26,7 +26,9 @@ from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
 from ...core.palette import Palette, Ramp
+from ...i18n import ISOLATE, ISOLATE_END, say
 from .fonts import families, family_of, missing
+from .paper_look import PaperLook
 
 POINTS = 72 / 25.4  # points in a millimetre
 #: Characters that no XML may hold (XML 1.0, section 2.2): a file with one would not open.
@@ -40,6 +42,7 @@ CHUNK = 400  # cells drawn in one go; longer outlines are more than matplotlib's
 GAP = 3.0  # points from which cells are wide enough for a gap between them
 #: Words stay words in files, and the same figure gives the same bytes.
 SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "transformer_viz", "pdf.fonttype": 42}
+ISOLATES = dict.fromkeys(map(ord, (ISOLATE, ISOLATE_END)))
 _PRINTING = threading.Lock()
 #: What stands together in a line: a word, or one sign of East Asia with the marks behind it.
 WORDS = re.compile(
@@ -101,6 +104,7 @@ def shortened(text: str, size: float, most: float) -> str:
 def write(axes: Axes, x: float, y: float, text: str, size: float, colour: str, **more: Any) -> None:
     """Words at a place, never read as formulas; ``more`` are words of matplotlib's ``text``."""
     fields = {"va": "center", "rotation_mode": "anchor"} | more
+    text = text.translate(ISOLATES)  # no font draws them
     axes.text(x, y, text, color=colour, fontproperties=font(size, text), parse_math=False, **fields)
 
 
@@ -113,13 +117,24 @@ def shades(ramp: Ramp, count: int = STEPS) -> list[str]:
     return ["#{:02X}{:02X}{:02X}".format(*row) for row in rows]
 
 
-def levels(values: np.ndarray, limit: float, change: bool) -> np.ndarray:
+def levels(
+    values: np.ndarray, limit: float, change: bool, gamma: float = 1.0, threshold: float = 0.0
+) -> np.ndarray:
     """Which of the `STEPS` colours a value has: 0 to ``limit``, or -``limit`` to ``limit``.
+
+    Args:
+        values: weights or changes.
+        limit: the size at the end of the colours.
+        change: whether values may be negative.
+        gamma: power that parts of the limit are raised to.
+        threshold: values of less size are drawn as 0.
 
     Returns:
         int, the shape of ``values``; -1 where there is no value.
     """
-    part = np.clip(values / (limit or 1), -1, 1)
+    values = values.astype(np.float64)
+    part = np.clip(np.where(np.abs(values) < threshold, 0, values) / (limit or 1), -1, 1)
+    part = np.sign(part) * np.abs(part) ** gamma
     place = (part + 1) / 2 if change else part
     return np.where(np.isnan(values), -1, np.round(np.nan_to_num(place) * (STEPS - 1))).astype(int)
 
@@ -249,3 +264,15 @@ def _spoken(svg: bytes, text: str) -> bytes:
     return whole.replace(
         "</title>", f"</title>\n <desc>{NOT_XML.sub('', escape(text))}</desc>", 1
     ).encode("utf-8")
+
+
+def scale_notes(look: PaperLook) -> list[str]:
+    """Say how cells are coloured where it is not plainly by their weight."""
+    notes = []
+    if look.threshold:
+        notes.append(say("Cells below {least:g} are left blank.", least=look.threshold))
+    if look.gamma != 1:
+        notes.append(
+            say("Colours follow the part of the scale to the power {gamma:g}.", gamma=look.gamma)
+        )
+    return notes

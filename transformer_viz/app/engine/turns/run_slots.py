@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from ....i18n import say
 from ..task import Task, waiting_for
 from .priority import PRIORITY
 
+Limit = float | Callable[[], float]
 TURN = 0.25  # seconds of a long run until others that wait go on
 
 
@@ -36,8 +37,9 @@ class RunSlots:
     has computed for ``most`` seconds (0: any) ends at its next step.
     """
 
-    def __init__(self, places: int, turn: float = TURN, most: float = 0) -> None:
-        self.free, self.turn, self.most = places, turn, most
+    def __init__(self, places: int, turn: float = TURN, most: Limit = 0) -> None:
+        self.free, self.turn = places, turn
+        self.most = most if callable(most) else lambda: most
         self.free_long = max(1, places - 1)
         self._line: list[_Ticket] = []
         self._unfinished: list[_Ticket] = []
@@ -130,12 +132,13 @@ class RunSlots:
         frames = not PRIORITY.give_way(0)
         with self._change:
             spent = time.monotonic() - ticket.since
-            if self.most and ticket.used + spent > self.most and not ticket.endless:
+            most = self.most()
+            if most and ticket.used + spent > most and not ticket.endless:
                 raise ValueError(
                     say(
                         "This run has computed for {most} s, which is the most here; ask for less, "
                         "or open the app on your own machine.",
-                        most=self.most,
+                        most=most,
                     )
                 )
             short = self.free <= 0 and any(not one.long for one in self._line)

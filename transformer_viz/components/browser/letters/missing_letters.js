@@ -25,7 +25,8 @@ const NAMES = ["zh", "ja", "ko", "th", "hi", "ar", "he", "el", "ru"];
 
 /** @type {Map<number, boolean>} */
 const tried = new Map(); // code points, and whether they are missing
-let watching = false, waiting = 0, closed = false;
+let watching = false, waiting = 0;
+const CLOSED = "tv-letters-closed"; // letters whose note was closed, for all scripts of this tab
 
 /** Look after the letters of this page from now on: those in its elements and boxes. */
 export function watchLetters() {
@@ -35,6 +36,7 @@ export function watchLetters() {
     waiting ||= setTimeout(() => { // not put off again by a page that never rests
       waiting = 0;
       needLetters(textOf(document.body));
+      note();
     }, 150);
   };
   new MutationObserver(later).observe(document.body,
@@ -73,7 +75,6 @@ export function needLetters(text) {
   for (const code of missing) tried.set(code, true);
   if (missing.length) {
     addFont(missing);
-    note();
   }
   plainNames();
 }
@@ -130,13 +131,44 @@ function addFont(codes) {
   window.dispatchEvent(new Event("tv-dressed")); // what is drawn on canvases is drawn again
 }
 
-/** A note of what is missing and how to get it, until it is closed. */
+/** The texts of a page: in its elements, and on its canvases. */
+function allText() {
+  const hosts = /** @type {any[]} */ ([...document.querySelectorAll("[data-painted]")]);
+  const drawn = hosts.map((host) => {
+    const { data } = host.describe?.() ?? {};
+    return JSON.stringify({ ...data, arrays: null, texts: null, colours: null });
+  });
+  return textOf(document.body) + drawn.join("");
+}
+
+/** Letters whose note was closed. */
+function closedLetters() {
+  try {
+    return sessionStorage.getItem(CLOSED) ?? "";
+  } catch { // a browser that keeps nothing
+    return "";
+  }
+}
+
+/** @param {string} letters */
+function closeLetters(letters) {
+  try {
+    sessionStorage.setItem(CLOSED, closedLetters() + letters);
+  } catch { /* it comes again on the next page */ }
+}
+
+/** A note of what is missing on this page and how to get it, as long as it is; not once closed. */
 function note() {
-  if (closed) return;
+  const lacking = [...tried].filter(([, lacks]) => lacks);
+  if (!lacking.length) return;
+  const text = allText(), closed = closedLetters();
   const names = document.querySelector(".st-key-lang")?.textContent ?? ""; // see plainNames
-  const missing = [...tried].filter(([, lacks]) => lacks)
-    .map(([code]) => String.fromCodePoint(code)).filter((letter) => !names.includes(letter));
-  if (!missing.length) return;
+  const missing = lacking.map(([code]) => String.fromCodePoint(code))
+    .filter((letter) => text.includes(letter) && !names.includes(letter));
+  if (missing.every((letter) => closed.includes(letter))) {
+    document.getElementById("tv-letters")?.remove();
+    return;
+  }
   const packages = new Set(missing.map((letter) =>
     /** @type {[RegExp, string]} */ (PACKAGES.find(([kind]) => kind.test(letter)))[1]));
   const codes = missing.slice(0, NAMED)
@@ -165,13 +197,15 @@ function note() {
       color: "inherit", background: "none", cursor: "pointer", pointerEvents: "auto",
     });
     close.addEventListener("click", () => {
-      closed = true;
+      closeLetters(place?.dataset.letters ?? "");
       place?.remove();
     });
     place.append(close, document.createElement("span"));
     document.body.append(place);
   }
-  /** @type {HTMLElement} */ (place.lastChild).textContent = said;
+  place.dataset.letters = missing.join("");
+  const shown = /** @type {HTMLElement} */ (place.lastChild);
+  if (shown.textContent !== said) shown.textContent = said;
 }
 
 /** A language that cannot write its own name here is offered by its English one. */

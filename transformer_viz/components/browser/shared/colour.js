@@ -6,11 +6,19 @@ import { brushOf } from "./dom.js";
  *   accent: string, warm: string, hatch: string, amounts: string[], changes: string[],
  *   heads: string[], ramps: Record<string, string[]>}} Palette */
 
+const PAPER = globalThis.matchMedia?.("print"); // paper is light
+
+/** Draw anew when the page goes to paper, and when it is back on the screen. */
+export function followPaper() {
+  PAPER?.addEventListener("change", () => window.dispatchEvent(new Event("tv-dressed")));
+}
+
 /**
  * Whether the page behind an element is dark.
  * @param {Element} place
  */
 export function isDark(place) {
+  if (PAPER?.matches) return false;
   const colour = getComputedStyle(place).getPropertyValue("--st-background-color").trim();
   const [red, green, blue] = rgb(colour || "#ffffff");
   return 0.299 * red + 0.587 * green + 0.114 * blue < 128;

@@ -2,6 +2,7 @@
 
 /** @type {Record<string, string>} */
 let dictionary = {};
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 // Whose language it is: the whole page, or a part of a page of somebody else.
 const SPEAKER = { element: /** @type {HTMLElement | null} */ (null) };
 
@@ -50,5 +51,16 @@ export function inEnglish(make) {
  * @param {Record<string, any>} values
  */
 export function filled(text, values) {
-  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  return text.replace(/\{(\w+)\}/g,
+    (whole, name) => (name in values ? apart(values[name]) : whole));
+}
+
+/**
+ * A word that is written from right to left, set apart: else a number behind it is drawn at another
+ * word.
+ * @param {any} value
+ */
+function apart(value) {
+  const text = String(value), turned = typeof value === "string" && RIGHT_TO_LEFT.test(text);
+  return turned ? `\u2068${text}\u2069` : text;
 }

@@ -1,6 +1,7 @@
 // Between Streamlit and a view: new data, live frames, and the count of what was painted.
 
 import { read } from "./blob.js";
+import { sayHeard } from "./connection.js";
 import { learn } from "./i18n.js";
 import { needLetters, watchLetters } from "../letters/missing_letters.js";
 
@@ -64,7 +65,7 @@ function mount(root, Kind) {
   place.replaceChildren();
   /** @type {Mounted} */
   const mounted = {
-    view: new Kind(place, (name, value) => mounted.say(name, value)),
+    view: new Kind(place, (name, value) => sayHeard(mounted, name, value)),
     part: "", seq: -1, count: 0, say: () => {}, data: null, lang: undefined,
     ending: new AbortController(),
   };

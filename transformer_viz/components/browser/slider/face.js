@@ -29,8 +29,18 @@ export class SliderFace {
     const head = element("div", "tv-slider-head", this.label, this.help, this.tip, this.speed,
       this.shown);
     place.append(head, element("div", "tv-slider-track", element("i"), this.input));
+    for (const comes of ["pointerenter", "focus"]) {
+      this.help.addEventListener(comes, () => this.tip.removeAttribute("data-away"));
+    }
     /** @type {number[]} */
     this.times = [];
+  }
+
+  /** Hide the help until somebody comes to it anew; false where it is hidden. */
+  putTipAway() {
+    if (getComputedStyle(this.tip).display === "none") return false;
+    this.tip.toggleAttribute("data-away", true);
+    return true;
   }
 
   /**

@@ -2,7 +2,7 @@
 // hand rests or lets go Python hears of it, and the link, the undo list and the rest follow.
 
 import { paletteOf } from "../shared/colour.js";
-import { listener, modified, rested } from "../shared/dom.js";
+import { listener, modified, onEscape, rested } from "../shared/dom.js";
 import { Gate } from "../shared/newest_wins.js";
 import { Pending } from "../shared/pending.js";
 import { liveFrame } from "../shared/live_frame.js";
@@ -45,7 +45,7 @@ export class Slider {
     this.rest = rested(SLIDER_REST, () => this.tell());
     this.ending = new AbortController();
     offerFirstTry();
-    const { input, help } = this.face, on = listener(this.ending.signal);
+    const { input } = this.face, on = listener(this.ending.signal);
     on(input, "input", (event) => this.step(input.valueAsNumber, event.timeStamp));
     on(input, "change", (event) => this.step(input.valueAsNumber, event.timeStamp));
     on(input, "pointerdown", (event) => this.press(event.timeStamp));
@@ -55,7 +55,7 @@ export class Slider {
     on(input, "keydown", (event) => {
       if (event.key === "Backspace" && !modified(event)) this.back(event);
     });
-    on(help, "keydown", (event) => event.key === "Escape" && help.blur());
+    onEscape(this.ending.signal, () => this.face.putTipAway());
   }
 
   end() {

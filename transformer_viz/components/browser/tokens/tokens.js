@@ -167,6 +167,7 @@ export class Chips {
 function dress(button, chip) {
   if (button.textContent !== chip.text) button.textContent = chip.text;
   button.classList.add("tv-chip");
+  button.translate = false;
   button.classList.toggle("tv-on", chip.on);
   button.classList.toggle("tv-gone", chip.gone);
   button.classList.toggle("tv-mark", chip.mark);

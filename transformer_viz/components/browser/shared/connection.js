@@ -1,0 +1,82 @@
+// Streamlit drops what a page says while its connection is away. It is said again afterwards.
+
+/** @typedef {{say: (name: string, value: any) => void}} Speaker */
+/** @typedef {{speaker: Speaker, name: string, value: any}} Unheard */
+
+const APP = "[data-testid='stApp']";
+const CONNECTION = "data-test-connection-state", SCRIPT = "data-test-script-state";
+const BACK = "tv-reconnected"; // the event that says so; each script on a page has its own copy
+
+const CALM = 400; // milliseconds after which a page that is connected anew asks for no run itself
+
+/** @type {Unheard[]} */
+let unheard = []; // what was said since the server last began a run
+/** @type {Unheard[]} */
+let lost = []; // what is said again when the page has come to rest
+const watch = { begun: false, connected: true, ran: false, timer: 0 };
+
+/** Watch Streamlit's own element from now on. */
+function watchConnection() {
+  if (watch.begun || !document.querySelector(APP)) return;
+  watch.begun = true;
+  const look = () => {
+    const app = document.querySelector(APP);
+    if (!app) return;
+    const connected = app.getAttribute(CONNECTION) === "CONNECTED";
+    const runs = app.getAttribute(SCRIPT) !== "notRunning";
+    if (connected && !watch.connected) {
+      [lost, unheard] = [[...lost, ...unheard], []];
+      watch.ran = runs;
+      rest();
+    } else if (connected && runs) {
+      unheard = [];
+      watch.ran = true;
+      if (watch.timer) rest();
+    }
+    watch.connected = connected;
+  };
+  // Two wishes at once would break off the run of the first, and leave its controls empty.
+  const rest = () => {
+    clearTimeout(watch.timer);
+    watch.timer = setTimeout(() => {
+      const app = document.querySelector(APP);
+      if (watch.connected && app?.getAttribute(SCRIPT) !== "notRunning") return rest();
+      watch.timer = 0;
+      if (!watch.connected) return;
+      if (lost.length) sayAgain();
+      else if (!watch.ran) window.dispatchEvent(new Event(BACK));
+    }, CALM);
+  };
+  new MutationObserver(look).observe(document.body,
+    { subtree: true, attributes: true, attributeFilter: [CONNECTION, SCRIPT] });
+  look();
+}
+
+/**
+ * Say something to Python, and once more if the connection was lost before Python began a run.
+ * @param {Speaker} speaker
+ * @param {string} name
+ * @param {any} value
+ */
+export function sayHeard(speaker, name, value) {
+  watchConnection();
+  unheard = unheard.filter((one) => one.speaker !== speaker || one.name !== name);
+  unheard.push({ speaker, name, value });
+  speaker.say(name, value);
+}
+
+function sayAgain() {
+  const again = lost;
+  lost = [];
+  for (const { speaker, name, value } of again) sayHeard(speaker, name, value);
+}
+
+/**
+ * Act whenever the connection is there again and no run came of it; gives what ends this.
+ * @param {() => void} act
+ */
+export function onReconnect(act) {
+  watchConnection();
+  window.addEventListener(BACK, act);
+  return () => window.removeEventListener(BACK, act);
+}

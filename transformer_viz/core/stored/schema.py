@@ -1,0 +1,136 @@
+"""The form of a trace file: what stands in it is checked before it is believed or computed with.
+
+A file may come from anybody. Numbers that say how much there is of something (rows, layers, sizes
+of a type) would cost memory before anything else contradicts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import whole
+
+MOST_TEXT = 24_000_000  # bytes of everything that is no array
+MOST_ARRAYS = 200_000
+MAX_DEPTH = 64  # brackets in brackets
+MAX_WHOLE = 2**63  # whole numbers stay below this
+MOST_PLACES = 100_000  # layers, heads and the like are numbered below this
+MOST_ROWS = 2**24  # words of one text
+MAX_AXES = 4
+#: Of arrays that must have one form: the first part of their name, and their axes.
+AXES = {
+    **dict.fromkeys(("attention", "scores", "gradients"), 3),
+    **dict.fromkeys(("norm", "residual", "heads", "gain", "bias"), 1),
+    "thumbnail": 4,
+    "hidden": 2,
+}
+#: Words of the file, and what each holds.
+WORDS: dict[str, type | tuple[type, ...]] = {
+    "source": dict,
+    "target": (dict, type(None)),
+    "produced": (dict, type(None)),
+    "sites": list,
+    "intervention": str,
+    "report": dict,
+    "manifest": dict,
+    "frames": dict,
+    "thumbnails": list,
+    "hiddens": dict,
+    "positions": list,
+    "gains": list,
+}
+NUMBERS = re.compile(r"(float|int|uint)(8|16|32|64)|bool")  # types of numpy, none with a size
+TABLES = re.compile(r"([Ff]loat|U?[Ii]nt|uint)(8|16|32|64)|bool|boolean|object|category|str|string")
+
+
+def require_words(words: Mapping[str, Any]) -> None:
+    """Refuse words of a trace file that are not of their form.
+
+    Raises:
+        ValueError: names what is not as it should be.
+    """
+    _require_plain(words)
+    for word, kind in WORDS.items():
+        if word in words and not isinstance(words[word], kind):
+            raise ValueError(f"{word!r} is a {type(words[word]).__name__}")
+    for place in (*words.get("sites", ()), *words.get("tiles", ())):
+        for word in ("layer", "head"):
+            _require_whole(word, place.get(word), MOST_PLACES)
+    for place in words.get("tiles", ()):
+        for part in place["parts"]:
+            for word in ("first_head", "first_row", "sinks", "queries"):
+                _require_whole(word, part.get(word), MOST_ROWS)
+    _require_image(words.get("manifest", {}).get("image"))
+    for word in ("probability", "rank"):
+        found = (words.get("produced") or {}).get(word, {"dtype": "float32"})
+        if not NUMBERS.fullmatch(str(found["dtype"])):
+            raise ValueError(f"{word!r} is of type {str(found['dtype'])[:40]!r}")
+    for name, table in words.get("frames", {}).items():
+        for column, kind in table["dtypes"].items():
+            if not TABLES.fullmatch(str(kind)):
+                raise ValueError(f"{name!r} has {str(column)[:40]!r} of type {str(kind)[:40]!r}")
+        for row in table.get("runs", ()):
+            if not isinstance(row, list) or type(row[-1]) is not int or row[-1] < 0:
+                raise ValueError(f"{name!r} has a run without rows")
+
+
+def require_array(name: str, shape: Sequence[int]) -> None:
+    """Refuse an array whose axes are not those of its name.
+
+    Raises:
+        ValueError: names the array.
+    """
+    wanted = AXES.get(name.partition(".")[0])
+    blank = name.startswith("thumbnail.") and 0 in shape
+    if len(shape) > MAX_AXES or wanted not in (None, len(shape)) or blank:
+        raise ValueError(f"{name[:60]!r} has the axes {[*shape][:8]}")
+
+
+def require_places(table: Mapping[str, Any]) -> None:
+    """Refuse numbers of layers and heads by which larger tables than the file would be made.
+
+    Raises:
+        ValueError: names the column.
+    """
+    for word in ("layer", "head"):
+        for value in set(table.get(word, ())):
+            if value == value and value is not None and not abs(value) < MOST_PLACES:
+                raise ValueError(f"{word!r} is {value}")
+
+
+def _require_whole(word: str, value: Any, most: int) -> None:
+    if value is not None and not (type(value) is int and 0 <= value < most):
+        raise ValueError(f"{word!r} is {str(value)[:40]}")
+
+
+def _require_image(cut: Any) -> None:
+    """Refuse a picture whose patches are more than a text can have words."""
+    if cut:
+        rows, columns = cut["grid"]
+        for word, value in (("prefix", cut["prefix"]), ("rows", rows), ("columns", columns)):
+            if value is None:
+                raise ValueError(f"{word!r} is missing")
+            _require_whole(word, value, MOST_PLACES)
+        _require_whole("grid", rows * columns, MOST_ROWS)
+
+
+def _require_plain(words: Any) -> None:
+    """Refuse brackets without end, and numbers that no array can hold; without going deeper."""
+    level, depth = [words], 0
+    while level:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner.extend(item)
+                inner.extend(item.values())
+            elif isinstance(item, list):
+                inner.extend(item)
+            elif isinstance(item, int) and not -MAX_WHOLE <= item < MAX_WHOLE:
+                raise ValueError("a number is too large")
+            elif isinstance(item, str) and not whole(item):
+                raise ValueError("a text holds half a character")
+        level, depth = inner, depth + 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} brackets stand in brackets")

@@ -1,0 +1,101 @@
+"""Characters as phones and word processors type them, read as those that a vocabulary has.
+
+Only for the bundled models, whose vocabularies lack them: the tokenizer of a checkpoint that
+somebody brings stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+from .tokenizers import SentencePieceText
+
+UNKNOWN = "<unk>"
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+#: By typed characters: what they are read as, the first that the vocabulary has.
+ALIKE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("’‘‚‛ʼʹˈ′´`＇‹›", ("'",)),
+    **dict.fromkeys("“”„‟″«»〝〞＂", ('"',)),
+    **dict.fromkeys("‐‑⁃﹣−", ("-",)),
+    **dict.fromkeys("‒–—―─", ("–", "-")),
+    **dict.fromkeys("…⋯", ("...",)),
+    **dict.fromkeys("⁄∕", ("/",)),
+    **dict.fromkeys("。｡", (".",)),
+    **dict.fromkeys("、", (",",)),
+    **dict.fromkeys("×✕", ("x",)),
+    "æ": ("ae",),
+    "Æ": ("Ae",),
+    "œ": ("oe",),
+    "Œ": ("Oe",),
+    # Nothing is drawn of these: a soft hyphen, places to break a line, directions of writing.
+    **dict.fromkeys("\u00ad\u200b\u2060\ufeff\u200e\u200f\u202a\u202b\u202c\u202d\u202e", ("",)),
+    **dict.fromkeys("\u2066\u2067\u2068\u2069", ("",)),
+}
+CLOSING, OPENING = "”", "“"  # where a vocabulary lacks the first, the second is of the same pair
+
+
+class TypedText(SentencePieceText):
+    """A sentencepiece model that reads typed characters which it lacks as ones that it has."""
+
+    def read_as(self, text: str) -> dict[str, str]:
+        """Return what is read in the place of typed characters, by those in the text."""
+        return dict(part for part in self._parts(text) if part[0] != part[1])
+
+    @property
+    def plain(self) -> SentencePieceText:
+        """The same vocabulary, which reads every text as its training did."""
+        return SentencePieceText(self._processor, bos_id=self.bos_id, eos_id=self.eos_id)
+
+    def lost(self, text: str) -> tuple[str, ...]:
+        """Labels of swallowed characters, without those that `read_as` names."""
+        return super().lost("".join(typed for typed, read in self._parts(text) if typed == read))
+
+    def _encode(self, text: str) -> list[int]:
+        return super()._encode("".join(read for _, read in self._parts(text)))
+
+    def _parts(self, text: str) -> list[tuple[str, str]]:
+        """Each character, with the accents behind it, and what is read in its place."""
+        paired = CLOSING in text and self._lacks(CLOSING)
+        return [
+            (one, '"' if paired and one == OPENING else self._read(one)) for one in clusters(text)
+        ]
+
+    def _read(self, typed: str) -> str:
+        if (typed.isascii() and typed.isalnum()) or not self._lacks(typed):
+            return typed
+        return next((one for one in candidates(typed) if not self._lacks(one)), typed)
+
+    @property
+    def _lacks(self) -> Callable[[str], bool]:
+        """Whether a text becomes bytes, or an unknown token; asked once for each."""
+        found = self.__dict__.get("lacking")
+        if found is None:
+            found = self.__dict__["lacking"] = cache(self._is_lacking)
+        known: Callable[[str], bool] = found
+        return known
+
+    def _is_lacking(self, text: str) -> bool:
+        ids = super()._encode(text)
+        return any(BYTE.fullmatch(self.pieces[i]) or self.pieces[i] == UNKNOWN for i in ids)
+
+
+def clusters(text: str) -> list[str]:
+    """Cut a text into characters, accents that are typed behind a letter with it."""
+    found: list[str] = []
+    for one in text:
+        if found and unicodedata.combining(one):
+            found[-1] += one
+        else:
+            found.append(one)
+    return found
+
+
+def candidates(typed: str) -> list[str]:
+    """What a character may be read as, the nearest first."""
+    one = unicodedata.normalize("NFC", typed)
+    plain = unicodedata.normalize("NFKC", typed)
+    whole = "".join(ALIKE.get(part, (part,))[0] for part in plain)
+    return [*ALIKE.get(typed, ()), one, plain, whole.strip() or whole]

@@ -1,0 +1,35 @@
+"""A stored run as plain data: its report as a page, and what proves it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ...core.trace import Trace
+from ...inference.findings import findings_of
+from ..numbers import whose
+from .html_report import report
+
+DAMAGED = "This trace file is damaged: its parts do not fit each other. Record the trace again."
+
+
+def stored_report(trace: Trace) -> dict[str, Any]:
+    """Return ``page``, ``said`` (whose run it is), ``manifest`` and ``findings`` of a run.
+
+    Raises:
+        ValueError: a run that kept no weights.
+    """
+    try:
+        return {
+            "page": report(trace),
+            "said": whose(trace, marked=False),
+            "manifest": trace.manifest,
+            "findings": [asdict(one) for one in findings_of(trace)],
+        }
+    except LookupError as error:
+        kept = trace.attentions or trace.tiles  # without them the error says what to keep
+        raise ValueError(DAMAGED if kept else str(error)) from error
+    except (MemoryError, ValueError):
+        raise
+    except Exception as error:  # parts of a damaged file need not fit each other
+        raise ValueError(DAMAGED) from error
