@@ -7,6 +7,7 @@ mixes tokens.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from .kernels import flat
 
 T = TypeVar("T")
 DIRECTIONS = 4  # random directions onto which rows are projected to be compared
-ROUNDING = 4  # units of the last digit that routing may leave
+ROUNDING, FEWEST = 64, 4  # units of the last digit that routing may leave; in half precision
 CHUNK = 64  # rows that are widened to float32 at a time
 #: What mixes neighbouring tokens and is no attention, and what it is called.
 MIXERS: tuple[tuple[tuple[type, ...], str], ...] = (
@@ -39,6 +40,10 @@ MIXERS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     ((nn.RNNBase,), "recurrent"),
     ((_NormBase,), "batch norm"),
+)
+#: Modules of Transformers that carry a state from token to token, by the ends of their names.
+STATES = re.compile(
+    r"(Mamba\d?Mixer|MambaLayer|BambaMixer|FalconH1Mixer|GatedDeltaNet|ShortConv|RecurrentBlock)$"
 )
 Key = tuple[str, int, int]  # path of a module, number of its call, number of the tensor
 
@@ -99,8 +104,13 @@ class RowWatch:
     def _watched(self, call: Callable[[], T], visit: Callable[[str, str, Key, Tensor], None]) -> T:
         self._calls.clear()
         with ExitStack() as hooks, torch.no_grad():
+            inside = "\n"  # of a mixer: its parts are not looked at
             for path, part in self.module.named_modules():
-                hook = self._hook(path, mixer_of(part), visit)
+                if path.startswith(inside):
+                    continue
+                mixer = mixer_of(part)
+                inside = f"{path}." if mixer else inside
+                hook = self._hook(path, mixer, visit)
                 hooks.callback(part.register_forward_hook(hook).remove)
             return call()
 
@@ -110,22 +120,29 @@ class RowWatch:
         def hook(part: nn.Module, given: Any, out: Any) -> None:
             turn = self._calls[path] = self._calls.get(path, -1) + 1
             for number, x in enumerate(tensors_in(out)):
-                if x.is_floating_point() and self._axes(x):
+                if x.is_floating_point() and self._axes(x, bool(mixer)):
                     visit(path, mixer, (path, turn, number), x)
 
         return hook
 
-    def _axes(self, x: Tensor) -> list[int]:
-        """The axes that may be tokens."""
+    def _axes(self, x: Tensor, padded: bool = False) -> list[int]:
+        """The axes that may be tokens; the last one of a ``padded`` convolution, whose further
+        rows are cut off later."""
         axes = [axis for axis, size in enumerate(x.shape) if size == self.size]
+        if padded and not axes and x.shape[-1:] > (self.size,):
+            return [x.dim() - 1]
         only_features = axes == [x.dim() - 1] and (self._feature_size or x.dim() < 2)
         return [] if only_features else axes
+
+    def _others_in(self, x: Tensor, axis: int, others: Tensor) -> Tensor:
+        """The numbers of other tokens, and of rows behind the last token."""
+        return torch.cat((others, torch.arange(self.size, x.shape[axis]))).to(x.device)
 
     def _digest(self, x: Tensor, others: Tensor) -> Tensor:
         """Project the part of a tensor that carries other tokens, ``[row, 1 + direction]``; the
         first column is its length."""
-        first, *rest = self._axes(x)
-        others = others.to(x.device)
+        first, *rest = self._axes(x, True)
+        others = self._others_in(x, first, others)
         part = x.detach().index_select(first, others)
         for axis in rest:
             part = part.index_select(axis, others)
@@ -141,18 +158,23 @@ class RowWatch:
 
     def _put_back(self, x: Tensor, before: Tensor, others: Tensor) -> None:
         """Give other tokens' rows the numbers that they had before the exchange."""
-        axis, others = self._axes(x)[0], others.to(x.device)
+        axis = self._axes(x, True)[0]
+        others = self._others_in(x, axis, others)
         x.index_copy_(axis, others, before.index_select(axis, others))
 
 
 def same(now: Tensor, before: Tensor, dtype: torch.dtype) -> bool:
     """Whether digests of rows are equal but for rounding."""
-    allowed = ROUNDING * torch.finfo(dtype).eps * before[:, :1].clamp(min=1e-30)
+    eps = torch.finfo(dtype).eps
+    allowed = max(FEWEST * eps, min(ROUNDING * eps, 1e-5)) * before[:, :1].clamp(min=1e-30)
     return bool(((now - before).abs() <= allowed).all())
 
 
 def mixer_of(part: nn.Module) -> str:
     """What a module that mixes tokens without attention is called; empty for others."""
+    known = type(part).__module__.startswith("transformers.models.")
+    if known and STATES.search(type(part).__name__):
+        return "recurrent"
     return next((name for kinds, name in MIXERS if isinstance(part, kinds)), "")
 
 
