@@ -196,18 +196,19 @@ def test_exchanged_tokens_tell_their_rows_and_columns(rows, columns, error):
     assert order_gap(record_of(before), record_of(after), (1, 2), 4, None) == error
 
 
-def test_a_token_of_an_earlier_pass_may_change_all_rows():
+def test_a_token_of_an_earlier_pass_changes_its_column_alone():
     later = torch.ones(4, 8).triu(5).bool()
     before = torch.arange(32.0).view(4, 8).masked_fill(later, -torch.inf)
-    all_rows, from_the_third = before.clone(), before.clone()
-    all_rows += 1
-    from_the_third[2:] += 1
+    column, row = before.clone(), before.clone()
+    column[:, 2] += 1
+    row[2, :4] += torch.tensor((1.0, 3.0, 2.0, 5.0))
 
     def record(scores: Tensor) -> AttentionRecord:
         return dataclasses.replace(record_of(scores), shape=(4, 8), offset=4)
 
-    assert own_rows(record(before), record(all_rows), 2) == 0.0
-    assert own_rows(record(before), record(from_the_third), 2) == float("inf")
+    for after, error in ((column, 0.0), (row, float("inf"))):
+        assert order_gap(record(before), record(after), (2,), 8, None) == error
+    assert order_gap(record(before), record(row), (6,), 8, None) == 0.0  # its own row
 
 
 def test_the_report_compares_what_the_model_tells_with_the_probe(tiny_model, monkeypatch):

@@ -131,11 +131,13 @@ class Report:
 
     TOLERANCE = 1e-4
     GIVEN: ClassVar[str] = "given, not captured"
+    UNCHECKED: ClassVar[str] = "unchecked"
 
     @property
     def status(self) -> str:
-        """``green`` when everything checked agrees, otherwise ``amber``; of arrays that somebody
-        gave, ``given, not captured``."""
+        """``green`` when everything checked agrees, otherwise ``amber``; ``unchecked`` without a
+        proof, unless something is known to be wrong; of arrays that somebody gave, ``given, not
+        captured``."""
         if self.given:
             return self.GIVEN
         checked = [self.row_sum_error, *(e for e in self.rebuilt.values() if e is not None)]
@@ -143,7 +145,14 @@ class Report:
             checked.append(self.output_difference)
         wrong = any(not error <= self.allowed for error in checked)  # NaN is wrong too
         proved = not (self.missed or self.broken or self.untold or self.unrecognised)
-        return "green" if self.sites and proved and not wrong else "amber"
+        if not self.sites or not proved or wrong:
+            return "amber"
+        return self.UNCHECKED if self.unchecked else "green"
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the run was traced without a proof (``check=False``)."""
+        return self.output_difference is None and not self.laws and not self.kernels
 
     def __str__(self) -> str:
         """Return the status and the mark of what was guessed, ``green; guessed: heads``."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from ..core.given.facts import given_facts
 from ..core.trace import Trace
@@ -12,7 +13,7 @@ from ..i18n import mark, say
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the capture report, ``green`` or ``amber``, with its details."""
+    """One sentence of the capture report, ``green``, ``amber`` or ``unchecked``, with details."""
 
     sentence: str
     status: str
@@ -35,7 +36,21 @@ def findings_of(run: Trace) -> tuple[Finding, ...]:
     if report.given:
         unproved, *known = given_facts(run)
         return (Finding(unproved, "amber", tuple(known)),)
+    if report.unchecked:
+        return tuple(_unproved(run))
     return (_seen(run), _untouched(report), _proved(report), accounted(report), measured(report))
+
+
+def _unproved(run: Trace) -> Iterator[Finding]:
+    """Yield what was found in a run without a proof; amber only where something is wrong."""
+    seen, rows = _seen(run), _proved(run.report)
+    untouched = _untouched(run.report)
+    yield seen if seen.status == "amber" else replace(seen, status=Report.UNCHECKED)
+    wrong = not run.report.row_sum_error <= run.report.allowed
+    yield rows if wrong else replace(rows, status=Report.UNCHECKED)
+    yield replace(untouched, status=Report.UNCHECKED)
+    for finding in (accounted(run.report), measured(run.report)):
+        yield replace(finding, status=Report.UNCHECKED)
 
 
 def sites_of(run: Trace) -> tuple[AttentionSite, ...]:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from ...inference.findings import Finding
     from ...inference.inspection import Inspection, Vocabulary
 
-MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at this"))}
+MARKS = {
+    "green": ("✓", mark("as it should be")),
+    "amber": ("!", mark("look at this")),
+    "unchecked": ("?", mark("not checked")),
+}
 #: What a model is, takes and gives, as it is called.
 KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),

@@ -276,10 +276,6 @@ class Prover:
         if not self.accounts:
             return
         told: set[int] = set()
-        first: dict[str, tuple[int, int]] = {}  # the shape of a stack's first layer
-        for record in (account.record for account in self.accounts):
-            if record.kind == "self":
-                first.setdefault(record.stack, record.shape)
         for alike in groups(changed):
             stack = alike[0].stack
             watch = RowWatch(self.module, alike[0].size, [one.tokens for one in alike])
@@ -287,13 +283,10 @@ class Prover:
             for turn, one in enumerate(alike):
                 after, out = self.stilled(partial(watch.after, turn, one.call))
                 for number, account in enumerate(self.accounts):
-                    record = account.record
-                    if record.kind == "self" and record.shape != first[record.stack]:
-                        continue  # it has pooled or dropped tokens
                     gap = order_gap(before[number], after[number], one.tokens, one.size, stack)
                     if gap is not None:
                         told.add(number)
-                        enter(laws, record, {"token order": gap})
+                        enter(laws, account.record, {"token order": gap})
                 if self.crosses(stack) and watch.first is None and apart(out, plain) > 0:
                     watch.first = ""
             self.untold += mixed(watch)

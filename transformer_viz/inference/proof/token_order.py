@@ -119,8 +119,6 @@ def order_gap(
     keys = before.shape[1]  # the others are sinks
     rows = _carry(tokens, before.offset, size, items, queries)
     columns = _carry(tokens, before.first_key, size, items, keys)
-    if rows is None or columns is None:
-        return None
     none_of_rows, none_of_columns = torch.zeros_like(rows), torch.zeros_like(columns)
     if before.kind == "cross":
         ways = [(rows, none_of_columns), (none_of_rows, columns)]
@@ -146,16 +144,12 @@ def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | N
     return 0.0 if bool(there.all()) and bool(across.all()) else None
 
 
-def _carry(tokens: Collection[int], first: int, size: int, items: int, count: int) -> Tensor | None:
-    """Whether rows (or keys) ``[item, row]`` carry one of the tokens; None if they are windows that
-    do not tile the tokens. Windows come one after the other, items of a batch have all tokens."""
+def _carry(tokens: Collection[int], first: int, size: int, items: int, count: int) -> Tensor:
+    """Whether rows (or keys) ``[item, row]`` carry one of the tokens, whose first is number
+    ``first``. Windows that tile the tokens come one after the other; items of a batch have all."""
     numbers = torch.arange(items * count, device="cpu").view(items, count)
-    if count < size:
-        if items * count % size:
-            return None
-        numbers = numbers % size
-    else:
-        numbers = numbers % count
+    windows = items > 1 and count < size and items * count % size == 0
+    numbers = numbers % (size if windows else count)
     return torch.isin(numbers + first, torch.tensor(sorted(tokens), device="cpu"))
 
 
