@@ -19,7 +19,7 @@ from transformer_viz.inference.findings import accounted, measured
 from transformer_viz.inference.proof.accounts import name
 from transformer_viz.inference.proof.kernels import flat
 from transformer_viz.inference.proof.prove import MISSED, MIXED, Changed, Proof, prove
-from transformer_viz.inference.proof.token_order import exchanged_halves
+from transformer_viz.inference.proof.token_order import exchanges
 
 NEAR = 1e-4  # what rounding may leave between two ways to reckon one map
 AXES = ("batch", "token order", "rows", "heads")
@@ -115,8 +115,13 @@ def proved(
         alone, together = (lambda: call(tuple(x[:1] for x in inputs))), call
     if configuration.tokens and tensors and not inputs[0].is_floating_point():
         changed = [
-            Changed(half, inputs[0].shape[1], partial(call, (other, *inputs[1:])))
-            for half, other in exchanged_halves(inputs[0])
+            Changed(
+                one.tokens,
+                inputs[0].shape[1],
+                partial(call, (one.made, *inputs[1:])),
+                values=one.values,
+            )
+            for one in exchanges(inputs[0])
         ]
     return prove(module, call, alone=alone, together=together, changed=changed)
 

@@ -45,7 +45,9 @@ class Attention(nn.Module):
         self.soft = nn.Parameter(torch.randn(3, MODEL))
 
     def inner(self, x: Tensor) -> Tensor:
-        q, k, v = (f(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        q, k, v = (
+            f(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for f in (self.q, self.k, self.v)
+        )
         return self.o(self.attend(q, k, v).transpose(1, 2).flatten(2))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -64,7 +66,9 @@ class Block(nn.Module):
 class Model(nn.Module):
     """Ids ``[batch, token]`` to logits; ``ahead`` and ``behind`` change the tokens of the stack."""
 
-    def __init__(self, *parts: nn.Module, ahead: Callable | None = None, behind: Callable | None = None):
+    def __init__(
+        self, *parts: nn.Module, ahead: Callable | None = None, behind: Callable | None = None
+    ):
         super().__init__()
         self.words, self.places = nn.Embedding(WORDS, MODEL), nn.Embedding(64, MODEL)
         self.soft = nn.Parameter(torch.randn(4, MODEL))
@@ -87,7 +91,11 @@ def strong(model: nn.Module) -> nn.Module:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() > 1:
-                size = 1.0 if "words" in name or "places" in name or "soft" in name else 1.4 / weight.shape[-1] ** 0.5
+                size = (
+                    1.0
+                    if "words" in name or "places" in name or "soft" in name
+                    else 1.4 / weight.shape[-1] ** 0.5
+                )
                 weight.copy_(torch.randn(weight.shape, generator=draw) * size)
     return model.eval()
 
@@ -101,7 +109,11 @@ def blocks_of_two(q, k, v):
         z = scores(q, k[:, :, at : at + 2])
         new = torch.maximum(top, z.amax(-1, keepdim=True))
         e, fade = (z - new).exp(), (top - new).exp()
-        total, out, top = total * fade + e.sum(-1, keepdim=True), out * fade + e @ v[:, :, at : at + 2], new
+        total, out, top = (
+            total * fade + e.sum(-1, keepdim=True),
+            out * fade + e @ v[:, :, at : at + 2],
+            new,
+        )
     return out / total
 
 
@@ -115,7 +127,9 @@ def base_of(power):
 
 def log_space(q, k, v):
     z = scores(q, k)
-    return (z - z.logsumexp(-1, keepdim=True)).sinh().add((z - z.logsumexp(-1, keepdim=True)).cosh()) @ v
+    return (z - z.logsumexp(-1, keepdim=True)).sinh().add(
+        (z - z.logsumexp(-1, keepdim=True)).cosh()
+    ) @ v
 
 
 def unnormalised(q, k, v):
@@ -170,7 +184,9 @@ def edges(q, k, v):
 
 
 def aten(q, k, v):
-    mask = torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool).expand(*q.shape[:3], -1).contiguous()
+    mask = (
+        torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool).expand(*q.shape[:3], -1).contiguous()
+    )
     return torch.ops.aten._masked_softmax(scores(q, k), mask, 3, 2) @ v
 
 
@@ -323,7 +339,9 @@ def moved(order, width=None):
 
 ROWS = {f"tokens {name}": moved(order) for name, order in ORDERS.items()}
 ROWS["tokens turned round by flip"] = lambda part, x: part.inner(x.flip(1)).flip(1)
-ROWS["two halves exchanged"] = lambda part, x: part.inner(x.roll(x.shape[1] // 2, 1)).roll(-(x.shape[1] // 2), 1)
+ROWS["two halves exchanged"] = lambda part, x: part.inner(x.roll(x.shape[1] // 2, 1)).roll(
+    -(x.shape[1] // 2), 1
+)
 
 # 4. Causal stacks whose tokens are moved, padded or merged.
 
@@ -410,7 +428,9 @@ def joined(part, x):
 
 
 def mapped(part, x):
-    return torch.func.vmap(lambda y: part.inner(y[None])[0])(x.reshape(-1, 4, x.shape[2])).reshape(x.shape)
+    return torch.func.vmap(lambda y: part.inner(y[None])[0])(x.reshape(-1, 4, x.shape[2])).reshape(
+        x.shape
+    )
 
 
 WINDOWS = {
@@ -502,7 +522,9 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
     for name, attend in UNSEEN.items():
         made["unseen", name] = lambda a=attend: Model(Attention(), Attention(a))
         if name in ("numpy einsum", "running mean", "online softmax, blocks of two"):
-            made["unseen", f"{name}, beside causal"] = lambda a=attend: Model(Attention(causal), Attention(a))
+            made["unseen", f"{name}, beside causal"] = lambda a=attend: Model(
+                Attention(causal), Attention(a)
+            )
     for name, attend in KEYS.items():
         made["keys", name] = lambda a=attend: Model(Attention(a), Attention())
         if name.endswith("d by 1"):
@@ -515,5 +537,7 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
         )
     for name, around in WINDOWS.items():
         made["windows", name] = lambda a=around: Model(Attention(around=a), Attention(around=a))
-    made["windows", "beside a global layer"] = lambda: Model(Attention(), Attention(around=windows(4)))
+    made["windows", "beside a global layer"] = lambda: Model(
+        Attention(), Attention(around=windows(4))
+    )
     return made

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.support import device
 from transformer_viz.inference.proof.prove import Changed, Proof, prove
-from transformer_viz.inference.proof.token_order import exchanged_halves
+from transformer_viz.inference.proof.token_order import exchanges as exchanges_of
 
 from .oracle import fresh, quiet
 from .scoreboard import Row
@@ -95,7 +95,10 @@ def exchanges(inputs: tuple[Any, ...], call: Callable[..., Any]) -> list[Changed
     x = inputs[0]
     if len(inputs) != 1 or x.is_nested or tuple(x.shape) not in (IDS, (*IDS, WIDTH)):
         return []
-    return [Changed(half, TOKENS, partial(call, (made,))) for half, made in exchanged_halves(x)]
+    return [
+        Changed(one.tokens, TOKENS, partial(call, (one.made,)), values=one.values)
+        for one in exchanges_of(x)
+    ]
 
 
 def asked(style: Style) -> bool:

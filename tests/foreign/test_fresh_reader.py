@@ -24,7 +24,7 @@ from tests.foreign.fresh_reader import (
 )
 from transformer_viz.core.edits import BlockKeys, ScaleHead, Temperature
 from transformer_viz.inference.proof.prove import Changed, prove
-from transformer_viz.inference.proof.token_order import exchanged_halves
+from transformer_viz.inference.proof.token_order import exchanges
 
 EDITS = {
     "head": ScaleHead(head=0, value=0.0),
@@ -140,8 +140,13 @@ def seen(name: str) -> Seen:
         vectors = isinstance(inputs[0], torch.Tensor) and inputs[0].dim() == 3
         if module.batched and vectors and type(module).__name__ not in TOKENS_ELSEWHERE:
             both["changed"] = [  # tokens of [batch, token, width]
-                Changed(half, inputs[0].shape[1], functools.partial(module, made, *inputs[1:]))
-                for half, made in exchanged_halves(inputs[0])
+                Changed(
+                    one.tokens,
+                    inputs[0].shape[1],
+                    functools.partial(module, one.made, *inputs[1:]),
+                    values=one.values,
+                )
+                for one in exchanges(inputs[0])
             ]
         proof = prove(module, together, **both)
     maps = tuple(record.weights.detach() for record in run.attentions)

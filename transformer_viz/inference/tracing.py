@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any, cast
 
 import torch
@@ -43,8 +44,9 @@ from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, prove
-from .proof.token_order import exchanged_halves
+from .proof import token_order
 
+FULL = "full"
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 
 
@@ -59,7 +61,7 @@ def trace(
     only: Sequence[Site] | None = None,
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
-    check: bool | None = None,
+    check: bool | str | None = None,
 ) -> Trace:
     """Everything that happened when one sentence went through the model once.
 
@@ -94,7 +96,8 @@ def trace(
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
         check: also prove the capture on a clean run of the same input (twenty or so more passes,
-            which hold all maps). Left out: up to 1,024 tokens.
+            which hold all maps); ``"full"`` exchanges each word alone too, a pass a word. Left
+            out: up to 1,024 tokens. With False the report is ``unchecked``.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -116,7 +119,7 @@ def traced(
     only: Sequence[Site] | None = None,
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
-    check: bool | None = None,
+    check: bool | str | None = None,
     known: ReadSources | None = None,
 ) -> Trace:
     """What `trace` gives, for whoever asks again and again.
@@ -138,8 +141,10 @@ def traced(
     long = max(len(read.source), len(read.target or ())) > LONG
     words = (("tiles",) if long else ("weights",)) if words is None else words
     check = not long if check is None else check
-    refuse_flood(model, read, words, only, check)
-    request = capture_request(model, words, only, read, check and not intervention)
+    if check not in (True, False, FULL):
+        raise ValueError(f"check is {check!r}; give True, False or {FULL!r}.")
+    refuse_flood(model, read, words, only, bool(check))
+    request = capture_request(model, words, only, read, bool(check) and not intervention)
     asked = None if known is None else (known, (words, None if only is None else tuple(only)))
     capture, output, leaves = _watch(model, read, intervention, request, words, asked)
     logits = logits_of(model, read, output, intervention)
@@ -255,7 +260,7 @@ def _report(
     capture: Capture,
     output: Tensor,
     intervention: Intervention,
-    check: bool,
+    check: bool | str,
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     if check and intervention:
@@ -267,7 +272,7 @@ def _report(
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = proved(model, read) if check else None
+    proof = proved(model, read, check == FULL) if check else None
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -282,14 +287,26 @@ def _report(
         laws=laws_of_notes(proof.laws, model, partial(read.through, model), intervention)
         if proof
         else {},
-        untold=proof.untold if proof else (),
+        untold=(*proof.untold, *windows_left_out(capture)) if proof else (),
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
     )
 
 
-def proved(model: Model, read: Read) -> Proof:
-    """The proof of the clean run of an input; its batch of two holds the input and its reverse."""
+def windows_left_out(capture: Capture) -> Iterator[str]:
+    """Yield a sentence for each attention of which the trace keeps the first of several items."""
+    for site, group in groupby(capture.attentions, lambda record: record.site):
+        items = max(len(record.statistics["row_sum_error"]) for record in group)
+        if items > 1:
+            yield (
+                f"{site}: {items} windows or groups of tokens ran; the first is shown, and "
+                "its rows are numbered from 0"
+            )
+
+
+def proved(model: Model, read: Read, full: bool = False) -> Proof:
+    """The proof of the clean run of an input; its batch of two holds the input and its reverse.
+    A ``full`` one exchanges each word alone too."""
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
 
     def alone() -> Tensor:
@@ -298,14 +315,13 @@ def proved(model: Model, read: Read) -> Proof:
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    return prove(
-        model.module, alone, stack=lone, together=together, changed=list(exchanges(model, read))
-    )
+    changed = list(exchanges(model, read, full))
+    return prove(model.module, alone, stack=lone, together=together, changed=changed)
 
 
-def exchanges(model: Model, read: Read) -> Iterator[Changed]:
-    """Calls on the same input with half of its words exchanged; special tokens and patches of a
-    picture stay."""
+def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed]:
+    """Calls on the same input with some words exchanged, then ``every`` word alone; special tokens
+    and patches of a picture stay."""
     for side, ids in enumerate(read.tensors[:2]):
         if ids is None or ids.is_floating_point() or ids.dim() != 2:
             continue
@@ -317,10 +333,10 @@ def exchanges(model: Model, read: Read) -> Iterator[Changed]:
             stack = "decoder" if side else "encoder"
         size = ids.shape[1]
         words = [n for n in range(size) if n not in kept]
-        for half, made in exchanged_halves(ids, words):
-            tensors = (read.tensors[0], made) if side else (made, read.tensors[1])
+        for one in token_order.exchanges(ids, words, every):
+            tensors = (read.tensors[0], one.made) if side else (one.made, read.tensors[1])
             other = replace(read, tensors=(*tensors, read.tensors[2]))
-            yield Changed(half, size, partial(other.through, model), stack)
+            yield Changed(one.tokens, size, partial(other.through, model), stack, one.values)
 
 
 def doubled(read: Read) -> Read:

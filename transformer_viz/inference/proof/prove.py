@@ -29,6 +29,9 @@ from .reordered import ReorderMode
 from .token_order import Stilled, order_gap
 
 Call = Callable[[], Any]
+Stills = list[AttentionRecord | None]  # attentions while each row looks at its own token alone
+MOST_KEPT = 256  # tokens of which the exchanges are compared with each other
+MOST_TURNS = 16  # calls that are compared with one on the unchanged tokens
 MOST_SITES = 64  # are tried one by one where a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
@@ -72,12 +75,19 @@ class Changed:
         size: how many tokens there are.
         call: runs the module.
         stack: the stack that reads them; None if there is only one.
+        values: a number a token that equal tokens share, in all calls of a text; may be left out.
     """
 
     tokens: tuple[int, ...]
     size: int
     call: Call
     stack: str | None = None
+    values: tuple[int, ...] = ()
+
+    def unlike(self, other: Changed) -> tuple[int, ...]:
+        """The tokens that differ from those of another call."""
+        pairs = zip(self.values, other.values, strict=False)
+        return tuple(n for n, (one, two) in enumerate(pairs) if one != two)
 
 
 class Explicit(TorchFunctionMode):
@@ -280,13 +290,22 @@ class Prover:
             stack = alike[0].stack
             watch = RowWatch(self.module, alike[0].size, [one.tokens for one in alike])
             before, plain = self.stilled(partial(watch.before, self.call))
+            kept: list[tuple[Changed, Stills]] = []
             for turn, one in enumerate(alike):
                 after, out = self.stilled(partial(watch.after, turn, one.call))
-                for number, account in enumerate(self.accounts):
-                    gap = order_gap(before[number], after[number], one.tokens, one.size, stack)
-                    if gap is not None:
-                        told.add(number)
-                        enter(laws, account.record, {"token order": gap})
+                pairs = [(one.tokens, before)]
+                if not watch.known:  # else an exchanged row carries its neighbours too
+                    pairs += [
+                        (tokens, seen) for other, seen in kept if (tokens := one.unlike(other))
+                    ]
+                for tokens, seen in pairs:
+                    for number, account in enumerate(self.accounts):
+                        gap = order_gap(seen[number], after[number], tokens, one.size, stack)
+                        if gap is not None:
+                            told.add(number)
+                            enter(laws, account.record, {"token order": gap})
+                if len(one.tokens) > 1 and one.size <= MOST_KEPT:
+                    kept.append((one, after))
                 if self.crosses(stack) and watch.first is None and apart(out, plain) > 0:
                     watch.first = ""
             self.untold += mixed(watch)
@@ -317,7 +336,7 @@ class Prover:
             found = found | mode.reordered
         return found
 
-    def stilled(self, call: Call) -> tuple[list[AttentionRecord | None], list[Tensor]]:
+    def stilled(self, call: Call) -> tuple[Stills, list[Tensor]]:
         """The attentions of a call in which each row looks at its own token alone, and what the
         call gave."""
         still = Stilled(self.accounts)
@@ -406,8 +425,9 @@ def tolerance(types: Sequence[torch.dtype]) -> float:
 
 
 def groups(changed: Sequence[Changed]) -> list[list[Changed]]:
-    """Calls that exchange tokens of one sequence, together."""
-    return [list(some) for _, some in groupby(changed, lambda one: (one.stack, one.size))]
+    """Calls that exchange tokens of one sequence, together, so many that their rows can be kept."""
+    alike = [list(some) for _, some in groupby(changed, lambda one: (one.stack, one.size))]
+    return [some[n : n + MOST_TURNS] for some in alike for n in range(0, len(some), MOST_TURNS)]
 
 
 def mixed(watch: RowWatch) -> list[str]:

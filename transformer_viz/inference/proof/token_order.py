@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,40 +15,82 @@ from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
-HALVES = 2  # of the tokens are exchanged, one after the other
+PASSES = 3  # in which tokens are exchanged
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
 
 
-def exchanged_halves(
-    x: Tensor, among: Sequence[int] | None = None
-) -> Iterator[tuple[tuple[int, ...], Tensor]]:
-    """Exchange half of the tokens for others of the same text, `HALVES` times.
+class Exchange(NamedTuple):
+    """A text with some tokens exchanged for others of the same text.
 
-    Each token is told from three quarters of the others: the halves are two digits of its place in
-    a random order.
+    Attributes:
+        tokens: numbers of the exchanged tokens.
+        values: one number a token; equal tokens have equal numbers, in all exchanges of a text.
+        made: the changed text.
+    """
+
+    tokens: tuple[int, ...]
+    values: tuple[int, ...]
+    made: Tensor
+
+
+def exchanges(
+    x: Tensor, among: Sequence[int] | None = None, every: bool = False
+) -> Iterator[Exchange]:
+    """Exchange tokens for others of the same text, `PASSES` times, at random.
+
+    Which texts agree at a token tells it from others: up to 10 tokens are all told apart, and in a
+    longer text each from its 7 neighbours, its mirror image and 9 of 10 others.
 
     Args:
         x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
         among: numbers of the tokens that may be exchanged; None for all.
+        every: then also exchange each token alone.
 
     Yields:
-        The numbers of the exchanged tokens, and the changed copy of `x`; nothing where all tokens
-        are alike.
+        The exchanges; none where all tokens are alike.
     """
     draw = torch.Generator().manual_seed(x.shape[1])
+    values = torch.unique(x.transpose(0, 1).flatten(1), dim=0, return_inverse=True)[1].tolist()
     numbers = list(range(x.shape[1])) if among is None else list(among)
-    order = [numbers[n] for n in torch.randperm(len(numbers), generator=draw).tolist()]
-    for bit in range(HALVES):
-        made, half = x.clone(), []
-        for n in (n for turn, n in enumerate(order, 1) if turn >> bit & 1):
-            others = [m for m in order if not torch.equal(x[:, m], x[:, n])]
-            if others:
-                pick = others[int(torch.randint(len(others), (), generator=draw))]
-                made[:, n] = x[:, pick]
-                half.append(n)
-        if half:
-            yield tuple(sorted(half)), made
+    place = {value: n for n, value in reversed([(n, values[n]) for n in numbers])}
+    kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
+    if len(place) < 2:
+        return
+    codes = _codes(len(numbers), draw)
+    turns = [[code[turn] for code in codes] for turn in range(PASSES)]
+    turns += [[int(n == one) for n in numbers] for one in numbers if every]
+    for turn in turns:
+        made, now = x.clone(), list(values)
+        for n, (own, others), step in zip(numbers, kinds, turn, strict=True):
+            now[n] = ([own, *others])[step if step <= len(others) else len(others)]
+            made[:, n] = x[:, place[now[n]]]
+        tokens = tuple(n for n in numbers if now[n] != values[n])
+        if tokens:
+            yield Exchange(tokens, tuple(now), made)
+
+
+def _shuffled(numbers: Sequence[int], draw: torch.Generator) -> list[int]:
+    """Return numbers in a random order."""
+    return [numbers[n] for n in torch.randperm(len(numbers), generator=draw).tolist()]
+
+
+def _codes(count: int, draw: torch.Generator) -> list[tuple[int, ...]]:
+    """Return which value each of some tokens has in each pass, 0 for its own."""
+    known = [code for code in product(range(PASSES + 1), repeat=PASSES) if _grows(code)]
+    picked: list[int] = []
+    for n in range(count):
+        free = set(range(len(known))) - set(picked if count <= len(known) else picked[-7:])
+        mirror = count - 1 - n
+        free -= {picked[mirror]} if mirror < n else set()
+        picked.append(_shuffled(sorted(free), draw)[0])
+    return [known[n] for n in picked]
+
+
+def _grows(code: Sequence[int]) -> bool:
+    """Whether no value of a code is left out, as codes that agree in the same passes are one, and
+    some pass leaves the token as it is: half of the tokens are exchanged in each pass."""
+    return 0 in code and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
 
 class Stilled:
@@ -137,11 +181,19 @@ def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | N
     cells, seen = differing(one, other, columns)
     if not bool(cells.any()):
         return None
-    if bool((cells & ~(rows[..., :, None] | columns[..., None, :])).any()):
+    across, down = rows[..., :, None], columns[..., None, :]
+    if bool((cells & ~(across | down)).any()):
         return WRONG
+    told = [  # the exchanged rows by other columns, of which their mean is taken off; and columns
+        (rows & ((seen & ~down).sum(-1) > 1), (cells & ~down).any(-1)),
+        (columns & (seen & ~across).any(-2), (cells & ~across).any(-2)),
+    ]
+    for asked, changed in told:
+        if bool((asked & changed).any()) and bool((asked & ~changed).any()):
+            return WRONG
     there = (rows & seen.any(-1)) == (rows & cells.any(-1))
-    across = (columns & seen.any(-2)) == (columns & cells.any(-2))
-    return 0.0 if bool(there.all()) and bool(across.all()) else None
+    along = (columns & seen.any(-2)) == (columns & cells.any(-2))
+    return 0.0 if bool(there.all()) and bool(along.all()) else None
 
 
 def _carry(tokens: Collection[int], first: int, size: int, items: int, count: int) -> Tensor:
