@@ -318,7 +318,8 @@ def sdpa_back(q, k, v):
 
 
 ORDERS = {
-    "back": back, "rolled by 1": rolled(1), "rolled by -3": rolled(-3), "ends swapped": swapped(0, -1),
+    "back": back, "rolled by 1": rolled(1), "rolled by -3": rolled(-3),
+    "ends swapped": swapped(0, -1),
     "first two swapped": swapped(0, 1), "even tokens first": even_first, "strided by 3": strided(3),
     "strided by 2": strided(2), "shuffled": shuffled, "last two swapped": swapped(-1, -2),
 }  # fmt: skip
@@ -506,7 +507,8 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
     "pooling": lambda: Model(Attention(), Pooled(), Attention()),
     "experts": lambda: Model(Attention(), Experts(), Attention(), Experts(), Attention()),
     "order undone": lambda: Model(
-        Attention(), Attention(around=lambda p, x: p.inner(x[:, shuffled(12)][:, shuffled(12).argsort()]))
+        Attention(),
+        Attention(around=lambda p, x: p.inner(x[:, shuffled(12)][:, shuffled(12).argsort()])),
     ),
     "registers behind": lambda: Model(
         Attention(), Attention(),

@@ -43,8 +43,8 @@ from .donors import Lender, lends
 from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
-from .proof.prove import Changed, Proof, prove
 from .proof import token_order
+from .proof.prove import Changed, Proof, prove
 
 FULL = "full"
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
