@@ -54,6 +54,17 @@ def exchanges(
     values = torch.unique(x.transpose(0, 1).flatten(1), dim=0, return_inverse=True)[1].tolist()
     numbers = list(range(x.shape[1])) if among is None else list(among)
     place = {value: n for n, value in reversed([(n, values[n]) for n in numbers])}
+    alike = (
+        x.flatten(2)[:, :, None].eq(x.flatten(2)[:, None]).all(-1).any(0)
+        if x.dim() > 2
+        else (x[:, :, None] == x[:, None]).any(0)
+    )  # in some item of the batch
+    apart: dict[int, int] = {}
+    for value, n in place.items():
+        if not any(bool(alike[n, m]) for m in apart.values()):
+            apart[value] = n
+    place = apart
+    numbers = [n for n in numbers if values[n] in place]
     kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
     if len(place) < 2:
         return
@@ -178,14 +189,14 @@ def order_gap(
 def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | None:
     """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
     rows ``[item, query]`` and columns ``[item, key]`` may change."""
-    cells, seen = differing(one, other, columns)
+    cells, seen, several = differing(one, other, columns)
     if not bool(cells.any()):
         return None
     across, down = rows[..., :, None], columns[..., None, :]
     if bool((cells & ~(across | down)).any()):
         return WRONG
     told = [  # the exchanged rows by other columns, of which their mean is taken off; and columns
-        (rows & ((seen & ~down).sum(-1) > 1), (cells & ~down).any(-1)),
+        (rows & several, (cells & ~down).any(-1)),
         (columns & (seen & ~across).any(-2), (cells & ~across).any(-2)),
     ]
     for asked, changed in told:
@@ -205,8 +216,9 @@ def _carry(tokens: Collection[int], first: int, size: int, items: int, count: in
     return torch.isin(numbers + first, torch.tensor(sorted(tokens), device="cpu"))
 
 
-def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the cells ``[item, query, key]`` that differ in any head, and those that any head sees.
+def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the cells ``[item, query, key]`` that differ in any head, those that any head sees, and
+    the rows ``[item, query]`` of which some head sees two cells outside ``columns``.
 
     A number added to a whole row changes no softmax: the mean change of a row's cells outside
     ``columns`` ``[item, key]`` is taken off.
@@ -218,4 +230,4 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     kept = seen & ~columns[:, None, None]
     shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
     gap = torch.where(seen, gap - shift, 0.0)
-    return (gap.abs() > CHANGED * size).any(1), seen.any(1)
+    return (gap.abs() > CHANGED * size).any(1), seen.any(1), (kept.sum(-1) > 1).any(1)
