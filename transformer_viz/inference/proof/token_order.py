@@ -199,9 +199,12 @@ def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | N
         (rows & several, (cells & ~down).any(-1)),
         (columns & (seen & ~across).any(-2), (cells & ~across).any(-2)),
     ]
+    square = rows.shape == columns.shape
+    # A token that changes neither its row nor its column was exchanged for one that is alike.
+    alike = ~told[0][1] & ~told[1][1] if square else torch.zeros_like(rows[..., :1])
     for asked, changed in told:
-        if bool((asked & changed).any()) and bool((asked & ~changed).any()):
-            return WRONG
+        if bool((asked & changed).any()) and bool((asked & ~changed & ~alike).any()):
+            return WRONG if square else None
     there = (rows & seen.any(-1)) == (rows & cells.any(-1))
     along = (columns & seen.any(-2)) == (columns & cells.any(-2))
     return 0.0 if bool(there.all()) and bool(along.all()) else None
