@@ -6,7 +6,6 @@ import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
 import torch
@@ -36,6 +35,7 @@ from .capture_to_numpy import (
     tiles_of,
     to_numpy,
     untiled,
+    windows_left_out,
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
@@ -44,7 +44,8 @@ from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof import token_order
-from .proof.prove import Changed, Proof, prove
+from .proof.mixing import Changed
+from .proof.prove import Proof, prove
 
 FULL = "full"
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
@@ -291,17 +292,6 @@ def _report(
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
     )
-
-
-def windows_left_out(capture: Capture) -> Iterator[str]:
-    """Yield a sentence for each attention of which the trace keeps the first of several items."""
-    for site, group in groupby(capture.attentions, lambda record: record.site):
-        items = max(len(record.statistics["row_sum_error"]) for record in group)
-        if items > 1:
-            yield (
-                f"{site}: {items} windows or groups of tokens ran; the first is shown, and "
-                "its rows are numbered from 0"
-            )
 
 
 def proved(model: Model, read: Read, full: bool = False) -> Proof:

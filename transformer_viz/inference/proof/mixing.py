@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, TypeVar
 
 import torch
@@ -28,6 +29,8 @@ from torch.nn.modules.pooling import (
 from .kernels import flat
 
 T = TypeVar("T")
+MIXED = "Tokens reach each other outside the attentions that are shown"
+MOST_TURNS = 16  # calls that are compared with one on the unchanged tokens
 DIRECTIONS = 4  # random directions onto which rows are projected to be compared
 ROUNDING, FEWEST = 64, 4  # units of the last digit that routing may leave; in half precision
 CHUNK = 64  # rows that are widened to float32 at a time
@@ -46,6 +49,30 @@ STATES = re.compile(
     r"(Mamba\d?Mixer|MambaLayer|BambaMixer|FalconH1Mixer|GatedDeltaNet|ShortConv|RecurrentBlock)$"
 )
 Key = tuple[str, int, int]  # path of a module, number of its call, number of the tensor
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A call on the same input with some tokens exchanged for others.
+
+    Attributes:
+        tokens: their numbers.
+        size: how many tokens there are.
+        call: runs the module.
+        stack: the stack that reads them; None if there is only one.
+        values: a number a token that equal tokens share, in all calls of a text; may be left out.
+    """
+
+    tokens: tuple[int, ...]
+    size: int
+    call: Callable[[], Any]
+    stack: str | None = None
+    values: tuple[int, ...] = ()
+
+    def unlike(self, other: Changed) -> tuple[int, ...]:
+        """The tokens that differ from those of another call."""
+        pairs = zip(self.values, other.values, strict=False)
+        return tuple(n for n, (one, two) in enumerate(pairs) if one != two)
 
 
 @dataclass
@@ -183,3 +210,20 @@ def tensors_in(out: Any) -> list[Tensor]:
     if hasattr(out, "to_tuple"):  # an output object of Transformers
         out = out.to_tuple()
     return flat(out)
+
+
+def groups(changed: Sequence[Changed]) -> list[list[Changed]]:
+    """Calls that exchange tokens of one sequence, together, so many that their rows can be kept."""
+    alike = [list(some) for _, some in groupby(changed, lambda one: (one.stack, one.size))]
+    return [some[n : n + MOST_TURNS] for some in alike for n in range(0, len(some), MOST_TURNS)]
+
+
+def mixed(watch: RowWatch) -> list[str]:
+    """A sentence where tokens reach each other outside the attentions that are shown."""
+    if watch.first is None:
+        return []
+    where = f"first at the output of {watch.first}" if watch.first else "at the model's output"
+    return [
+        f"{MIXED}: while each row looks at "
+        f"its own token alone, an exchanged token changes another row, {where}"
+    ]

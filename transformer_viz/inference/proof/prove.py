@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -23,7 +22,9 @@ from .differences import Laws, apart_first, enter, nearer
 from .further import further
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
-from .mixing import RowWatch
+from .mixing import MIXED as MIXED
+from .mixing import Changed as Changed
+from .mixing import RowWatch, groups, mixed
 from .numbering import first_of_stairs, looked_at
 from .reordered import ReorderMode
 from .token_order import Stilled, order_gap
@@ -31,7 +32,6 @@ from .token_order import Stilled, order_gap
 Call = Callable[[], Any]
 Stills = list[AttentionRecord | None]  # attentions while each row looks at its own token alone
 MOST_KEPT = 256  # tokens of which the exchanges are compared with each other
-MOST_TURNS = 16  # calls that are compared with one on the unchanged tokens
 MOST_SITES = 64  # are tried one by one where a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
@@ -63,31 +63,6 @@ class Proof:
 
 
 MISSED = KernelRun.MISSED
-MIXED = "Tokens reach each other outside the attentions that are shown"
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A call on the same input with some tokens exchanged for others.
-
-    Attributes:
-        tokens: their numbers.
-        size: how many tokens there are.
-        call: runs the module.
-        stack: the stack that reads them; None if there is only one.
-        values: a number a token that equal tokens share, in all calls of a text; may be left out.
-    """
-
-    tokens: tuple[int, ...]
-    size: int
-    call: Call
-    stack: str | None = None
-    values: tuple[int, ...] = ()
-
-    def unlike(self, other: Changed) -> tuple[int, ...]:
-        """The tokens that differ from those of another call."""
-        pairs = zip(self.values, other.values, strict=False)
-        return tuple(n for n, (one, two) in enumerate(pairs) if one != two)
 
 
 class Explicit(TorchFunctionMode):
@@ -422,20 +397,3 @@ class Prover:
 def tolerance(types: Sequence[torch.dtype]) -> float:
     """What rounding may leave in outputs and softmaxes of these precisions."""
     return max((near(dtype) for dtype in types if dtype.is_floating_point), default=NEAR)
-
-
-def groups(changed: Sequence[Changed]) -> list[list[Changed]]:
-    """Calls that exchange tokens of one sequence, together, so many that their rows can be kept."""
-    alike = [list(some) for _, some in groupby(changed, lambda one: (one.stack, one.size))]
-    return [some[n : n + MOST_TURNS] for some in alike for n in range(0, len(some), MOST_TURNS)]
-
-
-def mixed(watch: RowWatch) -> list[str]:
-    """A sentence where tokens reach each other outside the attentions that are shown."""
-    if watch.first is None:
-        return []
-    where = f"first at the output of {watch.first}" if watch.first else "at the model's output"
-    return [
-        f"{MIXED}: while each row looks at "
-        f"its own token alone, an exchanged token changes another row, {where}"
-    ]
