@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError
+from transformer_viz.checkpoints.common import memory
 from transformer_viz.inference.findings import findings_of
 
 from .hugging_face import CASES, IDS, folder_of
@@ -59,7 +61,32 @@ def test_auto_is_the_type_of_the_file(folder, tmp_path):
         model = tv.load(place, device="cpu", dtype="auto")
         assert (model.dtype, model.file_dtype) == (dtype, dtype)
     plain = tv.load(tmp_path / "half", device="cpu")
-    assert (plain.dtype, plain.file_dtype, plain.notes) == ("float32", "float16", ())
+    assert (plain.dtype, plain.file_dtype) == ("float32", "float16")
+    assert len(plain.notes) == 1 and 'dtype="auto"' in plain.notes[0]
+
+
+def test_weights_larger_than_the_free_memory_are_refused_before_they_are_read(
+    folder, tmp_path, monkeypatch
+):
+    file = next(folder.glob("*.safetensors"))
+    numbers = sum(tensor.numel() for tensor in load_file(file).values())
+    half = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    half.save_pretrained(tmp_path / "half")
+    monkeypatch.setattr(memory, "free_memory", lambda: 3 * numbers)
+    for place, dtype, fits in (
+        (folder, None, False),
+        (folder, "auto", False),
+        (folder, "bfloat16", True),
+        (tmp_path / "half", None, False),
+        (tmp_path / "half", "float64", False),
+        (tmp_path / "half", "auto", True),
+    ):
+        if fits:
+            assert tv.load(place, device="cpu", dtype=dtype).dtype == "bfloat16", (place, dtype)
+            continue
+        with pytest.raises(CheckpointError, match="GB of memory are free") as refused:
+            tv.load(place, device="cpu", dtype=dtype)
+        assert ('dtype="auto"' in str(refused.value)) == (place != folder), (place, dtype)
 
 
 @pytest.mark.parametrize("word", ["float16", "bfloat16", "float64"])

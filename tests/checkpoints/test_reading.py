@@ -7,6 +7,7 @@ import hashlib
 import json
 import pathlib
 from collections import Counter, OrderedDict
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,12 @@ def test_bad_numbers_are_counted_piece_by_piece(monkeypatch: pytest.MonkeyPatch)
     tensor[1, 1] = torch.nan
     with pytest.raises(CheckpointError, match=r"^a in w\.pt has 3 values that are NaN or infinite"):
         refuse_non_finite("a", tensor.T, Path("w.pt"))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
+        for value in (0.0, torch.nan, torch.inf, -torch.inf):
+            made = torch.zeros(2, 3).index_fill_(1, torch.tensor([1]), value).to(dtype)
+            bad = int((~made.float().isfinite()).sum())
+            with pytest.raises(CheckpointError, match=f"has {bad} ") if bad else nullcontext():
+                refuse_non_finite("b", made, Path("w.pt"))
 
 
 def test_weights_that_are_not_finite_open_when_asked(tmp_path: Path) -> None:

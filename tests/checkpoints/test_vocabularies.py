@@ -281,16 +281,33 @@ def test_files_beside_the_weights_are_known_by_their_names(tmp_path: Path) -> No
     assert labels(tv.load(pair, heads=2))[1] == ("<s>", *WRITTEN.split())
 
 
-def test_where_names_do_not_tell_the_user_does(tmp_path: Path) -> None:
-    folder = tutorial_file(tmp_path / "model").parent
-    lists(folder, vocab__en=SOURCE, vocab__de=TARGET)
-    model = tv.load(folder, heads=2)
-    assert "vocab.de and vocab.en" in model.notes[0] and "target_tokenizer=" in model.notes[0]
-    assert labels(model, IDS, [4, 5])[1] == BY_IDS
-    told = tv.load(folder, heads=2, tokenizer="vocab.en", target_tokenizer="vocab.de")
+def test_where_names_do_not_tell_sizes_do_or_the_user(tmp_path: Path) -> None:
+    less, sized, typed = SOURCE[:-1], "Taken by its size", (("4", "5"), BY_IDS)
+    for number, (files, said, expected) in enumerate(
+        (
+            ({"vocab__en": SOURCE, "vocab__de": TARGET}, sized, WORDS),
+            ({"vocab__de": SOURCE, "vocab__en": TARGET}, sized, WORDS),
+            ({"words1__txt": TARGET, "words2__json": SOURCE, "vocab__xx": ("a",)}, sized, WORDS),
+            ({"my__txt": SOURCE, "other__txt": TARGET, "log__txt": ("a b",)}, sized, WORDS),
+            ({"words__txt": TARGET}, sized, (typed[0], WORDS[1])),
+            ({"words1__txt": less, "words2__txt": SOURCE[:9]}, "do not say which", typed),
+            ({"my__txt": less, "other__txt": SOURCE[:9]}, "other sizes", typed),
+        )
+    ):
+        folder = tutorial_file(tmp_path / str(number)).parent
+        lists(folder, **files)
+        model = tv.load(folder, heads=2)
+        notes = " ".join(model.notes)
+        assert said in notes and "No vocabulary" not in notes, (files, notes)
+        target = IDS if expected[1] == BY_IDS else WRITTEN
+        text = [4, 5] if expected[0] == typed[0] else TEXT
+        assert labels(model, target, text) == expected, files
+    folder = tmp_path / "0"
+    given = {"tokenizer": "vocab.en", "target_tokenizer": "vocab.de"}
+    told = tv.load(folder, heads=2, **given)
     assert labels(told) == WORDS and not any("vocabular" in note for note in told.notes)
-    (folder / "config.json").write_text('{"source_lang": "en", "target_lang": "de", "heads": 2}')
-    assert labels(tv.load(folder)) == WORDS
+    with pytest.raises(CheckpointError, match="fit the other way round"):
+        tv.load(folder, heads=2, tokenizer="vocab.de", target_tokenizer="vocab.en")
 
 
 def test_one_file_beside_two_tables_names_the_source(tmp_path: Path) -> None:

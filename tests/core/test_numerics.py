@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from transformer_viz.core.numerics import log_softmax, softmax
+from transformer_viz.core import numerics
+from transformer_viz.core.numerics import log_softmax, log_softmax_at, rank_at, softmax
 
 
 def test_softmax_is_that_of_torch() -> None:
@@ -23,3 +24,15 @@ def test_log_softmax_is_that_of_torch() -> None:
     expected = torch.from_numpy(scores).double().log_softmax(-1).numpy()
     np.testing.assert_allclose(log_softmax(scores), expected, rtol=1e-13, atol=1e-13)
     assert log_softmax(scores).dtype == np.float64 and log_softmax(scores)[0, 2, 4] == -np.inf
+
+
+def test_blocks_of_rows_give_what_all_rows_give(monkeypatch) -> None:
+    scores = 30 * np.random.default_rng(2).standard_normal((7, 11)).astype(np.float32)
+    scores[3, 2:5] = scores[3, 0]
+    ids = [0, 3, 10, 2, 5, 1, 9]
+    for block in (1, 11, 25, 10_000):
+        monkeypatch.setattr(numerics, "BLOCK", block)
+        expected = torch.from_numpy(scores).double().log_softmax(-1)[range(7), ids].numpy()
+        np.testing.assert_allclose(log_softmax_at(scores, ids), expected, rtol=1e-13)
+        above = [sum(x > row[n] for x in row) + 1 for row, n in zip(scores, ids, strict=True)]
+        assert rank_at(scores, ids).tolist() == above, block

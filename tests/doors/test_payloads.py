@@ -27,6 +27,7 @@ from transformer_viz.app.ui.text_format import changed_words, escape_markdown
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import inert, sentence
 from transformer_viz.components.standalone_page import framed
+from transformer_viz.core.errors import JOINERS
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS
 from transformer_viz.lessons.worksheet import Page, answer_sheet, worksheet
@@ -219,7 +220,8 @@ def test_markdown(payload: Payload) -> None:
 def test_the_terminal(payload: Payload) -> None:
     shown = inert(payload.text)
     assert not [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\n\t"]
-    assert sentence(ValueError(payload.text or "x")).isprintable()
+    told = sentence(ValueError(payload.text or "x"))
+    assert all(c.isprintable() or c in JOINERS for c in told)
     if not any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in payload.text):
         assert shown == payload.text
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from transformer_viz import Trace, trace
 from transformer_viz.capture.edit_plan import Plan
@@ -15,6 +16,7 @@ from transformer_viz.capture.handlers.residual import length_of
 from transformer_viz.capture.handlers.softmax import weighed
 from transformer_viz.capture.records import AttentionRecord
 from transformer_viz.capture.reference import noting_transformer
+from transformer_viz.checkpoints import load
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference.findings import findings_of
@@ -230,3 +232,41 @@ def test_the_report_compares_what_the_model_tells_with_the_probe(tiny_model, mon
     monkeypatch.setattr(noting_transformer, "length_of", lambda x: 2 * length_of(x))
     report = trace(tiny_model, [5, 9, 31, 3], **words).report
     assert {law for laws in report.broken.values() for law in laws} == {"own notes"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_laws_are_tried_once_a_module_and_each_text_in_three_passes(dtype, monkeypatch):
+    config = LlamaConfig(
+        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, initializer_range=0.2,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    module = LlamaForCausalLM(config).to(dtype).eval()
+    passes = [0]
+    module.register_forward_pre_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+    model, counts, laws = load(module), [], []
+    for ids in (range(5, 17), range(40, 28, -1)):
+        passes[0] = 0
+        report = trace(model, list(ids)).report
+        assert report.status == "green", report.broken
+        counts.append(passes[0])
+        laws.append({site: set(found) for site, found in report.laws.items()})
+    assert counts[0] <= 10 and counts[1] <= 3 and laws[0] == laws[1]
+    assert all(
+        {"temperature", "hidden key", "heads", "causal off"} <= found for found in laws[0].values()
+    )
+    for layer in range(3):  # nothing is remembered of another probe
+        for name in ("changed_scores", "per_head"):
+            right = getattr(Plan, name)
+
+            def wrong(self: Plan, *given, layer=layer, name=name, right=right):
+                if self.site.layer != layer:
+                    return right(self, *given)
+                return (
+                    given[0] if name == "changed_scores" else right(self, given[0][::-1], given[1])
+                )
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Plan, name, wrong)
+                assert trace(model, list(range(5, 17))).report.status == "amber", (layer, name)
+    assert trace(model, list(range(5, 17))).report.status == "green"

@@ -22,7 +22,9 @@ from transformer_viz.core.interventions import (
     Temperature,
 )
 from transformer_viz.core.sites import Site
-from transformer_viz.inference.long_texts.estimate import may_take, refuse_flood
+from transformer_viz.core.trace import Trace
+from transformer_viz.inference.findings import findings_of
+from transformer_viz.inference.long_texts.estimate import may_take, needed, refuse_flood
 from transformer_viz.inference.model_inputs import read_source
 from transformer_viz.inference.tracing import trace
 
@@ -398,3 +400,25 @@ def test_a_run_that_would_fill_the_memory_is_refused_before_it_begins(tiny_model
     trace(tiny_model, SOURCE, TARGET, only=(site,), check=False)
     with pytest.raises(ValueError, match="GB of maps"):
         trace(tiny_model, SOURCE, TARGET, check=False)
+
+
+def test_a_proof_that_the_memory_does_not_hold_is_left_out_by_default(
+    tiny_model, monkeypatch, tmp_path
+):
+    read = read_source(tiny_model, SOURCE, TARGET, Intervention(), None, (), None)
+    kept = needed(tiny_model, read, ("weights",), None, False)
+    memory = "transformer_viz.inference.long_texts.estimate.memory"
+    monkeypatch.setattr(memory, lambda: 4 * kept)
+    found = trace(tiny_model, SOURCE, TARGET)
+    assert not found.report.laws and found.report.output_difference is None
+    assert found.report.left_out.startswith("The proof was left out: beside 0.0 GB of maps")
+    assert found.report.left_out in str(findings_of(found))
+    found.save(tmp_path / "run.safetensors")
+    again = Trace.load(tmp_path / "run.safetensors").report
+    assert again.left_out == found.report.left_out
+    with pytest.raises(ValueError, match=r"GB of maps for \d+ tokens"):
+        trace(tiny_model, SOURCE, TARGET, check=True)
+    monkeypatch.setattr(memory, lambda: 400 * kept)
+    for check in (None, True):
+        report = trace(tiny_model, SOURCE, TARGET, check=check).report
+        assert report.status == "green" and not report.left_out, check

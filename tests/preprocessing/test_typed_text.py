@@ -41,6 +41,7 @@ def test_typed_characters_are_read_as_those_that_the_vocabulary_has(name: str) -
             assert not ours.read_as(text), text
 
 
+@pytest.mark.shipped
 def test_library_and_catalogue_read_alike_and_a_copy_is_left_alone(tmp_path: Path) -> None:
     typed, plain = TYPED[0]
     model = tv.load("en-de-small")

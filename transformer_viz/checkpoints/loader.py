@@ -16,6 +16,7 @@ from ..preprocessing.tokenizers import Tokenizer, target_side
 from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
+from .common.memory import require_memory, widened_note
 from .common.model import Model
 from .common.names import read_names, rename_notes, shape_tables
 from .common.number_type import number_type
@@ -51,7 +52,7 @@ from .vocabularies.beside import sounds
 
 
 class Layout(Protocol):
-    """What a layout's file offers: its name, its words and weights, and the opening.
+    """What a layout's file offers.
 
     ``WORDS`` are the words that a user may override; ``NAMES`` regular expressions of which every
     weight of this layout matches one, so that a file nobody knows can be told what it is nearest.
@@ -111,29 +112,27 @@ def load(
 ) -> Model:
     """Open a trained model.
 
-    ``thing`` is a name in ``pretrained/`` (``en-de``; a snapshot of it as ``en-de-small/step-64``),
-    a folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
-    its device unless one is given. What is none of these and reads ``owner/name`` is a model of the
-    Hugging Face Hub, fetched with its client (its cache, token and mirrors); ``revision`` is a
-    branch, a tag or a commit of it, as ``owner/name@revision`` says too, and ``allow_pickle=True``
-    fetches pickled weights where it has no safetensors. ``device`` None is a GPU if one is present,
-    ``"auto"`` spreads a Hugging Face model over all there are. ``tokenizer`` is an object with
-    encode and decode, a list or dictionary of words, or a vocabulary file; ``target_tokenizer`` is
-    that of the target, where it has its own. None takes the vocabularies beside the weights, or
-    else ids typed as numbers. ``dtype`` is what it computes in:
-    ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
-    dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
-    (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
-    the model as ``device="auto"`` does, with the accelerate package. ``names`` maps the file's own
-    names of weights to a layout's (or is a JSON file of such a table; ``names.json`` beside the
-    weights is read too), see :mod:`.common.names`. ``overrides`` are words
-    of the layout (:class:`ModelConfig` for our own); they win over the file, and
-    ``Model.provenance`` says so. ``tgt_lang=`` is the target language of a Hugging Face translator
-    whose tokenizer has several (``"deu_Latn"``). ``layout=`` names the layout instead of
-    recognising it, ``allow_nonfinite=True`` opens weights that are NaN or infinite, and
-    ``weights="ema"`` takes the running average of the weights where a file holds it too. A folder
-    that peft saved holds an adapter, which is merged in memory into the model that its config
-    names, or ``base=`` does.
+    ``thing`` is a name in ``pretrained/`` (``en-de``, or its snapshot ``en-de-small/step-64``), a
+    folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
+    its device unless one is given. Else ``owner/name`` is a model of the Hugging Face Hub, fetched
+    with its client; ``revision`` is a branch, a tag or a commit, as ``owner/name@revision`` says
+    too, and ``allow_pickle=True`` fetches pickled weights where it has no safetensors. ``device``
+    None is a GPU if one is present, ``"auto"`` spreads a Hugging Face model over all there are.
+    ``tokenizer`` is an object with encode and decode, a list or dictionary of words, or a
+    vocabulary file; ``target_tokenizer`` is that of the target, where it has its own. None takes
+    the vocabularies beside the weights, or else ids typed as numbers. ``dtype`` is what it computes
+    in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch dtype, or
+    ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold (``{0:
+    "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread the model
+    as ``device="auto"`` does, with the accelerate package. ``names`` maps the file's own names of
+    weights to a layout's (or is a JSON file of such a table; ``names.json`` beside the weights is
+    read too), see :mod:`.common.names`. ``overrides`` are words of the layout (:class:`ModelConfig`
+    for our own); they win over the file, and ``Model.provenance`` says so. ``tgt_lang=`` is the
+    target language of a Hugging Face translator whose tokenizer has several (``"deu_Latn"``).
+    ``layout=`` names the layout instead of recognising it, ``allow_nonfinite=True`` opens weights
+    that are NaN or infinite, and ``weights="ema"`` takes the running average of the weights where a
+    file holds it too. A folder that peft saved holds an adapter, which is merged in memory into the
+    model that its config names, or ``base=`` does.
 
     Raises:
         CheckpointMissing: nothing of that name (a FileNotFoundError too), here or on the Hub.
@@ -142,8 +141,7 @@ def load(
     """
     spread = {"max_memory": max_memory, "offload_folder": offload_folder}
     spread = {word: value for word, value in spread.items() if value is not None}
-    if names is not None:
-        overrides["names"] = names
+    overrides |= {} if names is None else {"names": names}
     if isinstance(thing, nn.Module):
         _refuse_in_memory(names=names, dtype=dtype, revision=revision, **spread)
         place = None if device is None else choose_device(device)
@@ -159,6 +157,7 @@ def load(
     place = None if spread or device == AUTO else choose_device(device)
     thing, overrides = local(thing, overrides, revision=revision, allow_pickle=allow_pickle)
     found, words = discover(thing, overrides)
+    require_memory(found.path, dtype, spread=place is None)
     vocabularies = given_vocabularies(tokenizer, target_tokenizer, found.folder)
     layout, found = recognised(found, overrides.get("layout"))
     return open_as(layout, found, words, vocabularies, device=place, dtype=dtype, spread=spread)
@@ -221,6 +220,7 @@ def open_as(
         model = _of_mapped_names(model, layout, found)
     words_of_file = _of_the_file(found)
     notes = (*model.notes, *found.remarks, *words_of_file.pop("left_out"))
+    notes += widened_note(model, found.path, dtype)
     model = replace(model, **words_of_file, notes=notes)
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..preprocessing.tokenizers import target_side
 from .common.candidate import Candidate
-from .common.provenance import settling
+from .common.provenance import settling, token_name
 from .common.stated import stated
 from .files.errors import CheckpointError
 from .hugging_face import layout as hugging_face
@@ -22,7 +23,8 @@ def assumed_words(thing: str | os.PathLike[str], proposal: NameProposal) -> dict
     """Return the words that no file states, with the values that opening would assume.
 
     The number of heads has no sensible value, so it is None. Where the proposal does not open yet,
-    the usual words are None too.
+    the usual words are None too. An id of a special token is followed by its word, where a
+    vocabulary names it.
 
     Args:
         thing: a weights file or a folder.
@@ -35,11 +37,17 @@ def assumed_words(thing: str | os.PathLike[str], proposal: NameProposal) -> dict
     try:
         model = load(thing, device="cpu", names=proposal.names, **one)
     except CheckpointError:
-        width, found = {}, {word: None for word in USUAL if word in words}
+        width, found = {}, dict.fromkeys(word for word in USUAL if word in words)
     else:
         width = {"d_model": model.config["d_model"]} if "d_model" in model.config else {}
         guessed = settling(model.guesses)
         found = {word: model.config[word] for word in guessed if word in words and word != HEADS}
+        pieces = target_side(model.tokenizer).pieces
+        found |= {
+            word: f"{value}{named}"
+            for word, value in found.items()
+            if (named := token_name(word, value, pieces))
+        }
     candidate = discover(thing, {"names": proposal.names})[0]
     if not one or any(HEADS in given for _, given in stated(candidate, (HEADS,), width)):
         return found

@@ -6,6 +6,8 @@ ends in an output layer (words, spans) is one of several choices, measured by a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 #: At most this much, added to a score, is a mask: models mask with -1e4 (float16 holds no more than
@@ -15,6 +17,8 @@ MASK_SCORE = -1e3
 #: type) is one that was not seen coming. It is far below MASK_SCORE, as a low temperature makes
 #: ordinary scores low too.
 VERY_LOW = -1e8
+#: Numbers that are widened to float64 together.
+BLOCK = 2**22
 #: Temperatures below it are 0 (hard attention): scores divided by them would outgrow float32.
 COLD = 1e-30
 
@@ -41,6 +45,37 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         shifted = exact - exact.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def log_softmax_at(logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
+    """Return the `log_softmax` of one choice a row, float64 ``[row]``, without a copy of all.
+
+    Args:
+        logits: ``[row, choice]``.
+        ids: the choice of each row.
+    """
+    found = [
+        log_softmax(logits[rows])[np.arange(rows.stop - rows.start), list(ids[rows])]
+        for rows in blocks(logits)
+    ]
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def rank_at(logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
+    """Return the rank of one choice a row, int64 ``[row]``; 1 is the largest of ``[choice]``."""
+    found = [np.empty(0, np.int64)]
+    for rows in blocks(logits):
+        some, chosen = logits[rows], list(ids[rows])
+        own = some[np.arange(len(some)), chosen]
+        found.append(1 + (some > own[:, None]).sum(axis=1, dtype=np.int64))
+    return np.concatenate(found)
+
+
+def blocks(logits: np.ndarray) -> Iterator[slice]:
+    """Cut rows ``[row, choice]`` into blocks of about `BLOCK` numbers."""
+    step = max(1, BLOCK // max(1, logits.shape[-1]))
+    for start in range(0, len(logits), step):
+        yield slice(start, min(start + step, len(logits)))
 
 
 def unit_of(task: str) -> str:

@@ -45,7 +45,7 @@ from .stored.file_names import utf8_name
 from .stored.tables import Arrays, cut, cut_heads, join, join_heads, plain, put
 from .tiles import Tiles
 from .tiles.arrays import read, written
-from .trace_parts import Attention, KernelRun, Produced, Report, Tokens, read_only
+from .trace_parts import LEFT_OUT, Attention, KernelRun, Produced, Report, Tokens, read_only
 
 FORMAT = 1
 #: The parts of an attention block, and what their tensors are called.
@@ -328,8 +328,9 @@ def _produced(fields: dict[str, Any] | None) -> Produced | None:
 
 
 def _report_words(report: Report) -> dict[str, Any]:
-    """The report without ``guessed``, which the manifest has and older programs do not know."""
-    return {name: v for name, v in dataclasses.asdict(report).items() if name != "guessed"}
+    """Return the report without the fields that the manifest has and older programs lack."""
+    words = dataclasses.asdict(report)
+    return {name: v for name, v in words.items() if name not in ("guessed", "left_out")}
 
 
 def _report(fields: dict[str, Any], manifest: Any) -> Report:
@@ -337,7 +338,9 @@ def _report(fields: dict[str, Any], manifest: Any) -> Report:
     lists: dict[str, Any] = {name: tuple(fields[name]) for name in words if name in fields}
     if "kernels" in fields:
         lists["kernels"] = tuple(KernelRun(**kernel) for kernel in fields["kernels"])
-    return _typed(Report(**(fields | lists), guessed=tuple(guesses_in(manifest))))
+    left_out = manifest.get(LEFT_OUT, "") if isinstance(manifest, dict) else ""
+    noted: dict[str, Any] = {"guessed": tuple(guesses_in(manifest)), "left_out": left_out}
+    return _typed(Report(**(fields | lists), **noted))
 
 
 def _norm_name(key: tuple[Any, ...], column: str) -> str:

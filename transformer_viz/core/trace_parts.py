@@ -10,6 +10,8 @@ import numpy as np
 from .guesses import guess_mark
 from .sites import Site
 
+LEFT_OUT = "proof_left_out"  # in a manifest: why a run was made without its proof
+
 
 @dataclass(frozen=True)
 class Tokens:
@@ -112,7 +114,8 @@ class Report:
     told), at most ``tolerance`` where it holds; ``untold`` says what could not be told, and why.
     ``given``: the weights came as arrays, so that nothing was watched and nothing proves them.
     ``guessed`` are the words of the config that no file states: the report proves what ran, and
-    cannot prove these. `str` gives the status with that mark.
+    cannot prove these. `str` gives the status with that mark. ``left_out`` says why a proof that
+    was not asked for by name was left out; empty where none was.
     Differences are relative to the largest value of the tensor compared.
     """
 
@@ -128,6 +131,7 @@ class Report:
     tolerance: float = 1e-4
     given: bool = False
     guessed: tuple[str, ...] = ()
+    left_out: str = ""
 
     TOLERANCE = 1e-4
     GIVEN: ClassVar[str] = "given, not captured"

@@ -92,6 +92,7 @@ def _untouched(report: Report) -> Finding:
     )
     if off is None:
         said = say("Whether watching changes the output was not checked.")
+        details += (report.left_out,) if report.left_out else ()
         return Finding(said, "amber", details)
     if off == 0:
         said = say("Watching changes nothing: the output without it is the same to the last digit.")

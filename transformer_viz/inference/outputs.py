@@ -9,7 +9,15 @@ from torch import Tensor
 from ..capture.merge_heads import side_by_side
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
-from ..core.numerics import ENDS, MULTI_LABEL, REGRESSION, best_span, log_softmax, probabilities
+from ..core.numerics import (
+    ENDS,
+    MULTI_LABEL,
+    REGRESSION,
+    best_span,
+    log_softmax_at,
+    probabilities,
+    rank_at,
+)
 from ..core.trace_parts import Produced, read_only
 from ..preprocessing.tokenizers import target_side
 from .capture_to_numpy import to_numpy
@@ -153,16 +161,15 @@ def _scored(
     """Probability and rank of one id in each row of ``logits`` ``[row, choice]``."""
     rows = np.arange(len(ids))
     if task in (MULTI_LABEL, REGRESSION):
-        probability = probabilities(logits, task)[rows, ids]
+        probability = probabilities(logits[rows, ids], task)  # each output stands for itself
     else:
-        probability = np.exp(log_softmax(logits)[rows, ids])
-    rank = 1 + (logits > logits[rows, ids][:, None]).sum(axis=1)
+        probability = np.exp(log_softmax_at(logits, ids))
     return Produced(
         ids=tuple(int(i) for i in ids),
         pieces=pieces,
         labels=labels,
         probability=read_only(probability.astype(np.float32)),
-        rank=read_only(rank.astype(np.int64)),
+        rank=read_only(rank_at(logits, ids)),
     )
 
 

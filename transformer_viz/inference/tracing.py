@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,13 +15,11 @@ from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
-from ..core.guesses import guess_entry
 from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.tiles import LONG
 from ..core.trace import Trace
-from ..core.trace_parts import Report
-from ..core.version import __version__
+from ..core.trace_parts import LEFT_OUT, Report
 from .capture_to_numpy import (
     MATRICES,
     attentions_of,
@@ -40,12 +37,14 @@ from .capture_to_numpy import (
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
-from .long_texts import refuse_flood
+from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof import token_order
+from .proof.attempt import proof_or_reason
 from .proof.mixing import Changed
-from .proof.prove import Proof, prove
+from .proof.prove import Proof, Seen, prove
+from .run_card import manifest_of, notes_of_input
 
 FULL = "full"
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
@@ -97,8 +96,9 @@ def trace(
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
         check: also prove the capture on a clean run of the same input (twenty or so more passes,
-            which hold all maps); ``"full"`` exchanges each word alone too, a pass a word. Left
-            out: up to 1,024 tokens. With False the report is ``unchecked``.
+            which hold all maps); ``"full"`` tries every law by itself and exchanges each word
+            alone, a pass a word. Left out: up to 1,024 tokens, if the memory holds the proof;
+            ``report.left_out`` says where it does not. With False the report is ``unchecked``.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -141,7 +141,8 @@ def traced(
     made_for, model = model.max_tokens, longer(model, len(read.source))
     long = max(len(read.source), len(read.target or ())) > LONG
     words = (("tiles",) if long else ("weights",)) if words is None else words
-    check = not long if check is None else check
+    why = proof_too_large(model, read, words, only) if check is None and not long else ""
+    check = not (long or why) if check is None else check
     if check not in (True, False, FULL):
         raise ValueError(f"check is {check!r}; give True, False or {FULL!r}.")
     refuse_flood(model, read, words, only, bool(check))
@@ -153,6 +154,7 @@ def traced(
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
     report = _report(model, read, capture, output, intervention, check)
+    report = replace(report, left_out=why)
     return Trace(
         source=read.source,
         target=read.target,
@@ -168,9 +170,10 @@ def traced(
         logits=logits,
         output=vectors_of(model, output),
         report=report,
-        manifest=_manifest(model, intervention, words)
-        | _of_the_picture(model, read)
+        manifest=manifest_of(model, intervention, words)
+        | notes_of_input(model, read)
         | ({} if model.max_tokens == made_for else {"beyond": made_for})
+        | ({LEFT_OUT: why} if why else {})
         | untiled(capture, only),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},
@@ -213,6 +216,9 @@ def capture_request(
         stack=lone,
         special=special,
     )
+    if check and "gradients" not in words:
+        everywhere: dict[str, Any] = dict.fromkeys(("weights", "scores", "qkv"), lambda site: True)
+        request = replace(request, **everywhere)
     return replace(request, tiles=of("tiles")) if "tiles" in words else request
 
 
@@ -231,10 +237,10 @@ def _watch(
     grad = "gradients" in words
     plain = not (grad or request.check or lends(intervention))
     if asked is not None and plain and may_read_apart(model, read.tensors[0], intervention):
-        with torch.inference_mode():
+        with torch.no_grad():
             both = watched(model, read.tensors, intervention, request, asked[1], asked[0])
         return *both, []
-    mode = torch.enable_grad() if grad else torch.inference_mode()
+    mode = torch.enable_grad() if grad else torch.no_grad()
     donations = lent_to(model, read, intervention)
     with mode:
         capture, output = watched_call(
@@ -269,11 +275,14 @@ def _report(
         capture, output, _ = _watch(model, read, Intervention(), request, ())
     difference = None
     if check:
-        with torch.inference_mode():
+        with torch.no_grad():
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = proved(model, read, check == FULL) if check else None
+    proof = None
+    if check:
+        seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
+        proof = proof_or_reason(partial(proved, model, read, seen, intervention, check == FULL))
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -294,9 +303,29 @@ def _report(
     )
 
 
-def proved(model: Model, read: Read, full: bool = False) -> Proof:
+def holds_all(capture: Capture) -> bool:
+    """Return whether a run kept all that a proof compares."""
+    return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
+        r.weights is not None and not r.leaves for r in capture.attentions
+    )
+
+
+def proved(
+    model: Model,
+    read: Read,
+    seen: Seen | None = None,
+    asked: Intervention | None = None,
+    full: bool = False,
+) -> Proof:
     """The proof of the clean run of an input; its batch of two holds the input and its reverse.
-    A ``full`` one exchanges each word alone too."""
+
+    Args:
+        model: the model.
+        read: the input.
+        seen: the run and an unwatched pass, where they were made.
+        asked: the edits that the run is made for.
+        full: try each law by itself, remember nothing, and exchange each word alone too.
+    """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
 
     def alone() -> Tensor:
@@ -305,8 +334,16 @@ def proved(model: Model, read: Read, full: bool = False) -> Proof:
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    changed = list(exchanges(model, read, full))
-    return prove(model.module, alone, stack=lone, together=together, changed=changed)
+    return prove(
+        model.module,
+        alone,
+        stack=lone,
+        together=together,
+        changed=list(exchanges(model, read, full)),
+        seen=seen,
+        brief=not full,
+        asked=asked,
+    )
 
 
 def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed]:
@@ -360,38 +397,3 @@ def _rebuilt(record: AttentionRecord) -> float | None:
     again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
     off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
     return max(record.rebuilt, off)
-
-
-def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
-    """What one needs to repeat this run."""
-    return {
-        "model": model.name,
-        "layout": model.layout,
-        "hash": model.hash,
-        "parameters": model.parameters,
-        "dtype": model.dtype,
-        "device": model.device,
-        "kind": model.kind,
-        "versions": {
-            "transformer_viz": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "seed": 0,
-        "keep": list(words),
-        "intervention": intervention.to_json(),
-        **guess_entry(model.guessed),
-    }
-
-
-def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
-    """What a reader of patches, classes and answers needs beside the numbers."""
-    notes: dict[str, Any] = {}
-    if read.beside is not None:
-        notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}
-    if model.image is not None:
-        notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
-    if model.gives == "classes":
-        notes["labels"] = list(model.labels)
-    told = {"task": model.task, "gives": "spans" if model.gives == "spans" else ""}
-    return notes | {name: word for name, word in told.items() if word}

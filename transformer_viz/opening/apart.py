@@ -20,6 +20,7 @@ from typing import Any
 
 from .. import settings
 from ..checkpoints.common.candidate import Candidate
+from ..checkpoints.common.memory import require_memory
 from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.files.reading import MAX_TENSORS, file_size
@@ -64,6 +65,7 @@ def open_apart(
     """
     place = choose_device(device)
     found, words = discover(thing, overrides)
+    require_memory(found.path, words.get("dtype"))
     if found.names is not None and found.names.origin == "override":
         overrides = overrides | {"names": dict(found.names.table)}  # it may be a file elsewhere
     given = {"tokenizer": tokenizer, "target_tokenizer": target_tokenizer}

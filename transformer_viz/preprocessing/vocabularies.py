@@ -166,6 +166,7 @@ class Vocabularies(TwoVocabularies):
             sizes = [size for size in (tables.source, tables.target) if size]
             self._refuse_larger(one, max(sizes, default=None))
             return one.make(ids), ""
+        self._refuse_swapped(source, target, tables)
         self._refuse_larger(source, tables.source)
         self._refuse_larger(target, tables.target)
         reads: Tokenizer = PlainIds(tables.source, **_plain(ids))
@@ -174,11 +175,37 @@ class Vocabularies(TwoVocabularies):
         )
         if source is not None:  # the ids of the model are those of the target
             end = {"eos_id": ids.get("eos_id")} if source.needs_end else {}
-            reads = source.make({**end, **source.named})
+            reads = source.make({**self._shared(ids), **end, **source.named})
         if target is not None:
             writes = target.make(ids)
         note = ONE_OF_TWO if target is None else NO_SOURCE if source is None else ""
         return TwoVocabularies(reads, writes), note
+
+    def _shared(self, ids: Ids) -> dict[str, int]:
+        """Return the special ids at which both vocabularies have the same word: the source's too.
+
+        Lists may name these tokens in any way, such as ``ENDE``.
+        """
+        if self.of_source is None or self.of_target is None:
+            return {}
+        both = self.source.pieces, self.target.pieces
+        known = {word: i for word, i in _plain(ids).items() if i is not None and i >= 0}
+        known = {word: i for word, i in known.items() if i < min(map(len, both))}
+        return {word: i for word, i in known.items() if both[0][i] == both[1][i]}
+
+    @staticmethod
+    def _refuse_swapped(source: Vocabulary | None, target: Vocabulary | None, to: Tables) -> None:
+        """Refuse two vocabularies that fit the other side only; says so."""
+        sizes = [None if side is None else side.size for side in (source, target)]
+        if not (sizes[0] and sizes[1] and to.source and to.target and source and target):
+            return
+        swapped = sizes[0] <= to.target and sizes[1] <= to.source
+        if swapped and (sizes[0] > to.source or sizes[1] > to.target):
+            raise ValueError(
+                f"{source.name} has {sizes[0]:,} pieces and {target.name} {sizes[1]:,}, but the "
+                f"source of the model has {to.source:,} and its target {to.target:,}. They fit the "
+                "other way round: swap them."
+            )
 
     @staticmethod
     def _refuse_larger(vocabulary: Vocabulary | None, rows: int | None) -> None:

@@ -304,7 +304,7 @@ def test_a_state_dict_without_config_says_what_it_needs_and_opens_when_told(
         app = say(app, word, str(value))
     assert not app.error, app.error[0].value
     facts_agree(app, below / "mine", **words)
-    assert "No vocabulary stands beside the weights" in html(app)
+    assert "No vocabulary is in use for the source" in html(app)
 
 
 def test_guesses_stand_first_each_with_its_control(
@@ -411,8 +411,14 @@ def test_several_files_and_a_zip_open_like_the_folder(visit: Visit, below: Path)
 def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Path) -> None:
     weights = tutorial_file(tmp_path / "model").read_bytes()
     words = {"first__txt": "\n".join(SOURCE).encode(), "second__txt": "\n".join(TARGET).encode()}
+    short = {name: content.rpartition(b"\n")[0] for name, content in words.items()}
+    short["second__txt"] = b"\n".join(short["second__txt"].split(b"\n")[:9])
+    app = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}', **short)
+    assert "tokens are typed as numbers" in html(app) and "No vocabulary was given" not in html(app)
     app = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}', **words)
-    assert "tokens are typed as numbers" in html(app)
+    assert "<code>dog</code>" in html(app) and "Taken by its size" in html(app)
+    asked = next(one for one in app.selectbox if one.label == "Target vocabulary")
+    assert "second.txt, by its size" in asked.options
     for label, file in {
         "Source vocabulary": "first.txt",
         "Target vocabulary": "second.txt",
@@ -426,7 +432,7 @@ def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Pat
     assert name.endswith('//{"source_vocabulary":"first.txt","target_vocabulary":"second.txt"}')
     assert name.startswith("upload:")
     app.button(key="said-target_vocabulary").click().run()
-    assert "Give the other as target_tokenizer=" in html(app)
+    assert "second.txt (target)" in html(app) and "Give the other" not in html(app)
     named = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}',
                  src__txt=words["first__txt"], tgt__txt=words["second__txt"])  # fmt: skip
     assert "<code>dog</code>" in html(named)

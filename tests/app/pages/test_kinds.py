@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from PIL import Image
 from streamlit.testing.v1 import AppTest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import transformer_viz as tv
 from transformer_viz.app.engine.engine import Engine
@@ -448,7 +451,7 @@ def test_ids_are_asked_for_where_there_is_no_vocabulary(meet: Meet) -> None:
     app.text_input(key="text").set_value("the cat").run()
     assert not app.exception and "type token ids such as 2 45 3" in told(app)
     app.text_input(key="text").set_value("").run()
-    assert "came without a vocabulary" in told(app)
+    assert "no vocabulary is in use for this text" in told(app)
 
 
 @pytest.mark.parametrize("name", ["tiny", *NAMES])
@@ -553,3 +556,40 @@ def test_a_model_of_tags_names_the_class_of_each_word(
     for label, probability in zip(expected.labels, expected.probability, strict=True):
         assert f"<div>{label}</div>" in shown
         assert f"{probability:.2f}" in shown
+    app = meet("path:ner", "swap", text="5 11 17", other="5 9 17", between="O,B-LOC")
+    assert not app.exception and not app.error
+    assert "Asked about the class of “5”" in html(app), told(app)
+    with torch.inference_mode():
+        logits = tv.load(folder, device="cpu").module(torch.tensor([[5, 11, 17]])).logits
+    lead = float(logits[0, 0, 0] - logits[0, 0, 2])
+    assert f"{lead:+.2f} nats".replace("-", "−") in html(app).replace("-", "−"), lead
+
+
+def test_the_page_swap_takes_answers_in_a_pair(
+    meet: Meet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marked, rest = "[PAD] [UNK] [CLS] [SEP]", "who what wrote said ann bob it the"
+    words = f"{marked} {rest}".split()
+    pieces = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, "[UNK]"))
+    pieces.pre_tokenizer = pre_tokenizers.Whitespace()
+    pieces.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    marks = {f"{word[1:-1].lower()}_token": word for word in words[:4]}
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(
+        vocab_size=12, intermediate_size=24, initializer_range=0.4, **sizes
+    )
+    folder = tmp_path / "qa"
+    transformers.BertForQuestionAnswering(config).save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=pieces, **marks).save_pretrained(folder)
+    monkeypatch.setenv("TRANSFORMER_VIZ_ROOTS", str(tmp_path))
+    first, other, second = "who wrote", "what wrote", "ann wrote it"
+    app = meet("path:qa", "swap", text=first, second=second, other=other, between="ann,it")
+    shown = html(app)
+    assert not app.exception and not app.error and "Asked where the answer starts" in shown
+    model = tv.load(folder, device="cpu")
+    ids = [[2, 4, 6, 3, 8, 6, 10, 3]]
+    with torch.inference_mode():
+        start = model.module(
+            torch.tensor(ids), token_type_ids=torch.tensor([[0] * 4 + [1] * 4])
+        ).start_logits[0]
+    assert f"{float(start[4] - start[6]):+.2f} nats" in shown

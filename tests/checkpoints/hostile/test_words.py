@@ -22,7 +22,7 @@ BAD_WORDS = {
         r"is \[17, 12\] in w\.pt, but the rest of the model makes it \[17, 24\]",
     ),
     "huge table": ({"max_positions": 10**12}, "a position table of 12,000,000,000,000 numbers"),
-    "endless matrix": ({"d_ff": 10**13}, "asks for more memory than there is"),
+    "endless matrix": ({"d_ff": 10**13}, "d_ff=10000000000000 is too large"),
     "endless layers": ({"decoder_layers": 10**12}, "asks for 1000000000002 layers, but w.pt holds"),
     "tie": ({"tied": "all"}, "holds two different matrices; override tied="),
 }

@@ -323,3 +323,32 @@ def test_every_caption_is_there_in_chinese() -> None:
     added = (captions.LAST_BLOCK, captions.WHOLE_VALUES, captions.WHOLE_BLOCKS)
     for text in (*captions.CAPTIONS.values(), *added):
         assert text in catalogue("zh")
+
+
+def test_projections_are_found_once_a_module_with_progress() -> None:
+    model, passes, heard = tv.load(random_gpt2()), [0], []
+    model.module.register_forward_pre_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+    layers = model.module.config.n_layer
+    counts, found = [], []
+    for ids in (SOURCE, SOURCE, SOURCE[::-1]):
+        passes[0] = 0
+        found.append(tv.explain(model, ids, WORD, tell=lambda *done: heard.append(done)))
+        counts.append(passes[0])
+    assert heard == [(n, layers + 2) for n in range(1, layers + 2)]
+    assert counts[1] == counts[2] == counts[0] - layers - 1
+    pd.testing.assert_frame_equal(found[0].values, found[1].values)
+    other = tv.load(random_gpt2())  # knows nothing yet
+    pd.testing.assert_frame_equal(
+        found[2].values, tv.explain(other, SOURCE[::-1], WORD).values, atol=1e-6
+    )
+    weight = model.module.transformer.h[0].attn.c_proj.weight
+    model.module.transformer.h[0].attn.c_proj.weight = torch.nn.Parameter(weight.detach() * 2)
+    del heard[:]
+    tv.explain(model, SOURCE, WORD, tell=lambda *done: heard.append(done))
+    assert heard, "projections are looked for anew where a weight is another one"
+
+    def stop(done: int, of: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        tv.explain(tv.load(random_gpt2()), SOURCE, WORD, tell=stop)

@@ -13,6 +13,7 @@ import streamlit as st
 from ... import views
 from ...core.interventions import Edit
 from ...i18n import mark, numeral, say
+from ..engine.query import Question
 from ..engine.swap_jobs import Compared, Grid, edit_of, grids
 from ..session import changes, visit
 from ..session.scene import Scene
@@ -58,15 +59,21 @@ class Asked:
 
     def edit(self, part: str, row: int, column: int) -> Edit:
         """One cell as an edit."""
-        return edit_of(self.what, part, self.other, row, column)
+        other = with_second(self.scene.question, self.other)
+        return edit_of(self.what, part, other, row, column)
+
+
+def with_second(question: Question, text: str) -> str | tuple[str, str]:
+    """Return a text with the second one of a pair, where the question has one."""
+    return (text, question.second) if question.second else text
 
 
 def grid(asked: Asked, part: str) -> Grid:
     """The swaps of one part; waited for with a bar where they take a while."""
     scene, compared = asked.scene, asked.compared
     words = (
-        scene.question.text,
-        asked.other,
+        with_second(scene.question, scene.question.text),
+        with_second(scene.question, asked.other),
         compared.held,
         compared.wanted,
         asked.what,

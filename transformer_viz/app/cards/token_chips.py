@@ -90,10 +90,7 @@ def _notices(scene: Scene) -> None:
         )
     read = _read_as(scene)
     if read:
-        pairs = [
-            f"{visible(typed)} (U+{ord(typed[0]):04X}) → {one or say('nothing')}"
-            for typed, one in read.items()
-        ]
+        pairs = [f"{_named(typed)} → {one or say('nothing')}" for typed, one in read.items()]
         st.info(
             say(
                 "The model's vocabulary lacks some typed characters and reads others instead: "
@@ -112,6 +109,12 @@ def _read_as(scene: Scene) -> dict[str, str]:
         return {}
     tokenizer = engine.model(asked.model).tokenizer
     return tokenizer.read_as(asked.text + asked.second) if isinstance(tokenizer, TypedText) else {}
+
+
+def _named(typed: str) -> str:
+    """A typed character with its code point, which tells apostrophes and dashes apart."""
+    code = f"U+{ord(typed[0]):04X}"
+    return code if visible(typed) == code else f"{visible(typed)} ({code})"
 
 
 def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection, Word
 
 WORD, VALUE = "override-word", "override-value"
-MORE_WORDS = ("layout", "allow_nonfinite")  # what every layout lets one say
+MORE_WORDS = ("layout", "allow_nonfinite", "dtype")  # what every layout lets one say
 Look = Callable[[str], None]  # opens the model of a name
 
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ...inference.findings import Finding
     from ...inference.inspection import Inspection, Vocabulary
 
+GUESSED = "guessed"  # how a green finding is marked where values of the config are guesses
 MARKS = {
     "green": ("✓", mark("as it should be")),
     "amber": ("!", mark("look at this")),
     "unchecked": ("?", mark("not checked")),
+    GUESSED: ("✓", mark("as it should be, with guessed values")),
 }
 #: What a model is, takes and gives, as it is called.
 KINDS = (
@@ -92,13 +94,16 @@ def trust(findings: Sequence[Finding], guesses: Mapping[str, Any] | None = None)
     with st.container(border=True, key="card-trust"):
         question = say("Is what you will see what the model did?")
         layout.heading(question)
-        for number, finding in enumerate(findings):
-            st.html(
-                f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
-                f"{_sign(finding.status)} {escape(finding.sentence)}</p>"
-            )
         if guesses:
             st.html(f'<p class="tv-note">{guess_span(guesses)} {escape(say(UNPROVED))}</p>')
+        for number, finding in enumerate(findings):
+            status = GUESSED if guesses and finding.status == "green" else finding.status
+            said = layout.quiet_span(escape(say("(with guessed values)")))
+            said = said if status == GUESSED else ""
+            st.html(
+                f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
+                f"{_sign(status)} {escape(finding.sentence)} {said}</p>"
+            )
         details = [line for finding in findings for line in finding.details]
         if details:
             title = say("Every place that was found or checked ({count})", count=len(details))
@@ -182,10 +187,10 @@ def _words(vocabulary: Vocabulary) -> str:
     )
     marks = say("; special: {pieces}", pieces=special) if special else ""
     if vocabulary.typed:
-        said = say("No vocabulary stands beside the weights: its tokens are typed as numbers")
+        said = say("No vocabulary is in use for the source: its tokens are typed as numbers")
         if vocabulary.size:
             said = say(
-                "No vocabulary stands beside the weights: {count:,} tokens are typed as numbers",
+                "No vocabulary is in use for the source: {count:,} tokens are typed as numbers",
                 count=vocabulary.size,
             )
         said = say("{said}.", said=said + marks)

@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...checkpoints.common.bundled import NAMES_FILE
 from ...core.errors import visible
-from ...i18n import say
+from ...i18n import mark, say
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..session.keys import private
@@ -35,6 +35,11 @@ Look = Callable[[str], None]  # opens the model of a name
 ABOUT_NAMES = re.compile(r"transformer-viz names|names=|names\.json")
 MANY = 100  # weights from which on alike layers share a row at first
 HEIGHT = 420  # pixels of the table at most
+#: What to do with a file whose names nobody has mapped yet.
+OWN_NAMES = mark(
+    "This file names its weights in its own way. Check the proposed names below, fill in what no "
+    "file says, and open the model."
+)
 #: The end of a refusal that says what the table below it is for.
 ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
@@ -63,6 +68,11 @@ def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGene
     if not (ABOUT_NAMES.search(sentence) or about_word):
         return False
     return _table(engine, name, shelved, look, waiting)
+
+
+def is_first(engine: Engine, name: str) -> bool:
+    """Return whether no table of names is there yet, and none was refused."""
+    return not (engine.shelf[name].folder / NAMES_FILE).is_file()
 
 
 def without_advice(sentence: str) -> str:

@@ -15,6 +15,7 @@ import streamlit as st
 from ... import settings
 from ...checkpoints.files import upload_rooms
 from ...core.errors import visible
+from ...core.guesses import guesses_in
 from ...core.trace import Trace
 from ...i18n import say
 from ..session.keys import private
@@ -102,7 +103,7 @@ def draw(run: StoredRun) -> None:
         st.download_button(
             say("one page"), run.page.encode("utf-8"), "report.html", "text/html", key="run-page"
         )
-    facts.trust(run.findings)
+    facts.trust(run.findings, guesses_in(run.manifest))
     # As an address of data the page has no origin, so nothing in a stranger's file can reach
     # the app around it.
     letters = base64.b64encode(run.page.encode("utf-8")).decode("ascii")

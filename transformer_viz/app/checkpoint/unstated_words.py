@@ -16,7 +16,10 @@ from .config_table import read_value
 
 HEADS = "heads"
 #: Words that differ most from model to model; others are folded away.
-USUAL = (HEADS, "norm", "activation", "embedding_scale", "positions", "kind", "pooling")
+USUAL = (
+    *(HEADS, "norm", "activation", "embedding_scale", "positions", "kind", "pooling"),
+    *("pad_id", "bos_id", "eos_id"),
+)
 
 
 def form(assumed: Mapping[str, Any], name: str, key: str, button: str) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
         look: Opens a model.
     """
     from ...checkpoints.vocabularies.beside import offered_files, side_files
+    from ...checkpoints.vocabularies.by_size import SIDES, sides_of_note
     from ...preprocessing.vocabularies import NO_SOURCE, ONE_OF_TWO
 
     folder = path if path.is_dir() else path.parent
@@ -37,18 +38,21 @@ def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
     chosen = model_names.parted(name)[1]
     one_side = {NO_SOURCE, ONE_OF_TWO} & set(found.notes)
     open_question = one_side or side_files(folder).unclear or found.vocabulary.typed
-    said = any(word in chosen for word in model_names.VOCABULARIES)
+    taken: dict[str, str] = {}
+    for note in found.notes:
+        taken |= sides_of_note(note)
+    said = taken or any(word in chosen for word in model_names.VOCABULARIES)
     if not files or not (said or open_question):
         return
     with st.container(border=True, key="card-vocabularies"):
         layout.heading(say("Which file holds the words of which side?"))
         with layout.row("bottom"):
             labels = (say("Source vocabulary"), say("Target vocabulary"))
-            for word, label in zip(model_names.VOCABULARIES, labels, strict=True):
-                _select(word, label, files, name, look)
+            for word, label, side in zip(model_names.VOCABULARIES, labels, SIDES, strict=True):
+                _select(word, label, files, name, look, taken.get(side, ""))
 
 
-def _select(word: str, label: str, files: list[str], name: str, look: Look) -> None:
+def _select(word: str, label: str, files: list[str], name: str, look: Look, by_size: str) -> None:
     now = str(model_names.parted(name)[1].get(word, BY_NAME))
     options = [BY_NAME, *dict.fromkeys((*files, *([now] if now else [])))]
     st.selectbox(
@@ -56,13 +60,15 @@ def _select(word: str, label: str, files: list[str], name: str, look: Look) -> N
         options,
         options.index(now),
         key=f"{word}-{name}",
-        format_func=_shown,
+        format_func=partial(_shown, by_size),
         on_change=partial(_open, word, f"{word}-{name}", name, look),
         width=layout.NAME_WIDTH,
     )
 
 
-def _shown(file: str) -> str:
+def _shown(by_size: str, file: str) -> str:
+    if not file and by_size:
+        return say("{file}, by its size", file=by_size)
     return file or say("none, or by its name")
 
 

@@ -134,7 +134,7 @@ class Engine:
         shelved, kind = self.shelf.get(name), self.kind(name)
         if shelved is None or kind is None or kind.takes != "text":
             return {}
-        if not kind.spelled:
+        if kind.first:
             return {"text": kind.first}
         asked = None if kind.translates else shelved.asked
         return {} if asked is None else {"text": asked.text, "masked": asked.masked}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ...core.numerics import task_of, unit_of
 from ...core.sites import STACKS
@@ -22,6 +23,10 @@ LANGUAGES = (mark("English"), mark("German"))
 #: Architectures of timm that are Vision Transformers, by how their names begin.
 PICTURES = ("vit_", "deit")
 
+USUAL = "The animal didn't cross the street because it was too tired."  # a visit's first text
+LONG, MOST_WORDS = 6, 4  # words of an example for a translator, and for any other model
+_known_examples: WeakKeyDictionary[Model, tuple[str, ...]] = WeakKeyDictionary()
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -29,7 +34,8 @@ class Kind:
 
     ``spelled`` is false where there is no vocabulary, so that a text is token ids; ``padded`` says
     whether there is a padding token; ``first`` is the text to begin with, where any would not do;
-    ``eyes``: a picture may stand beside the text.
+    ``eyes``: a picture may stand beside the text; ``examples`` are texts of words of its own list,
+    where it cannot read the usual ones.
     """
 
     arrangement: str = "encoder-decoder"
@@ -42,6 +48,7 @@ class Kind:
     labels: tuple[str, ...] = ()
     title: str = ""
     first: str = ""
+    examples: tuple[str, ...] = ()
     eyes: bool = False
     task: str = ""
 
@@ -158,6 +165,7 @@ def of_model(model: Model) -> Kind:
     from ...preprocessing.vocabularies import types_ids
 
     spelled = model.takes != "text" or not types_ids(model.tokenizer)
+    examples = _examples(model) if spelled and model.takes == "text" else ()
     return Kind(
         arrangement=model.kind,
         takes=model.takes,
@@ -168,10 +176,23 @@ def of_model(model: Model) -> Kind:
         mask_id=model.mask_id if model.kind == "encoder-only" else None,
         labels=model.labels,
         title=model.title,
-        first="" if spelled else _ids(model.config),
+        first=examples[0] if examples else "" if spelled else _ids(model.config),
+        examples=examples,
         eyes=model.eyes is not None,
         task=model.task,
     )
+
+
+def _examples(model: Model) -> tuple[str, ...]:
+    """Texts of words of the model's own list, where it cannot read the usual first text."""
+    from ...preprocessing.own_sentences import can_read, own_sentences
+
+    if model not in _known_examples:
+        room = (model.max_tokens or MOST_WORDS) - 2  # start and end
+        length = min(LONG if model.kind == "encoder-decoder" else MOST_WORDS, max(room, 1))
+        readable = can_read(model.tokenizer, USUAL)
+        _known_examples[model] = () if readable else own_sentences(model.tokenizer, length)
+    return _known_examples[model]
 
 
 def _ids(config: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import settings
+from ...core.errors import whole
 from ...i18n import say
 
 PATH, UPLOAD, HUB, MORE = "path:", "upload:", "hub:", "//"
@@ -27,7 +28,6 @@ NOT_WORDS = (
 )
 #: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
 VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}
-HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a character, which no word holds
 FILE = re.compile(r"\w[\w. +-]{0,199}")
 
 
@@ -65,15 +65,14 @@ def read_words(text: str) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise ValueError(constant)
 
+    words = None
     try:
-        words = (
-            json.loads(text or "{}", parse_constant=refuse)
-            if len(text) <= MAX_OVERRIDE_CHARACTERS and not HALF.search(text)
-            else None
-        )
+        if len(text) <= MAX_OVERRIDE_CHARACTERS:
+            words = json.loads(text or "{}", parse_constant=refuse)
+        plain = whole(json.dumps(words, ensure_ascii=False))  # no half of a character
     except (ValueError, RecursionError):
-        words = None
-    if not isinstance(words, dict) or not all(map(_is_word, words.items())):
+        plain = False
+    if not plain or not isinstance(words, dict) or not all(map(_is_word, words.items())):
         raise ValueError(say('holds no words of a config; it must be JSON such as {"heads": 8}'))
     return words
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...checkpoints import Model
 
 Ids = tuple[int, ...]
+Text = str | tuple[str, str]  # one text, or the two of a model that reads pairs
 KINDS: dict[str, type[SwapHead | SwapPattern | SwapStream]] = {
     "heads": SwapHead,
     "patterns": SwapPattern,
@@ -35,9 +36,8 @@ class Compared:
     the two ``words``; ``outputs`` what each run writes, empty where nothing is written.
     ``chances`` are the words' probabilities by run (of a regression its scores), and ``leads`` by
     how many nats the first is more probable than the second, in ``unit``; of one output alone its
-    score. ``source`` and ``target`` are the names of the rows, ``lone`` of
-    the tokens without a counterpart. ``parts`` are the maps or stacks in which something can be
-    swapped.
+    score. ``source`` and ``target`` are the names of the rows, ``lone`` of the tokens without a
+    counterpart; ``tagged`` is the token whose class is asked, of a tagger.
     """
 
     held: Ids
@@ -52,12 +52,13 @@ class Compared:
     target: tuple[str, ...] | None
     lone: tuple[str, ...]
     unit: str = NATS
+    tagged: str = ""
 
 
 def compared(
     model: Model,
-    text: str,
-    other: str,
+    text: Text,
+    other: Text,
     own: Ids | None,
     beam: int,
     words: tuple[str, ...] | None,
@@ -100,18 +101,21 @@ def compared(
             *(question.other_tokens.labels[n] for n in foreign),
         ),
         model.unit,
+        question.own_tokens.labels[question.row or 0] if model.gives == "tags" else "",
     )
 
 
 def _outputs(
-    model: Model, text: str, other: str, own: Ids | None, beam: int
+    model: Model, text: Text, other: Text, own: Ids | None, beam: int
 ) -> tuple[Ids, Ids] | None:
     """What both runs write; None where nothing is written."""
-    if model.kind == "encoder-only" or model.gives == "classes":
+    from ...inference.outputs import JUDGED
+
+    if model.kind == "encoder-only" or model.gives in JUDGED:
         return None
     from ...inference.generation import translate
 
-    def written(source: str) -> Ids:
+    def written(source: Text) -> Ids:
         return translate(model, source, beam=beam)[0].ids
 
     return own or written(text), written(other)
@@ -128,8 +132,8 @@ class Grid:
 
 def grids(
     model: Model,
-    text: str,
-    other: str,
+    text: Text,
+    other: Text,
     held: Ids,
     wanted: tuple[int, ...],
     what: str,
@@ -172,7 +176,7 @@ def together(
     return float(bench.together(edits))
 
 
-def edit_of(what: str, part: str, other: str, row: int, column: int) -> Edit:
+def edit_of(what: str, part: str, other: Text, row: int, column: int) -> Edit:
     """One cell of a grid as an edit."""
     if what == "stream":
         return SwapStream(source=other, stack=part, layer=row, token=column)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.interventions import Intervention, Pad
-from ...core.numerics import log_softmax
+from ...core.numerics import log_softmax_at
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
@@ -84,8 +84,7 @@ def chances(model: Model, text: str, target: Ids, produced: Ids) -> np.ndarray:
     """ln p of given target tokens for a source: float64 ``[row]``."""
     found = watched(model, text, target, Intervention().to_json(), ("weights",))
     assert found.logits is not None
-    logs = log_softmax(found.logits)
-    return read_only(logs[np.arange(len(produced)), list(produced)])
+    return read_only(log_softmax_at(found.logits, produced))
 
 
 @dataclass(frozen=True, eq=False)

@@ -251,6 +251,8 @@ def is_known(token: str) -> bool:
 
 
 def _is_upload(scope: Scope) -> bool:
+    if scope["type"] != "http":  # the server's own start and end come this way too
+        return False
     return scope["method"] in ("PUT", "POST") and UPLOAD.fullmatch(scope["path"]) is not None
 
 

@@ -251,7 +251,13 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
     layout.heading(escape(called), what="checkpoint")
     place = st.container(key="checkpoint-refusal")
     if name_table.ask(engine, name, sentence, _look_at, waiting):
-        place.error(escape_markdown(name_table.without_advice(sentence)))
+        sentence = name_table.without_advice(sentence)
+        if name_table.is_first(engine, name):  # no fault: nobody has named the weights yet
+            place.info(escape_markdown(say(name_table.OWN_NAMES)))
+            with place:
+                layout.quiet(escape(sentence))
+        else:
+            place.error(escape_markdown(sentence))
     else:
         place.error(escape_markdown(sentence))
         config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)

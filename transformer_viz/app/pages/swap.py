@@ -12,7 +12,7 @@ from ...i18n import join_words, mark, say
 from ..cards import swap_grids, token_chips
 from ..cards.dock import dock
 from ..cards.downloads import table_files
-from ..cards.swap_grids import Asked
+from ..cards.swap_grids import Asked, with_second
 from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..engine.swap_jobs import Compared, Grid, compared
@@ -79,12 +79,12 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 def _lacks(scene: Scene) -> str | None:
     """Why the model at hand cannot be asked, and what can be had instead."""
     kind = scene.kind
-    if kind.takes != "text" or kind.eyes or (kind.pairs and scene.question.second):
+    if kind.takes != "text" or kind.eyes:
         return say(
             "This page compares two sentences, and the model at hand reads something else. Choose "
             "a model that reads one text, such as en-de; Explore shows its heads meanwhile."
         )
-    if kind.gives not in ("words", "classes"):
+    if kind.gives == "vectors":
         return say(
             "A swap is read off at a pair of output words, and the model at hand says none. Choose "
             "a model that writes, fills in or judges; Explore shows its heads meanwhile."
@@ -194,7 +194,9 @@ def _typed(widget: str, name: str) -> None:
 def _compared(scene: Scene, other: str, pair: tuple[str, ...] | None) -> Compared:
     question, produced = scene.question, scene.before.produced
     own = tuple(produced.ids) if scene.kind.translates and produced is not None else None
-    words = (question.text, other, own, question.beam, pair, question.masked)
+    texts = (question.text, other)
+    words = (*(with_second(question, text) for text in texts), own, question.beam, pair)
+    words = (*words, question.masked)
     found: Compared = run_with_progress(
         lambda task: scene.engine.ask(question.model, compared, *words, task=task, long=True),
         key="swap-compared",
@@ -216,6 +218,10 @@ def _runs(scene: Scene, other: str, found: Compared) -> None:
             st.html(_run(found, number, read[number], written[number] if own or theirs else ""))
     place = f"{found.before} ▢".strip()
     told = []
+    if found.tagged:
+        told.append(say("Asked about the class of “{word}”.", word=found.tagged))
+    if scene.kind.gives == "spans":
+        told.append(say("Asked where the answer starts."))
     if own or theirs:
         told.append(say("Asked at ▢ in “{text}”, which both runs hold.", text=place))
     if found.lone:

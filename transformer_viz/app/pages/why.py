@@ -34,6 +34,12 @@ from ..ui.terms import terms
 from ..ui.text_format import escape_markdown
 
 QUESTION = mark("What had the input to do with this word?")
+#: The same of models whose output is no word.
+SCORES = {
+    "classes": mark("What had the input to do with this score?"),
+    "tags": mark("What had the input to do with this tag?"),
+    "spans": mark("What had the input to do with this answer?"),
+}
 TITLES = {
     "weights": mark("Raw weights"),
     "rollout": mark("Rollout"),
@@ -70,7 +76,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     asked = _asked(scene)
     rows = token_chips.rows_for_stack(scene, scene.kind.stacks[-1], _lit(scene, asked), "column")
     written = token_chips.sentences(scene, rows, lambda chip: _pick(scene, chip))
-    layout.heading(escape(say(QUESTION)))
+    layout.heading(escape(say(SCORES.get(scene.kind.gives, QUESTION))))
     refused = _lacks(scene)
     if refused or asked is None:
         st.info(refused or say("This output has no word that could be asked about."))

@@ -19,6 +19,7 @@ from ...metrics.alignment.linking import SHIFTS
 from ...metrics.head_measures.registry import MEASURES
 from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
+from ..engine.model_kind import USUAL
 from ..engine.swap_jobs import KINDS
 from .url_edits import CLEAN, pack, pack_text, read_edits, read_text
 from .url_values import (
@@ -38,7 +39,7 @@ from .url_values import (
 )
 
 FIRST_MEASURE = "previous"  # the measure that Corpus opens on
-FIRST_TEXT = "The animal didn't cross the street because it was too tired."
+FIRST_TEXT = USUAL
 SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
 COMPARES = ("now", "before", "difference")
 OVERS = ("weights", "gradients")

@@ -125,12 +125,17 @@ def sentence_box(engine: Engine) -> None:
             key="model",
             on_change=query_state.mark_query_changed,
             format_func=lambda name: engine.shelf[name].label,
-            width=210,
+            width=_width(engine.shelf[state.model].label),
             label_visibility="visible" if kind.takes != "text" or kind.pairs else "collapsed",
         )
         framed += ("model", *inputs.choices(kind))
     inputs.examples(engine, kind)
     visit.frame_has((*CORNER, *framed))
+
+
+def _width(label: str) -> int:
+    """Return the width in pixels of the choice of models that shows a label, within bounds."""
+    return max(210, min(8 * len(label) + 60, 520))
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:

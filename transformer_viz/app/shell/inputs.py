@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
+from html import escape
 
 import streamlit as st
 
@@ -89,7 +90,7 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
         on_change=query_state.mark_text_changed,
         help=None
         if kind.spelled
-        else say("This model came without a vocabulary: it is given ids."),
+        else say("No vocabulary is in use for this text: it is typed as ids."),
         label_visibility="visible" if kind.pairs or not kind.spelled else "collapsed",
     )
     if kind.eyes:
@@ -154,9 +155,10 @@ def examples(engine: Engine, kind: Kind) -> None:
     if kind.takes != "text" or not kind.spelled:
         return
     name = "fills" if kind.fills else "continues" if kind.continues else "sentence"
-    texts = EXAMPLES["translation" if kind.translates else name]
+    texts = kind.examples or EXAMPLES["translation" if kind.translates else name]
     with layout.row("center", key="examples"):
-        layout.quiet(say("try"), fit=True)
+        tried = say("words of the model's own list:") if kind.examples else say("try")
+        layout.quiet(escape(tried), fit=True)
         for number, text in enumerate(texts):
             st.button(
                 unmarked(text),
@@ -194,7 +196,7 @@ def todo(kind: Kind) -> str:
     if kind.takes == "image":
         return say("Choose a picture above, or give one of your own.")
     if not kind.spelled:
-        return say("Type token ids above, such as 2 45 3: this model came without a vocabulary.")
+        return say("Type token ids above, such as 2 45 3: no vocabulary is in use for this text.")
     return say("Type {text} above, or choose one of the examples.", text=_article(kind))
 
 

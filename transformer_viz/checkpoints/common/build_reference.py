@@ -233,6 +233,11 @@ def same_matrix(weights: Weights, one: str, other: str) -> bool:
     return a is not None and b is not None and a.shape == b.shape and torch.equal(a, b)
 
 
-def special_ids(found: Candidate, tokenizer: Tokenizer | None = None) -> dict[str, int]:
-    """The special tokens that the vocabularies name: the user's, or those beside the weights."""
-    return named_ids(found, tokenizer)
+def special_ids(
+    found: Candidate, tokenizer: Tokenizer | None, sizes: Mapping[str, Any]
+) -> dict[str, int]:
+    """The special tokens that the vocabularies name: the user's, or those beside the weights.
+
+    ``sizes`` tell the rows of the tables, by which files without a side in their names are placed.
+    """
+    return named_ids(found, tokenizer, sizes)

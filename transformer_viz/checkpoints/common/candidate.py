@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -52,6 +53,7 @@ class Candidate:
         """The tensors of the file, read and checked when first asked for."""
         librarys = isinstance(self.config.get("model_type"), str)  # Hugging Face's, which knows
         weights = read_weights(self.path, self.averaged, other_networks=librarys)
+        _ = self._digest  # begins beside what is done with the weights
         for note in weights.notes:
             self.remark(note)
         weights = replace(weights, allow_nonfinite=self.allow_nonfinite)
@@ -93,9 +95,18 @@ class Candidate:
         return None if self.adapter is None else read_adapter(self.adapter, self.allow_nonfinite)
 
     @cached_property
+    def _digest(self) -> Future[str]:
+        """The digest of the weights file, computed by a thread."""
+        pool = ThreadPoolExecutor(1)
+        try:
+            return pool.submit(digest, self.path)
+        finally:
+            pool.shutdown(wait=False)
+
+    @cached_property
     def hash(self) -> str:
         """The SHA-256 of the weights file; with an adapter, that of both files' digests."""
-        own = digest(self.path)
+        own = self._digest.result()
         if self.adapter is None:
             return own
         return sha256(bytes.fromhex(own + digest(self.adapter))).hexdigest()

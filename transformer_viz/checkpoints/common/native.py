@@ -85,7 +85,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     if tokenizer is None and pieces.is_file() and tables.shared is not False:
         tokenizer = vocabulary(pieces, words)
     else:
-        tokenizer, note = filled(found, tokenizer)
+        tokenizer, note = filled(found, tokenizer, words.to_dict())
     notes = [note] if note else []
     if tokenizer is not None:
         tokenizer, more = settled(tokenizer, special_ids(words.to_dict()), tables)

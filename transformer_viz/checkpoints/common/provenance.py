@@ -85,7 +85,8 @@ def override_advice(guesses: Mapping[str, Any], pieces: Sequence[str] = ()) -> s
         pieces: the target's vocabulary, in which a guessed id of a special token has a name.
     """
     shown = [
-        f"{word}={_short(value)}{_named(word, value, pieces)}" for word, value in guesses.items()
+        f"{word}={_short(value)}{token_name(word, value, pieces)}"
+        for word, value in guesses.items()
     ]
     word = next((word for word in ("heads", "norm") if word in guesses), next(iter(guesses)))
     value = guesses[word]
@@ -95,7 +96,7 @@ def override_advice(guesses: Mapping[str, Any], pieces: Sequence[str] = ()) -> s
     )
 
 
-def _named(word: str, value: Any, pieces: Sequence[str]) -> str:
+def token_name(word: str, value: Any, pieces: Sequence[str]) -> str:
     """Return the token of a guessed id in brackets; empty for other words and without names."""
     known = word.endswith("_id") and isinstance(value, int) and 0 <= value < len(pieces)
     return f" ({pieces[value]!r})" if known and pieces[value] != str(value) else ""

@@ -3,35 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ...preprocessing.tokenizers import Tokenizer
 from ...preprocessing.vocabularies import Tables, Vocabularies, Vocabulary
 from ..files.errors import CheckpointError
-from ..vocabularies.beside import languages_of, read_side, side_files
+from ..vocabularies.beside import (
+    SideFiles,
+    languages_of,
+    offered_files,
+    read_side,
+    side_files,
+)
+from ..vocabularies.by_size import Rows, sides_by_size, sides_of_note, size_note, table_rows
 from .candidate import Candidate
 
 UNCLEAR = (
     "Beside the weights stand {names}, and their names do not say which is the vocabulary of the "
     "source. Give them as tokenizer= and target_tokenizer= (--tokenizer, --target-tokenizer)."
 )
+UNTAKEN = (
+    "Token ids are typed: {names} beside the weights bear no name of a vocabulary and have other "
+    "sizes than the model's tables. Give the vocabulary as tokenizer= (--tokenizer)."
+)
+MOST_FILES = 8  # whose sizes are compared
+MOST_UNNAMED = 2**22  # bytes of a file that does not bear the name of a vocabulary
 
 
-def beside(found: Candidate) -> tuple[Vocabularies | None, str]:
+def beside(
+    found: Candidate, sizes: Mapping[str, Any] | None = None
+) -> tuple[Vocabularies | None, str]:
     """The vocabularies in the folder of a checkpoint, read once, and a note about them.
+
+    Args:
+        found: the checkpoint.
+        sizes: words that tell the rows of its tables, where they are known.
 
     Raises:
         CheckpointError: a sentencepiece model that is damaged.
     """
     known = found.__dict__.get("vocabularies")
     if known is None:
-        known = found.__dict__["vocabularies"] = _beside(found)
+        known = found.__dict__["vocabularies"] = _beside(found, table_rows(sizes or {}))
     read: tuple[Vocabularies | None, str] = known
     return read
 
 
-def _beside(found: Candidate) -> tuple[Vocabularies | None, str]:
+def _beside(found: Candidate, rows: Rows) -> tuple[Vocabularies | None, str]:
     files = side_files(found.folder, languages_of(found.folder, found.config))
+    if files.lone or not files.named:
+        placed = _by_size(found.folder, files, rows)
+        if placed is not None:
+            return placed
     if files.unclear:
         return None, UNCLEAR.format(names=" and ".join(files.unclear[:4]))
     sides: list[Vocabulary | None] = []
@@ -43,10 +68,35 @@ def _beside(found: Candidate) -> tuple[Vocabularies | None, str]:
             if path.suffix in (".model", ".spm"):
                 raise
             return None, f"The vocabulary beside the weights was not read: {error}"
-    return (Vocabularies(*sides), "") if any(sides) else (None, "")
+    if any(sides):
+        return Vocabularies(*sides), ""
+    offered = [path.name for path in offered_files(found.folder)]
+    return None, UNTAKEN.format(names=" and ".join(offered[:4])) if offered else ""
 
 
-def filled(found: Candidate, tokenizer: Tokenizer | None) -> tuple[Tokenizer | None, str]:
+def _by_size(folder: Path, files: SideFiles, rows: Rows) -> tuple[Vocabularies | None, str] | None:
+    """The vocabularies whose sides only their sizes tell; None where these do not tell either.
+
+    Files without the name of a vocabulary must have just as many words as a table has rows.
+    """
+    named = [files.source] if files.source else [folder / name for name in files.unclear]
+    paths = named or [one for one in offered_files(folder) if one.stat().st_size <= MOST_UNNAMED]
+    lists: list[Vocabulary] = []
+    for path in paths[:MOST_FILES]:
+        with suppress(CheckpointError):
+            lists.append(read_side(path))
+    lists = [one for one in lists if one.size and one.target is None]
+    placed = sides_by_size([one.size or 0 for one in lists], rows, exact=not named)
+    if placed is None or (files.lone and placed[0] is not None):
+        return None
+    source, target = (None if at is None else lists[at] for at in placed)
+    note = size_note([None if one is None else one.name for one in (source, target)])
+    return Vocabularies(source, target), note
+
+
+def filled(
+    found: Candidate, tokenizer: Tokenizer | None, sizes: Mapping[str, Any] | None = None
+) -> tuple[Tokenizer | None, str]:
     """The user's vocabularies, with those beside the weights for what the user left out.
 
     Raises:
@@ -54,15 +104,19 @@ def filled(found: Candidate, tokenizer: Tokenizer | None) -> tuple[Tokenizer | N
     """
     if tokenizer is not None and not isinstance(tokenizer, Vocabularies):
         return tokenizer, ""
-    held, note = beside(found)
+    held, note = beside(found, sizes)
     if tokenizer is None:
         return held, note
-    return tokenizer.fill(held), ""
+    whole = tokenizer.fill(held)
+    added = whole.of_source is not tokenizer.of_source or whole.of_target is not tokenizer.of_target
+    return whole, note if added and sides_of_note(note) else ""
 
 
-def named_ids(found: Candidate, tokenizer: Tokenizer | None) -> dict[str, int]:
-    """The special ids that the vocabularies of a checkpoint name."""
-    vocabularies = filled(found, tokenizer)[0]
+def named_ids(
+    found: Candidate, tokenizer: Tokenizer | None, sizes: Mapping[str, Any]
+) -> dict[str, int]:
+    """The special ids that the vocabularies of a checkpoint name; ``sizes`` as of `beside`."""
+    vocabularies = filled(found, tokenizer, sizes)[0]
     return vocabularies.named if isinstance(vocabularies, Vocabularies) else {}
 
 

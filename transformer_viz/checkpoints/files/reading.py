@@ -29,6 +29,7 @@ from ...core.stored.file_names import utf8_name
 from .errors import CheckpointError as CheckpointError
 from .errors import CheckpointMissing as CheckpointMissing
 from .errors import reason
+from .finite import refuse_non_finite as refuse_non_finite
 from .pickles import look_through
 from .sharded import is_index, parts_of
 from .sniffing import kind_of
@@ -43,7 +44,6 @@ MAX_HEADER = 2**24  # bytes of the table of contents of a safetensors file
 MAX_PICKLE = 2**26  # bytes of that of a file of torch.save
 MAX_TENSORS = 100_000
 MAX_SHARED = 20  # times the file's own size that its tensors may claim together
-PIECE = 2**24  # numbers that are looked at together
 LEGACY_PICKLES = 5  # magic number, protocol, machine, content, keys of the storages
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".chkpt", ".pth.tar")  # the last is no tar file
 SUFFIXES = (".safetensors", *TORCH_SUFFIXES)
@@ -198,23 +198,6 @@ def digest(path: Path) -> str:
 def file_size(path: Path) -> int:
     """The bytes of a weights file, or of all parts of an index."""
     return sum(part.stat().st_size for part in (parts_of(path) if is_index(path) else (path,)))
-
-
-def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
-    """Refuse weights that are NaN or infinite: nothing that such a model shows means anything.
-
-    Raises:
-        CheckpointError: names the tensor and counts its bad values.
-    """
-    if not tensor.is_floating_point():
-        return
-    pieces = tensor.detach().reshape(-1).split(PIECE)  # so that a large one is never held twice
-    bad = sum(int((~torch.isfinite(piece.float())).sum()) for piece in pieces)
-    if bad:
-        raise CheckpointError(
-            f"{name} in {path.name} has {bad:,} values that are NaN or infinite; the training "
-            "diverged or the file is damaged. Take an earlier checkpoint."
-        )
 
 
 def _content(path: Path, named: bool = True) -> Any:

@@ -98,7 +98,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     refuse_unknown(overrides, WORDS)
     weights = found.weights
     sizes = _measured(weights)
-    beside = special_ids(found, tokenizer) | sidecar(found, WORDS)
+    beside = special_ids(found, tokenizer, sizes) | sidecar(found, WORDS)
     words, origins = resolve(
         overrides,
         ("file", {"tied": _tied(weights)}),

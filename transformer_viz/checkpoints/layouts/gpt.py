@@ -159,7 +159,7 @@ def opened(
     if tokenizer is None:
         tokenizer, end = vocabulary(found.folder, dataset, words["target_vocab"])
         add(words, origins, "sidecar", end)
-    add(words, origins, "sidecar", special_ids(found, tokenizer))
+    add(words, origins, "sidecar", special_ids(found, tokenizer, words))
     add(words, origins, "layout", PLAIN | NO_IDS)
     rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
     read = weights, tokenizer, optional, stored or {}

@@ -139,7 +139,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     refuse_unknown(overrides, WORDS)
     weights = _flat(found.weights)
     sizes, rows = measured(weights, "tgt"), projected(weights)
-    beside = special_ids(found, tokenizer) | sidecar(found, WORDS)
+    beside = special_ids(found, tokenizer, sizes) | sidecar(found, WORDS)
     words, origins = resolve(
         overrides,
         ("file", told(weights, "tgt")),

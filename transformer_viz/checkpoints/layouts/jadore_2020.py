@@ -105,7 +105,7 @@ def _words(
     held = settings(weights, "settings")
     newest = {"norm": "post"} if "scale_emb_or_prj" in held else {}
     sizes = measured(weights, "trg")
-    beside = special_ids(found, tokenizer) | sidecar(found, WORDS)
+    beside = special_ids(found, tokenizer, sizes) | sidecar(found, WORDS)
     tables = [size(weights, name, 3)[1] for name in TABLES.values()]
     words, origins = resolve(
         overrides,

@@ -103,7 +103,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     kind, told = _kind(weights, overrides)
     stacks, tables = _stacks(kind), _tables(weights)
     sizes = _measured(weights, stacks)
-    beside = special_ids(found, tokenizer) | sidecar(found, native.WORDS)
+    beside = special_ids(found, tokenizer, sizes) | sidecar(found, native.WORDS)
     width = size(weights, "encoder.layers.0.self_attn.query.linear.weight")[0]
     words, origins = resolve(
         {word: value for word, value in overrides.items() if word != "kind"},

@@ -156,7 +156,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     stacks, weights = _stacks(found), found.weights
     shapes = _sizes(found, stacks)
     width = shapes["d_model"]
-    named = special_ids(found, tokenizer) | beside
+    named = special_ids(found, tokenizer, shapes) | beside
     told = stated(found, REFERENCE, shapes, named, activations=tuple(ACTIVATIONS))
     if "heads" not in overrides and not any("heads" in given for _, given in told):
         rows = {"d_k": width}

@@ -162,6 +162,10 @@ def layout_names(proposal: NameProposal) -> tuple[str, ...]:
     return tuple(name for name in found if name in known or any(f.fullmatch(name) for f in allowed))
 
 
+#: Names inside PyTorch's own layers, which other code bases do not have.
+TORCH = {"in_proj_weight", "in_proj_bias", "linear1", "linear2", "norm1", "norm2"}
+
+
 def propose(found: Candidate, layout: str | None = None) -> NameProposal:
     """Return the names of a layout for the weights of a file.
 
@@ -190,15 +194,19 @@ def propose(found: Candidate, layout: str | None = None) -> NameProposal:
 
 
 def _fit(proposal: NameProposal) -> float:
-    """How well a layout fits a file: names found less names missing; names alike decide.
+    """How well a layout fits a file: names found less names missing; names that are
+    alike, or stay those of PyTorch's own layers, decide.
 
     A norm of another kind (``a_2`` for ``weight``) counts against a layout.
     """
     mapped = [(row.key, row.proposed) for row in proposal.rows if row.proposed is not None]
     alike = sum(key == name for key, name in mapped) / (len(mapped) or 1)
     ends = [(key.rpartition(".")[2], name.rpartition(".")[2]) for key, name in mapped]
+    parts = [(key.split(".")[-2:], name.split(".")[-2:]) for key, name in mapped]
+    kept = [one for one, name in parts if one == name and not TORCH.isdisjoint(one)]
+    alike += len(kept) / (len(parts) or 1)
     other = sum((one in ANNOTATED) != (name in ANNOTATED) for one, name in ends)
-    return len(mapped) - len(proposal.missing) - other + alike / 2
+    return len(mapped) - len(proposal.missing) - other + alike / 4
 
 
 def _proposal(name: str, table: Table, roles: Roles, found: Candidate) -> NameProposal:

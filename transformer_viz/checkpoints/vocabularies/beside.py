@@ -39,11 +39,18 @@ class SideFiles:
         source: The file of the source, or the only one; None where there is none.
         target: The file of the target; None where one serves both, or there is none.
         unclear: Names of files of which it is not clear whose they are.
+        lone: Whether the source's is the only file, and no name says that it is the source's.
     """
 
     source: Path | None = None
     target: Path | None = None
     unclear: tuple[str, ...] = ()
+    lone: bool = False
+
+    @property
+    def named(self) -> bool:
+        """Whether names of files tell the sides."""
+        return not self.lone and (self.source or self.target) is not None
 
 
 def vocabulary_files(folder: Path) -> list[Path]:
@@ -87,7 +94,7 @@ def side_files(folder: Path, languages: Sequence[str] = ()) -> SideFiles:
     models = [path for path in files if path.suffix in (".model", ".spm")]
     alone = models if len(models) == 1 else files
     if len(alone) == 1:
-        return SideFiles(alone[0])
+        return SideFiles(alone[0], lone=True)
     return SideFiles(unclear=tuple(path.name for path in files))
 
 

@@ -3,7 +3,7 @@
 import { showIn } from "./shared/streamlit_view.js";
 import { Page } from "./page/page.js";
 import { Panel } from "./shared/html_panel.js";
-import { hideTipsOnEscape } from "./shared/tips.js";
+import { hideTipsOnEscape } from "./page/tips.js";
 
 hideTipsOnEscape();
 

@@ -8,7 +8,7 @@ import { showIn } from "./shared/streamlit_view.js";
 import { Play } from "./play/play.js";
 import { Presenter } from "./presenter_keys.js";
 import { Slider } from "./slider/slider.js";
-import { hideTipsOnEscape } from "./shared/tips.js";
+import { hideTipsOnEscape } from "./page/tips.js";
 import { Chips } from "./tokens/tokens.js";
 
 /** @type {Record<string, new (place: HTMLElement, say: import("./shared/streamlit_view.js").Say) => any>} */

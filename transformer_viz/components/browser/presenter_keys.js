@@ -109,7 +109,7 @@ export class Presenter {
     const at = /** @type {Element | undefined} */ (event.composedPath()[0]);
     const field = at instanceof Element && at.closest(TYPING);
     if (field || modified(event) || event.isComposing) return;
-    const opened = [...document.querySelectorAll(OPENED)].some((one) => one.checkVisibility());
+    const opened = [...document.querySelectorAll(OPENED)].some((one) => one.checkVisibility({ visibilityProperty: true })); // tips are always there
     const arrowed = at instanceof Element && !!at.closest(ARROWED);
     window.addEventListener("keydown", (later) => {
       const same = later === event; // another one, if somebody kept this one to himself

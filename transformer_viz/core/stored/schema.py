@@ -60,8 +60,10 @@ def require_words(words: Mapping[str, Any]) -> None:
             _require_whole(word, place.get(word), MOST_PLACES)
     for place in words.get("tiles", ()):
         for part in place["parts"]:
-            for word in ("first_head", "first_row", "sinks", "queries"):
+            for word in ("first_head", "first_row", "queries"):
                 _require_whole(word, part.get(word), MOST_ROWS)
+            if type(part.get("sinks", False)) is not bool:
+                raise ValueError(f"'sinks' is {str(part['sinks'])[:40]}")
     _require_image(words.get("manifest", {}).get("image"))
     for word in ("probability", "rank"):
         found = (words.get("produced") or {}).get(word, {"dtype": "float32"})

@@ -61,7 +61,7 @@ class Bench:
         """
         self.model, self.examples, self.method, self.seed = model, examples, method, seed
         own = isinstance(model.module, Transformer) and model.takes == "text"
-        self.attentions = self._attentions(own)
+        self.attentions = self._attentions(own, pause)
         places = [attention.place for attention in self.attentions]
         self.places = [place for place in places if place is not None]
         self.heads = [
@@ -81,7 +81,7 @@ class Bench:
                 "put in its place; take method='zero' or method='uniform'."
             )
         self.padded = own and whole
-        with torch.inference_mode():
+        with torch.no_grad():
             self.batches = list(
                 batches(examples.items, self.padded, model.pad_id, model.device, seed)
             )
@@ -111,7 +111,7 @@ class Bench:
         """Whether many heads share a pass; else each has a run of the probe."""
         return self.passes is not self.probed
 
-    def _attentions(self, own: bool) -> list[Attention]:
+    def _attentions(self, own: bool, pause: Callable[[], None]) -> list[Attention]:
         if own:
             assert isinstance(self.model.module, Transformer)
             return own_attentions(self.model.module)
@@ -120,6 +120,7 @@ class Bench:
         return attentions_of(
             self.model,
             lambda twice: whole_output(self.model, _beside_its_reverse(one) if twice else one, 1),
+            lambda done, of: pause(),
         )
 
     def _stand_ins(self, passes: GeneralPasses, pause: Callable[[], None]) -> StandIns:
@@ -135,7 +136,7 @@ class Bench:
         # one head alone meets what the clean run gives; several that are made even at once do not
         probed = self.method == "uniform" and together
         for batch in self.batches:
-            with torch.inference_mode():
+            with torch.no_grad():
                 yield batch, self._batch(batch, sets, self.probed if probed else self.passes)
 
     def _batch(self, batch: Batch, sets: Sequence[Removal], passes: Passes) -> Costs:

@@ -8,10 +8,11 @@ features grew says which head it belongs to.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,10 @@ class Attention:
     place: Place | None
 
 
+#: The attentions of modules in memory, while those live.
+FOUND: WeakKeyDictionary[nn.Module, tuple[Attention, ...]] = WeakKeyDictionary()
+
+
 def quiet(lone: str = "encoder") -> CaptureRequest:
     """A probe that keeps nothing; ``lone`` is the stack of a lone self-attention."""
     return CaptureRequest(
@@ -66,24 +71,47 @@ def own_attentions(module: Transformer) -> list[Attention]:
     return found
 
 
-def attentions_of(model: Model, run: Run) -> list[Attention]:
-    """The attentions that a sample goes through, in call order, each with its place if it has one.
+def attentions_of(
+    model: Model, run: Run, on_progress: Callable[[int, int], None] | None = None
+) -> list[Attention]:
+    """Find the attentions that a sample goes through, in call order, with their projections.
+
+    They belong to the module and not to the sample: a later call makes one pass, and remembers the
+    projections if it meets the same attentions.
+
+    Args:
+        model: the model whose attentions are found.
+        run: runs the sample.
+        on_progress: called with the passes done and the passes in all; what it raises ends it.
 
     Raises:
         ValueError: no attention was seen.
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
-    with torch.inference_mode():
-        with _Log(model.module) as clean, probe(model.module, None, quiet(lone)) as capture:
+    step = on_progress or (lambda done, of: None)
+    with torch.no_grad():
+        known = FOUND.get(model.module, ())
+        log = nullcontext() if known else _Log(model.module)
+        with log, probe(model.module, None, quiet(lone)) as capture:
             run(False)
         sites = {record.site: record.heads for record in capture.attentions}
         if not sites:
             raise ValueError(
                 f"No attention was seen in {model.name!r}, so there are no heads to rank."
             )
+        if known and _still(known, model.module, sites):
+            return list(known)
+        passes = len(sites) + 2
+        step(1, passes)
+        if isinstance(log, _Log):
+            clean = log.calls
+        else:
+            around = probe(model.module, None, quiet(lone))
+            clean = _logged(model.module, lambda: run(False), around)
         twice = _logged(model.module, lambda: run(True), nullcontext())
-        found = []
+        found: list[Attention] = []
         for site, heads in sites.items():
+            step(2 + len(found), passes)
             edits = Intervention(
                 tuple(
                     ScaleHead(
@@ -94,8 +122,18 @@ def attentions_of(model: Model, run: Run) -> list[Attention]:
             )
             around = probe(model.module, edits, quiet(lone))
             scaled = _logged(model.module, lambda: run(False), around)
-            found.append(Attention(site, heads, _place(site, heads, clean.calls, scaled, twice)))
+            found.append(Attention(site, heads, _place(site, heads, clean, scaled, twice)))
+    if all(one.place is not None for one in found):  # another sample may tell what this did not
+        FOUND[model.module] = tuple(found)
     return found
+
+
+def _still(known: Sequence[Attention], module: nn.Module, sites: dict[Site, int]) -> bool:
+    """Return whether remembered attentions are those of a pass, with weights of the module."""
+    owned = {id(parameter) for parameter in module.parameters()}
+    return {one.site: one.heads for one in known} == sites and all(
+        one.place is not None and id(one.place.weight) in owned for one in known
+    )
 
 
 class _Log(TorchFunctionMode):

@@ -128,7 +128,8 @@ def explain(
         output: of a model that marks an answer, whether it is asked where that has its ``start``
             (the default) or its ``end``.
         image: a picture beside the text.
-        tell: hears how many of the runs of ``removal`` are done, and of how many.
+        tell: called with the passes done and the passes in all, of ``removal`` and where output
+            projections are looked for (``contribution``, ``lens`` and ``logits``, once a module).
 
     Raises:
         ValueError: another method, no such word, or a model that lacks what the method needs; says
@@ -149,9 +150,11 @@ class Explainer:
 
     def __init__(self, question: Question):
         self.question = question
+        self.on_progress: Tell | None = None
 
     def answer(self, method: str, tell: Tell | None = None) -> Explanation:
         """What one method says; see `explain`."""
+        self.on_progress = tell
         makers: dict[str, Callable[[], tuple[pd.DataFrame, float | None, list[str]]]] = {
             "weights": self._weights,
             "rollout": self._rollout,
@@ -194,7 +197,7 @@ class Explainer:
         """Every attention of a clean run with its weights, one a site, in call order."""
         q = self.question
         want = CaptureRequest(statistics=False, norms=False, residuals=False, stack=q.lone)
-        with torch.inference_mode(), probe(q.model.module, None, want) as capture:
+        with torch.no_grad(), probe(q.model.module, None, want) as capture:
             q.read.through(q.model)
         return _first(capture.attentions, q.model.name)
 
@@ -205,7 +208,9 @@ class Explainer:
         if isinstance(q.model.module, Transformer) and q.model.takes == "text":
             return own_attentions(q.model.module)
         both = doubled(q.read)
-        return attentions_of(q.model, lambda twice: (both if twice else q.read).through(q.model))
+        return attentions_of(
+            q.model, lambda twice: (both if twice else q.read).through(q.model), self.on_progress
+        )
 
     @cached_property
     def anatomy(self) -> Anatomy:

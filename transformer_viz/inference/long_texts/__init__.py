@@ -2,6 +2,6 @@
 
 from .beginning import beginning
 from .choice import kept_of
-from .estimate import needed, refuse_flood, room
+from .estimate import needed, proof_too_large, refuse_flood, room
 
-__all__ = ["beginning", "kept_of", "needed", "refuse_flood", "room"]
+__all__ = ["beginning", "kept_of", "needed", "proof_too_large", "refuse_flood", "room"]

@@ -83,6 +83,21 @@ def writes_maps(model: Model) -> bool:
     return isinstance(model.module, Transformer)
 
 
+def proof_too_large(
+    model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None
+) -> str:
+    """Return why a run is to be made without its proof; empty where the memory holds both."""
+    most, has = may_take(model)
+    kept, asked = (needed(model, read, words, only, check) for check in (False, True))
+    if asked <= most or kept > most:  # without the maps there is nothing to leave out
+        return ""
+    return (
+        f"The proof was left out: beside {kept / 1e9:,.1f} GB of maps it would take about "
+        f"{(asked - kept) / 1e9:,.0f} GB, {has}. Give a shorter input to have "
+        "it."
+    )
+
+
 def refuse_flood(
     model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
 ) -> None:

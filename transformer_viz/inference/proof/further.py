@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from ...capture import Capture, CaptureRequest
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...core.interventions import Causal, Intervention, ScalePositions, ScaleResidual
-from .accounts import Account, apart, name, near, selectors
+from .accounts import NEAR, Account, apart, name, near, selectors
+from .differences import nearer
 from .kernels import Kernel, KernelMode
 from .numbering import (
     Disturbed,
@@ -27,9 +28,10 @@ from .numbering import (
 )
 from .own_edits import EditsAtKernels, lifted_and_cut, own_edits
 from .shown import numbers_apart
-from .vectors import NumbersMode, lines_apart, lines_of, product, vectors_apart
+from .vectors import NumbersMode, lines_apart, lines_of, vectors_apart
 
 Errors = dict[str, float | None]  # by law
+MOST_PLACES = 8  # are tried one by one where single heads fail together
 MOST_SHARED = 8  # layers that several modules share are looked at
 UNREACHED = (
     "On this input the output does not depend on what is attended to (a gate of 0, say), so that "
@@ -45,6 +47,7 @@ class Passes(Protocol):
     accounts: list[Account]
     kernels: list[Kernel]
     plain: list[Tensor]
+    numbers_seen: NumbersMode
     matrices: CaptureRequest
     tolerance: float
     untold: list[str]
@@ -66,6 +69,25 @@ class Passes(Protocol):
 
 def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     """For each attention what else was found of it; numbers of rows and layers only if wrong."""
+    yield from numbers_of_rows(passes)
+    yield from single_heads(passes)
+    yield from lifted(passes)
+    yield from among_what_ran(passes)
+    reached = not passes.accounts or reaches(passes)
+    unreached(passes, reached)
+    gap = stream_apart(passes, reached)
+    if passes.accounts and gap is not None and gap > passes.tolerance:
+        yield passes.accounts[0].record, {"positions": gap}
+
+
+def unreached(passes: Passes, reached: bool) -> None:
+    """Note that no edit can be proved where the output depends on no weights."""
+    if not reached:
+        passes.untold.append(UNREACHED)
+
+
+def numbers_of_rows(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
+    """Numbers of rows and layers where they are wrong, and the statistics beside each map."""
     seen: dict[str, AttentionRecord] = {}
     for account in passes.accounts:
         record = account.record
@@ -78,15 +100,6 @@ def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
         seen[name(record)] = record
     for record in layers_apart(passes.accounts, followers(passes)):
         yield record, {"layer": math.inf}
-    yield from single_heads(passes)
-    yield from lifted(passes)
-    yield from among_what_ran(passes)
-    reached = not passes.accounts or reaches(passes)
-    if not reached:
-        passes.untold.append(UNREACHED)
-    gap = stream_apart(passes, reached)
-    if passes.accounts and gap is not None and gap > passes.tolerance:
-        yield passes.accounts[0].record, {"positions": gap}
 
 
 def reaches(passes: Passes) -> bool:
@@ -94,7 +107,10 @@ def reaches(passes: Passes) -> bool:
     numbers = [number for account in passes.accounts for number in account.parts]
     if not numbers:
         return True
-    return apart(passes.under(KernelMode(passes.module, Tilted(numbers))), passes.plain) > 0
+    return (
+        apart(passes.under(KernelMode(passes.module, Tilted(numbers), keep=False)), passes.plain)
+        > 0
+    )
 
 
 def stream_apart(passes: Passes, reached: bool) -> float | None:
@@ -126,9 +142,7 @@ def among_what_ran(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     if not records:
         return
     lines: list[NormRecord | ResidualRecord] = [*passes.capture.norms, *passes.capture.residuals]
-    sizes = {made.numel() for record in records if (made := product(record)) is not None}
-    seen = NumbersMode(sizes, {length.numel() for x in lines for _, length in lines_of(x)})
-    passes.under(seen)
+    seen = passes.numbers_seen
     close = passes.tolerance
     for account in passes.accounts:
         gap = vectors_apart(account, seen, close)
@@ -137,6 +151,15 @@ def among_what_ran(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     worst = max((lines_apart(line, seen, close) for line in lines), default=0.0)
     if worst > close:
         yield records[0], {"norms": worst}
+
+
+def numbers_of(capture: Capture) -> NumbersMode:
+    """Return the mode that keeps what tells the numbers that a capture shows."""
+    lines: list[NormRecord | ResidualRecord] = [*capture.norms, *capture.residuals]
+    records = capture.attentions
+    sizes = {record.heads * math.prod(record.shape) for record in records}
+    sizes |= {record.scores.numel() for record in records if record.scores is not None}
+    return NumbersMode(sizes, {length.numel() for x in lines for _, length in lines_of(x)})
 
 
 def followers(passes: Passes) -> dict[int, list[int]]:
@@ -155,21 +178,30 @@ def single_heads(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     told = [account for account in passes.accounts if account.parts]
     if not told:
         return
-    together = of_heads(passes, told)
+    together = of_heads(passes, told, hard(passes))
+    if hard(passes) and (together is None or together > passes.tolerance):
+        together = nearer(together, of_heads(passes, told, False))  # rounding may have chosen
     if together is not None and together <= passes.tolerance:
         for account in told:
             yield account.record, {"single heads": together}
         return
-    for account in told:
+    for account in told[:MOST_PLACES]:
         same = [other for other in told if name(other.record) == name(account.record)]
-        yield account.record, {"single heads": of_heads(passes, same)}
+        yield account.record, {"single heads": of_heads(passes, same, False)}
+    for account in told[MOST_PLACES:]:
+        yield account.record, {"single heads": together}
 
 
-def of_heads(passes: Passes, told: Sequence[Account]) -> float | None:
+def hard(passes: Passes) -> bool:
+    """Return whether numbers are fine enough to try hard attention at every place."""
+    return passes.tolerance <= NEAR
+
+
+def of_heads(passes: Passes, told: Sequence[Account], hard: bool) -> float | None:
     """How far the probe's edits of single heads are from the same at the kernels."""
     places = {name(a.record): (a.record, named(a, passes.kernels)) for a in told}
-    edits = own_edits(places.values(), passes.key())
-    mode = KernelMode(passes.module, EditsAtKernels(edits, told))
+    edits = own_edits(places.values(), passes.key(), hard)
+    mode = KernelMode(passes.module, EditsAtKernels(edits, told), keep=False)
     return passes.edited(edits, passes.under(mode))
 
 
@@ -186,11 +218,7 @@ def named(account: Account, kernels: Sequence[Kernel]) -> dict[str, Any]:
 def lifted(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     """The causal mask switched off: every key is looked at, and with all later links cut again the
     model says what it said. Nothing where no mask is causal, or where the probe refuses."""
-    looks = [
-        (account.record, named(account, passes.kernels), looked_at(account, passes.kernels))
-        for account in passes.accounts
-        if account.record.kind == "self" and account.parts
-    ]
+    looks = looks_of(passes)
     causal = [look for look in looks if first_of_stairs(look[2]) is not None]
     once = len({name(record) for record, _, _ in looks}) == len(looks)
     edits = lifted_and_cut(looks) if causal and once else None
@@ -206,6 +234,15 @@ def lifted(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
         gap = math.inf
     for record, _, _ in causal:
         yield record, {"causal off": gap}
+
+
+def looks_of(passes: Passes) -> list[tuple[AttentionRecord, dict[str, Any], Tensor]]:
+    """The self-attentions, what names each in an edit, and which keys its rows look at."""
+    return [
+        (account.record, named(account, passes.kernels), looked_at(account, passes.kernels))
+        for account in passes.accounts
+        if account.record.kind == "self" and account.parts
+    ]
 
 
 def still_hidden(free: Capture, record: AttentionRecord, seen: Tensor) -> bool:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
+from .mask_objects import allow_mask_objects
 
 aten = torch.ops.aten
 
@@ -130,10 +131,15 @@ class Followed:
 
 
 class KernelMode(TorchDispatchMode):
-    """Lists the ``kernels`` of a pass in call order, and makes ``changes`` at them."""
+    """Lists the ``kernels`` of a pass in call order, and makes ``changes`` at them.
 
-    def __init__(self, module: nn.Module, changes: Changes | None = None):
+    Without ``keep`` their rows are not kept.
+    """
+
+    def __init__(self, module: nn.Module, changes: Changes | None = None, keep: bool = True):
         super().__init__()  # type: ignore[no-untyped-call]
+        allow_mask_objects(type(self))
+        self.keep = keep
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
         self.followed: dict[int, list[Followed]] = {}
@@ -170,7 +176,12 @@ class KernelMode(TorchDispatchMode):
     def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
         """Enter a kernel into the list, and follow what it gave."""
         path, outside = self.names.path(), self.names.outside()
-        kernel = Kernel(name, path, rows.detach().float(), rows.dtype, met, outside)
+        kept = (
+            rows.detach().to(torch.float32, copy=True)
+            if self.keep
+            else torch.empty(0, 0, device="cpu")
+        )
+        kernel = Kernel(name, path, kept, rows.dtype, met, outside)
         self.kernels.append(kernel)
         mark = Followed(out, len(self.kernels) - 1, context=met == "product")
         self.followed.setdefault(id(out), []).append(mark)
@@ -195,17 +206,18 @@ class KernelMode(TorchDispatchMode):
         """Run a fused attention; its weights are reckoned from q and k by PyTorch's formula."""
         names = [argument.name for argument in func._schema.arguments]
         given = dict(zip(names, args, strict=False)) | kwargs
-        scores, number = formula(given), len(self.kernels)
-        if self.changes is not None:
-            scores = unrowed(self.changes.scores(number, rowed(scores, -1)), scores, -1)
-        weights = scores.softmax(-1).nan_to_num(0.0)
-        if self.changes is not None:
-            weights = unrowed(self.changes.weights(number, rowed(weights, -1)), weights, -1)
+        number, kind = len(self.kernels), torch.promote_types(given["query"].dtype, torch.float32)
         out = func(*args, **kwargs)
-        if self.changes is not None:
-            v = shared(given["value"].double(), weights.shape[1])
+        if self.changes is None:
+            weights = weights_of(given, kind)
+        else:
+            scores = formula(given, kind)
+            scores = unrowed(self.changes.scores(number, rowed(scores, -1)), scores, -1)
+            weights = scores.softmax(-1).nan_to_num(0.0)
+            weights = unrowed(self.changes.weights(number, rowed(weights, -1)), weights, -1)
+            v = shared(given["value"].to(kind), weights.shape[1])
             out = (torch.empty_like(out[0]).copy_(weights @ v), *out[1:])
-        rows = rowed(weights, -1).to(torch.promote_types(given["query"].dtype, torch.float32))
+        rows = rowed(weights, -1)
         self.note(short(func), rows, out[0], "product").weighed = out[0].numel()
         return out
 
@@ -253,7 +265,7 @@ class KernelMode(TorchDispatchMode):
 
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What becomes of weights: the call that they meet, or what is still the same weights."""
-        results = [y for y in flat(out) if y.is_floating_point()]
+        results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
         for x in given:
             for mark in self.marks(x):
@@ -338,18 +350,39 @@ def unrowed(rows: Tensor, like: Tensor, dim: int) -> Tensor:
     return rows.to(like.dtype).reshape(shape).movedim(-1, dim)
 
 
-def formula(given: dict[str, Any]) -> Tensor:
-    """The scores of a fused call with its masks, float64 ``[batch, head, query, key]``."""
-    q, k = given["query"].double(), given["key"].double()
+def formula(given: dict[str, Any], kind: torch.dtype = torch.float64) -> Tensor:
+    """Return the scores of a fused call with its masks ``[batch, head, query, key]``, computed in a
+    type of number."""
+    q, k = given["query"].to(kind), given["key"].to(kind)
     scale = given.get("scale") or q.shape[-1] ** -0.5
     scores = q @ shared(k, q.shape[1]).transpose(-1, -2) * scale
     for word in ("attn_mask", "attn_bias"):
         if given.get(word) is not None:
-            scores = scores + given[word].double()
+            scores = scores + given[word].to(kind)
     if given.get("is_causal"):
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
         scores = scores.masked_fill(later, -torch.inf)
     return scores
+
+
+def weights_of(given: dict[str, Any], kind: torch.dtype) -> Tensor:
+    """Return the weights of a fused call ``[batch, head, query, key]`` in a type of number.
+
+    They are computed in float64, one head after the other.
+    """
+    q, k = given["query"], given["key"]
+    heads, share = q.shape[1], q.shape[1] // k.shape[1]
+    masks = {word: x for word in ("attn_mask", "attn_bias") if (x := given.get(word)) is not None}
+    found = torch.empty(*q.shape[:3], k.shape[2], dtype=kind, device=q.device)
+    for head in range(heads):
+        own = {
+            word: x[:, head : head + 1] if x.dim() == 4 and x.shape[1] == heads else x
+            for word, x in masks.items()
+        }
+        shown = given | own
+        shown |= {"query": q[:, head : head + 1], "key": k[:, head // share][:, None]}
+        found[:, head] = formula(shown).softmax(-1).nan_to_num(0.0)[:, 0]
+    return found
 
 
 def shared(x: Tensor, heads: int) -> Tensor:

@@ -23,13 +23,15 @@ LAWS = ("temperature", "hidden key", "window", "heads")
 class Law:
     """One edit, in the probe's words and as a law on the rows of the kernels.
 
-    ``interleaved``: before the output projection the features of all heads take turns.
+    ``interleaved``: before the output projection the features of all heads take turns. ``scale`` is
+    the factor of the head.
     """
 
     name: str
     key: int = 1
     head: int = 0
     interleaved: bool = False
+    scale: float = 0.0
 
     @property
     def edit(self) -> Edit:
@@ -40,7 +42,7 @@ class Law:
             return BlockKeys(keys=(self.key,))
         if self.name == "window":
             return Window(radius=RADIUS)
-        return ScaleHead(value=0.0, head=self.head)
+        return ScaleHead(value=self.scale, head=self.head)
 
     @property
     def intervention(self) -> Intervention:
@@ -93,7 +95,8 @@ class LawAtKernels:
         if number in self.bare and number in self.by_kernel and self.law.name == "heads":
             account, rows = self.by_kernel[number]
             head = rows // account.shape[2] % account.shape[1] + account.record.first_head
-            return weights.masked_fill((head == self.law.head).to(weights.device)[:, None], 0.0)
+            mine = (head == self.law.head).to(weights.device)[:, None]
+            return torch.where(mine, weights * self.law.scale, weights)
         empty = self.emptied.get(number)
         return weights if empty is None else weights.masked_fill(empty[:, None], 0.0)
 
@@ -113,7 +116,7 @@ class LawAtKernels:
         owner = torch.arange(count, device="cpu").repeat_interleave(wide)
         if self.law.interleaved:
             owner = torch.arange(size, device="cpu") % count
-        kept = (owner != place).to(x.dtype).to(x.device)
+        kept = torch.where(owner == place, self.law.scale, 1.0).to(x.dtype).to(x.device)
         return x * kept.view(-1, *[1] * (x.dim() - 1 - axis % x.dim()))
 
     def heads(self, number: int) -> set[int]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any, TypeVar
 
 import torch
@@ -85,19 +85,27 @@ class RowWatch:
 
     module: nn.Module
     size: int
-    tokens: Sequence[Collection[int]]
+    changed: Sequence[Changed]
     known: dict[str, str] = field(default_factory=dict)
     first: str | None = None
     _rows: dict[Key, list[Tensor]] = field(default_factory=dict)
     _whole: dict[Key, Tensor] = field(default_factory=dict)
+    _turns: dict[tuple[int, int, Key], Tensor] = field(default_factory=dict)
     _calls: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sizes = {size for x in self.module.parameters() for size in x.shape}
         self._feature_size = self.size in sizes
-        self._others = [
-            torch.tensor([n for n in range(self.size) if n not in one]) for one in self.tokens
-        ]
+        self._others = [self._but(one.tokens) for one in self.changed]
+        several = [n for n, one in enumerate(self.changed) if len(one.tokens) > 1]
+        self._pairs = {
+            (n, m): self._but(tokens)
+            for n, m in combinations(several, 2)
+            if (tokens := self.changed[m].unlike(self.changed[n]))
+        }
+
+    def _but(self, tokens: Collection[int]) -> Tensor:
+        return torch.tensor([n for n in range(self.size) if n not in tokens])
 
     def before(self, call: Callable[[], T]) -> T:
         """Run the unchanged call and keep what its rows are."""
@@ -110,7 +118,8 @@ class RowWatch:
         return self._watched(call, keep)
 
     def after(self, number: int, call: Callable[[], T]) -> T:
-        """Run the call with the tokens of a number exchanged and compare the other rows."""
+        """Run the call with the tokens of a number exchanged and compare the other rows with those
+        of the unchanged call, and of an earlier one."""
         others = self._others[number]
 
         def compare(path: str, mixer: str, key: Key, x: Tensor) -> None:
@@ -118,15 +127,28 @@ class RowWatch:
             if known is None or self.first is not None:
                 return
             now = self._digest(x, others)
-            if now.shape != known[number].shape or same(now, known[number], x.dtype):
-                return
-            if mixer:
+            if now.shape == known[number].shape and not same(now, known[number], x.dtype):
+                if not mixer:
+                    self.first = path
+                    return
                 self.known[path] = mixer
                 self._put_back(x, self._whole[key], others)
-            else:
-                self.first = path
+            if not mixer and not self.known:  # else exchanged rows carry their neighbours too
+                self._compare_pairs(number, path, key, x)
 
         return self._watched(call, compare)
+
+    def _compare_pairs(self, number: int, path: str, key: Key, x: Tensor) -> None:
+        """Compare the rows that two exchanges leave alike, though both may have exchanged them."""
+        for (one, two), others in self._pairs.items():
+            if number == one:
+                self._turns[one, two, key] = self._digest(x, others)
+            before = self._turns.pop((one, two, key), None) if number == two else None
+            now = None if before is None else self._digest(x, others)
+            if now is None or before is None or now.shape != before.shape:
+                continue
+            if not same(now, before, x.dtype):
+                self.first = path
 
     def _watched(self, call: Callable[[], T], visit: Callable[[str, str, Key, Tensor], None]) -> T:
         self._calls.clear()

@@ -26,23 +26,30 @@ from ...core.sites import Site
 from .accounts import Account, by_kernel
 
 RADIUS = 1
+CLEAR = 64  # units of the last digit between the two largest scores of a row
 MOST_LINKS = 600  # are cut at one place to hide again what was lifted
 
 
 def own_edits(
-    places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None
+    places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None, hard: bool
 ) -> Intervention:
-    """A temperature of its own for each head of each place, and in turn: a hidden key and a window;
-    all keys alike but for a cut link; hard attention; a cut link and a hidden key.
+    """Give each head of each place a temperature of its own, and in turn: a hidden key and a
+    window; all keys alike but for a cut link; hard attention; a cut link and a hidden key.
 
-    ``places`` are attentions and what names each in an edit.
+    Args:
+        places: attentions, and what names each in an edit.
+        key: a key that may be hidden.
+        hard: try hard attention at all places; else at the first one alone, and there only where
+            no rounding decides it.
     """
     edits: list[Edit] = []
     for number, (record, named) in enumerate(places):
         for head in range(record.heads):
             place = named | {"head": head}
             turn = (number + head) % 4
-            warm = 0.0 if turn == 2 else 1.25 + (3 * number + 2 * head) % 8 / 4
+            warm = 1.25 + (3 * number + 2 * head) % 8 / 4
+            if turn == 2 and (far_apart(record, head) if number == 0 else hard):
+                warm = 0.0
             edits.append(Temperature(value=warm, **place))
             if turn == 0:
                 edits.append(Window(radius=RADIUS, **place))
@@ -54,6 +61,20 @@ def own_edits(
                 last = record.offset + record.shape[0] - 1
                 edits.append(BlockEdges(edges=((last, record.first_key),), **place))
     return Intervention(tuple(edits))
+
+
+def far_apart(record: AttentionRecord, head: int) -> bool:
+    """Return whether rounding cannot change the largest score of any row of a head.
+
+    Only a first attention is asked, whose scores no other edit has changed.
+    """
+    scores = record.scores
+    if scores is None or scores.shape[-1] < 2:
+        return False
+    mine = scores[:, head].double()
+    best, second = mine.topk(2, -1).values.unbind(-1)
+    size = float(mine[mine > MASK_SCORE].abs().amax()) if bool((mine > MASK_SCORE).any()) else 0.0
+    return bool((best - second > CLEAR * torch.finfo(scores.dtype).eps * size).all())
 
 
 class EditsAtKernels:
@@ -69,7 +90,8 @@ class EditsAtKernels:
         if number not in self.by_kernel:
             return scores
         account, rows = self.by_kernel[number]
-        seen, out = scores > MASK_SCORE, scores.double()
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        seen, out = scores > MASK_SCORE, scores.to(wide)
         visible = seen.clone()
         heads = (rows // account.shape[2] % account.shape[1]).to(scores.device)
         for head in heads.unique().tolist():
@@ -79,7 +101,7 @@ class EditsAtKernels:
             out[mine] = self.shaped(account, int(head), out[mine], visible[mine])
         self.emptied[number] = seen.any(-1) & ~visible.any(-1)
         out = out.masked_fill(~visible, -torch.inf)
-        return torch.where(seen.any(-1, keepdim=True), out, scores.double())
+        return torch.where(seen.any(-1, keepdim=True), out, scores.to(wide))
 
     def blocked(self, account: Account, head: int, rows: Tensor) -> Tensor:
         """The cells ``[row, key]`` that the edits of a head hide."""
@@ -127,14 +149,27 @@ def lifted_and_cut(
     ``[batch, head, query, key]``. None where heads hide different keys, or too many
     links would have to be cut.
     """
-    edits: list[Edit] = [Causal(on=False)]
-    for record, named, seen in looks:
+    links = hidden_links(looks)
+    if links is None:
+        return None
+    cuts = [
+        BlockEdges(edges=some, **named)
+        for (_, named, _), some in zip(looks, links, strict=True)
+        if some
+    ]
+    return Intervention((Causal(on=False), *cuts)) if cuts else None
+
+
+def hidden_links(
+    looks: Sequence[tuple[AttentionRecord, dict[str, Any], Tensor]],
+) -> list[tuple[tuple[int, int], ...]] | None:
+    """Return the links that a mask hides in each attention, in absolute numbers; else as above."""
+    found = []
+    for record, _, seen in looks:
         one = seen[0, 0]
         gone = ~one & one.any(0)  # what no row sees is padding, and stays
         cells = gone.nonzero().tolist()
         if len(cells) > MOST_LINKS or not bool((seen == one).all()):
             return None
-        links = tuple((q + record.offset, k + record.first_key) for q, k in cells)
-        if links:
-            edits.append(BlockEdges(edges=links, **named))
-    return Intervention(tuple(edits)) if len(edits) > 1 else None
+        found.append(tuple((q + record.offset, k + record.first_key) for q, k in cells))
+    return found

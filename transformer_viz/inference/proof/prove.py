@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,16 +16,17 @@ from ...capture import Capture, CaptureRequest, probe
 from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
-from .accounts import NEAR, Account, accounts, apart, name, near, selectors, softmaxed, widened
+from .accounts import NEAR, Account, accounts, apart, name, near, selectors
+from .brief import prove_laws
 from .differences import Laws, apart_first, enter, nearer
-from .further import further
+from .further import further, numbers_of
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
 from .mixing import MIXED as MIXED
 from .mixing import Changed as Changed
 from .mixing import RowWatch, groups, mixed
-from .numbering import first_of_stairs, looked_at
 from .reordered import ReorderMode
+from .rows import first_row_gap, numbers_gap, rows_gap
 from .token_order import Stilled, order_gap
 
 Call = Callable[[], Any]
@@ -65,6 +65,21 @@ class Proof:
 MISSED = KernelRun.MISSED
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A watched and an unwatched pass of the call that were made already.
+
+    Attributes:
+        capture: what a probe captured with weights, scores, queries, keys and values of all sites.
+        output: what came out of that pass.
+        plain: what comes out unwatched.
+    """
+
+    capture: Capture
+    output: list[Tensor]
+    plain: list[Tensor]
+
+
 class Explicit(TorchFunctionMode):
     """Does nothing; PyTorch's modules take their step-by-step way while a mode is there."""
 
@@ -74,7 +89,8 @@ class Explicit(TorchFunctionMode):
 
 def prove(
     module: nn.Module, call: Call, *, stack: str = "encoder", alone: Call | None = None,
-    together: Call | None = None, changed: Sequence[Changed] = (),
+    together: Call | None = None, changed: Sequence[Changed] = (), seen: Seen | None = None,
+    brief: bool = False, asked: Intervention | None = None,
 ) -> Proof:  # fmt: skip
     """Prove what the probe shows of one call of a module, and what its edits do there.
 
@@ -84,25 +100,34 @@ def prove(
     some tokens exchanged, which tell whether row 3 is token 3 and whether anything else mixes
     tokens. Twenty or so passes more; the module is not changed.
     """
-    return Prover(module, call, stack).prove(alone, together, changed)
+    prover = Prover(module, call, stack, seen)
+    if brief:
+        return prover.prove_briefly(together, changed, asked or Intervention())
+    return prover.prove(alone, together, changed)
 
 
 class Prover:
     """The passes of one proof: a watched one, one over the kernels, and two for each law."""
 
-    def __init__(self, module: nn.Module, call: Call, stack: str):
+    def __init__(self, module: nn.Module, call: Call, stack: str, seen: Seen | None = None):
         self.module, self.call = module, call
         self.nothing = replace(NOTHING, stack=stack)
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
         self.mixers: dict[str, str] = {}
-        self.capture, seen = self.watched(request=replace(EVERYTHING, stack=stack))
-        with torch.no_grad():
-            self.difference = apart(seen, flat(call()))
-        mode = KernelMode(module)
-        self.plain = self.under(mode)
-        self.kernels = mode.kernels
+        if seen is None:
+            capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
+            with torch.no_grad():
+                seen = Seen(capture, out, flat(call()))
+        self.capture, self.difference = seen.capture, apart(seen.output, seen.plain)
+        self.numbers_seen = numbers_of(self.capture)
+        mode = ReorderMode(module)
+        with mode:  # the mode of numbers hands calls down to it
+            self.plain = self.under(self.numbers_seen)
+        self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
         self.accounts = accounts(self.capture.attentions, self.kernels)
+        self.program = mode.program
+        self.program.sizes = tuple(n for a in self.accounts for n in a.record.shape)
         matched = {number for account in self.accounts for number in account.parts}
         self.tolerance = tolerance(
             [x.dtype for x in self.plain] + [self.kernels[number].dtype for number in matched]
@@ -112,6 +137,23 @@ class Prover:
         self, alone: Call | None, together: Call | None, changed: Sequence[Changed] = ()
     ) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
+        laws = self.of_input()
+        self.order_of_tokens(changed, laws)
+        self.try_each(laws, together, alone)
+        for record, errors in further(self):
+            enter(laws, record, errors)
+        return self.made(laws)
+
+    def prove_briefly(
+        self, together: Call | None, changed: Sequence[Changed], asked: Intervention
+    ) -> Proof:
+        """Prove what depends on the text, and the laws of the module unless they are known."""
+        laws = self.of_input()
+        prove_laws(self, laws, partial(self.order_of_tokens, changed), together, asked)
+        return self.made(laws)
+
+    def of_input(self) -> Laws:
+        """The laws that the first passes tell: numbers, rows, and how keys grew."""
         laws: Laws = {}
         begun = [a.record for a in self.accounts if not a.record.offset and not a.again]
         runs = Counter(map(name, begun))  # later rows of one are told by how its keys grew
@@ -122,19 +164,23 @@ class Prover:
             if count > 1
         ]
         for account in self.accounts:
-            told = {"kernel": self.numbers(account), "rows": self.rows(account)}
-            enter(laws, account.record, told | self.order(account))
+            told = {"kernel": numbers_gap(self, account), "rows": rows_gap(self, account)}
+            enter(laws, account.record, told | first_row_gap(self, account))
+        return laws
+
+    def try_each(self, laws: Laws, together: Call | None = None, alone: Call | None = None) -> None:
+        """Try the batch and each law by itself."""
         for site, errors in self.batch(alone, together).items():
-            laws[site] |= errors
-        self.order_of_tokens(changed, laws)
+            laws.setdefault(site, {}).update(errors)
         for law in self.tried():
             for site, error in self.law(law).items():
-                laws[site][law.name] = error
+                laws.setdefault(site, {})[law.name] = error
             if law.name == "heads" and not self.holds(laws, law):  # an einsum may turn the features
                 for site, error in self.law(replace(law, interleaved=True)).items():
                     laws[site][law.name] = nearer(error, laws[site][law.name])
-        for record, errors in further(self):
-            enter(laws, record, errors)
+
+    def made(self, laws: Laws) -> Proof:
+        """The proof with these laws."""
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
         fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
         untold = tuple(dict.fromkeys(self.untold))
@@ -161,70 +207,6 @@ class Prover:
         putting whole layers into one kernel."""
         with torch.no_grad(), Explicit(), mode:
             return flat((call or self.call)())
-
-    def numbers(self, account: Account) -> float | None:
-        """How far the captured weights are from those of the kernels; None without any kernel."""
-        if not account.parts:
-            where = name(account.record)
-            self.untold.append(
-                f"{where}: no softmax was matched with these numbers; the module reckons its "
-                "weights itself, or uses those of one softmax in another shape or more than once"
-            )
-            return None
-        if not account.complete:
-            return float("inf")
-        rows = softmaxed(account.record)
-        assert rows is not None
-        expected = rows.reshape(-1, rows.shape[-1]).cpu()
-        worst = 0.0
-        for number, places in account.parts.items():
-            made = widened(self.kernels[number], rows.shape[-1]).double().cpu().nan_to_num(0.0)
-            worst = max(worst, float((made - expected[places]).abs().max()))
-        return worst
-
-    def rows(self, account: Account) -> float | None:
-        """0 where each row is one row of what the output projection got; None if not told."""
-        batch, _, queries, _ = account.shape
-        where = name(account.record)
-        kernels = [self.kernels[number] for number in account.parts]
-        sizes = [kernel.projected for kernel in kernels]
-        if not sizes or None in sizes:
-            self.untold.append(
-                f"{where}: no output projection was recognised that takes its heads, and nothing "
-                "else"
-            )
-            return None
-        counts = {math.prod(size[:-1]) for size in sizes if size is not None}
-        if len(kernels) == 1 and kernels[0].in_parts():
-            counts = {sum(math.prod(size[:-1]) for size in kernels[0].projections)}
-        if account.unsure:
-            self.untold.append(
-                f"{where}: its weights are so alike on this input that its rows could be told in "
-                "another order too; give an input that it tells apart"
-            )
-            return None
-        if counts != {batch * queries}:
-            self.untold.append(
-                f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "
-                "output projection got"
-            )
-            return None
-        return 0.0
-
-    def order(self, account: Account) -> dict[str, float | None]:
-        """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
-        queries, keys = account.record.shape
-        first = account.record.offset - account.record.first_key
-        if account.record.kind != "self" or queries == keys:
-            return {}
-        if first_of_stairs(looked_at(account, self.kernels)) == first:
-            return {"first row": 0.0}
-        where = name(account.record)
-        self.untold.append(
-            f"{where}: {queries} rows look at {keys} keys; that its first row is number "
-            f"{account.record.offset} follows from how the keys grew and is not proved"
-        )
-        return {"first row": None}
 
     def batch(
         self, alone: Call | None, together: Call | None
@@ -263,7 +245,7 @@ class Prover:
         told: set[int] = set()
         for alike in groups(changed):
             stack = alike[0].stack
-            watch = RowWatch(self.module, alike[0].size, [one.tokens for one in alike])
+            watch = RowWatch(self.module, alike[0].size, alike)
             before, plain = self.stilled(partial(watch.before, self.call))
             kept: list[tuple[Changed, Stills]] = []
             for turn, one in enumerate(alike):
@@ -302,11 +284,9 @@ class Prover:
 
     def reordered(self, changed: Sequence[Changed]) -> set[int]:
         """The numbers of the kernels that read tokens which the input's numbers moved about."""
-        mode = ReorderMode(self.module)
-        self.under(mode)
-        found = mode.reordered
+        found = self.moved
         for one in {other.stack: other for other in reversed(changed)}.values():
-            mode = ReorderMode(self.module, mode.steps)
+            mode = ReorderMode(self.module, self.steps)
             self.under(mode, one.call)
             found = found | mode.reordered
         return found
@@ -362,10 +342,14 @@ class Prover:
 
     def measured(self, law: Law, edits: Intervention, told: Sequence[Account]) -> float | None:
         """How far a probe's edit is from the law at the kernels; None where it is refused."""
+        mode = KernelMode(self.module, self.law_at_kernels(law, told), keep=False)
+        return self.edited(edits, self.under(mode))
+
+    def law_at_kernels(self, law: Law, told: Sequence[Account] | None = None) -> LawAtKernels:
+        """A law as the kernels make it, of all attentions or of those that are named."""
         bare = {n for n, kernel in enumerate(self.kernels) if kernel.projected is None}
         widths = {n: kernel.width for n, kernel in enumerate(self.kernels)}
-        expected = self.under(KernelMode(self.module, LawAtKernels(law, told, bare, widths)))
-        return self.edited(edits, expected)
+        return LawAtKernels(law, self.accounts if told is None else told, bare, widths)
 
     def edited(self, edits: Intervention, expected: list[Tensor]) -> float | None:
         """How far a watched edit's output is from what is expected; None if it is refused."""

@@ -15,7 +15,7 @@ from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
-PASSES = 3  # in which tokens are exchanged
+PASSES, FULL_PASSES = 2, 3  # in which tokens are exchanged, shortly and with each token alone
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
 
@@ -39,13 +39,13 @@ def exchanges(
 ) -> Iterator[Exchange]:
     """Exchange tokens for others of the same text, `PASSES` times, at random.
 
-    Which texts agree at a token tells it from others: up to 10 tokens are all told apart, and in a
-    longer text each from its 7 neighbours, its mirror image and 9 of 10 others.
+    Which texts agree at a token tells it from others: up to 5 tokens are all told apart, and in a
+    longer text each from its 3 neighbours, its mirror image and 4 of 5 others.
 
     Args:
         x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
         among: numbers of the tokens that may be exchanged; None for all.
-        every: then also exchange each token alone.
+        every: `FULL_PASSES` times (10 for 5, 7 for 3 and 9 of 10), then each token alone.
 
     Yields:
         The exchanges; none where all tokens are alike.
@@ -68,8 +68,9 @@ def exchanges(
     kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
     if len(place) < 2:
         return
-    codes = _codes(len(numbers), draw)
-    turns = [[code[turn] for code in codes] for turn in range(PASSES)]
+    passes = FULL_PASSES if every else PASSES
+    codes = _codes(len(numbers), draw, passes)
+    turns = [[code[turn] for code in codes] for turn in range(passes)]
     turns += [[int(n == one) for n in numbers] for one in numbers if every]
     for turn in turns:
         made, now = x.clone(), list(values)
@@ -86,22 +87,27 @@ def _shuffled(numbers: Sequence[int], draw: torch.Generator) -> list[int]:
     return [numbers[n] for n in torch.randperm(len(numbers), generator=draw).tolist()]
 
 
-def _codes(count: int, draw: torch.Generator) -> list[tuple[int, ...]]:
+def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ...]]:
     """Return which value each of some tokens has in each pass, 0 for its own."""
-    known = [code for code in product(range(PASSES + 1), repeat=PASSES) if _grows(code)]
+    known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
+    near = len(known) - 2 - passes // 3
+    #: Two texts agree at such a token and a third does not: its row and what it changes are seen.
+    both = {n for n, code in enumerate(known) if len({0, *code}) == 2}
     picked: list[int] = []
     for n in range(count):
-        free = set(range(len(known))) - set(picked if count <= len(known) else picked[-7:])
+        free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
         mirror = count - 1 - n
         free -= {picked[mirror]} if mirror < n else set()
+        free = (free & both or free) if n in (0, count - 1) else free
         picked.append(_shuffled(sorted(free), draw)[0])
     return [known[n] for n in picked]
 
 
 def _grows(code: Sequence[int]) -> bool:
     """Whether no value of a code is left out, as codes that agree in the same passes are one, and
-    some pass leaves the token as it is: half of the tokens are exchanged in each pass."""
-    return 0 in code and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
+    some pass of three leaves the token as it is: half of the tokens are exchanged in each pass."""
+    kept = len(code) < FULL_PASSES or 0 in code
+    return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
 
 class Stilled:

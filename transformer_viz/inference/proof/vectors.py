@@ -11,15 +11,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.linalg import vector_norm
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
+from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
 from .accounts import Account
 from .kernels import FUSED, WHOLE, flat, formula, short
+from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
 Shown = dict[str, Tensor]  # numbers of each row, by name
+Place = tuple[int, tuple[int, ...], torch.dtype]
 
 
 class NumbersMode(TorchDispatchMode):
@@ -28,10 +32,12 @@ class NumbersMode(TorchDispatchMode):
 
     def __init__(self, sizes: Iterable[int], rows: Iterable[int]):
         super().__init__()  # type: ignore[no-untyped-call]
+        allow_mask_objects(type(self))
         self.sizes, self.rows = set(sizes), set(rows)
         self.sums: dict[int, list[Tensor]] = {}
         self.lines: dict[int, list[tuple[Tensor, Tensor]]] = {}
         self.mixed = False
+        self.known: set[Place] = set()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -41,14 +47,15 @@ class NumbersMode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         for x in flat((args, kwargs)):
-            self.note(x)
+            if place(x) not in self.known:  # most are what an earlier call gave
+                self.note(x)
         self.mixed = self.mixed or short(func) in MIXED
         if func in FUSED:
             names = [argument.name for argument in func._schema.arguments]
             given = dict(zip(names, args, strict=False)) | kwargs
             bare = {word: given[word] for word in ("query", "key")}
             for scale in (1.0, given.get("scale")):
-                self.note(formula(bare | {"scale": scale}))
+                self.note(formula(bare | {"scale": scale}, torch.float32))
         out = func(*args, **kwargs)
         for x in flat(out):
             self.note(x)
@@ -56,25 +63,34 @@ class NumbersMode(TorchDispatchMode):
 
     def note(self, x: Tensor) -> None:
         """Keep what tells the numbers of one tensor."""
-        if not x.is_floating_point() or not x.dim() or x.is_meta:
+        if not x.is_floating_point() or not x.dim() or x.is_meta or not dense(x):
             return
-        if x.numel() in self.sizes:
-            self.sums.setdefault(x.numel(), []).append(sums(x))
-        count = x.numel() // max(1, x.shape[-1])
-        if x.dim() > 1 and count in self.rows:
-            wide = x.detach().double().reshape(count, -1)
-            self.lines.setdefault(count, []).append((wide.mean(-1), wide.norm(dim=-1)))
+        with _disable_current_modes():  # another mode may list what the pass runs
+            self.known.add(place(x))
+            if x.numel() in self.sizes:
+                self.sums.setdefault(x.numel(), []).append(sums(x))
+            count = x.numel() // max(1, x.shape[-1])
+            if x.dim() > 1 and count in self.rows:
+                wide, kind = x.detach().reshape(count, -1), torch.float64
+                lines = wide.mean(-1, dtype=kind), vector_norm(wide, dim=-1, dtype=kind)
+                self.lines.setdefault(count, []).append(lines)
+
+
+def place(x: Tensor) -> Place:
+    """Return where a tensor lies and in which shape."""
+    return x.data_ptr() if not x.is_meta else 0, tuple(x.shape), x.dtype
 
 
 def sums(x: Tensor) -> Tensor:
-    """Six numbers that tell a tensor's numbers, in whatever order they lie."""
-    flat_x = x.detach().double().reshape(-1)
-    return torch.stack(
-        (
-            *(flat_x.mean(), flat_x.abs().mean(), flat_x.square().mean().sqrt()),
-            *(flat_x.pow(3).mean(), flat_x.amax(), flat_x.amin()),
-        )
-    )
+    """Return six numbers that tell a tensor's numbers, in whatever order they lie.
+
+    They are summed in float64 without a copy of the tensor.
+    """
+    line, kind = x.detach().reshape(-1), torch.float64
+    count = max(1, line.numel())
+    powers = [(vector_norm(line, n, dtype=kind) / count ** (1 / n)) for n in (1, 2, 3)]
+    ends = (end.to(kind) for end in torch.aminmax(line))
+    return torch.stack((line.mean(dtype=kind), *powers, *ends))
 
 
 def ran(numbers: Tensor, among: Sequence[Tensor], close: float) -> bool:

@@ -110,7 +110,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     tables = _tables(weights, stacks, shapes["d_model"])
     stored = _positions(weights, tables, shapes["d_model"])
     rows = {word: size(weights, name)[0] for word, name in _projections(stacks).items()}
-    named = special_ids(found, tokenizer) | sidecar(found, REFERENCE)
+    named = special_ids(found, tokenizer, shapes) | sidecar(found, REFERENCE)
     words, origins = resolve(
         {word: value for word, value in overrides.items() if word != "pooling"},
         _tied(weights),

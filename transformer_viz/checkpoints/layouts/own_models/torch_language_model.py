@@ -129,7 +129,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     beside, weights = sidecar(found, WORDS), found.weights
     stack, shapes = _measured(found)
     width = stack.width
-    named = special_ids(found, tokenizer) | beside
+    named = special_ids(found, tokenizer, shapes) | beside
     told = stated(found, REFERENCE, shapes, named, rows=width)
     if "heads" not in overrides and not any("heads" in given for _, given in told):
         rows = {"d_k": width}

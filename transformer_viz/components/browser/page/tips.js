@@ -1,6 +1,6 @@
 // Tips of glossary terms: the style sheet shows them, Escape puts them away (WCAG 2.2, 1.4.13).
 
-import { onEscape } from "./dom.js";
+import { onEscape } from "../shared/dom.js";
 
 const SHOWN = ".tv-term:is(:hover, :focus):not([data-away])";
 

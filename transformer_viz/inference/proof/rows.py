@@ -1,0 +1,75 @@
+"""What the first passes tell of each attention: its numbers, its rows, and how its keys grew."""
+
+from __future__ import annotations
+
+import math
+
+from .accounts import Account, name, softmaxed, widened
+from .further import Passes
+from .numbering import first_of_stairs, looked_at
+
+
+def numbers_gap(passes: Passes, account: Account) -> float | None:
+    """How far the captured weights are from those of the kernels; None without any kernel."""
+    if not account.parts:
+        where = name(account.record)
+        passes.untold.append(
+            f"{where}: no softmax was matched with these numbers; the module reckons its "
+            "weights itself, or uses those of one softmax in another shape or more than once"
+        )
+        return None
+    if not account.complete:
+        return float("inf")
+    rows = softmaxed(account.record)
+    assert rows is not None
+    expected = rows.reshape(-1, rows.shape[-1]).cpu()
+    worst = 0.0
+    for number, places in account.parts.items():
+        made = widened(passes.kernels[number], rows.shape[-1]).double().cpu().nan_to_num(0.0)
+        worst = max(worst, float((made - expected[places]).abs().max()))
+    return worst
+
+
+def rows_gap(passes: Passes, account: Account) -> float | None:
+    """0 where each row is one row of what the output projection got; None if not told."""
+    batch, _, queries, _ = account.shape
+    where = name(account.record)
+    kernels = [passes.kernels[number] for number in account.parts]
+    sizes = [kernel.projected for kernel in kernels]
+    if not sizes or None in sizes:
+        passes.untold.append(
+            f"{where}: no output projection was recognised that takes its heads, and nothing else"
+        )
+        return None
+    counts = {math.prod(size[:-1]) for size in sizes if size is not None}
+    if len(kernels) == 1 and kernels[0].in_parts():
+        counts = {sum(math.prod(size[:-1]) for size in kernels[0].projections)}
+    if account.unsure:
+        passes.untold.append(
+            f"{where}: its weights are so alike on this input that its rows could be told in "
+            "another order too; give an input that it tells apart"
+        )
+        return None
+    if counts != {batch * queries}:
+        passes.untold.append(
+            f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "
+            "output projection got"
+        )
+        return None
+    return 0.0
+
+
+def first_row_gap(passes: Passes, account: Account) -> dict[str, float | None]:
+    """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
+    queries, keys = account.record.shape
+    first = account.record.offset - account.record.first_key
+    if account.record.kind != "self" or queries == keys:
+        return {}
+    if first_of_stairs(looked_at(account, passes.kernels)) == first:
+        return {"first row": 0.0}
+    where = name(account.record)
+    passes.untold.append(
+        f"{where}: {queries} rows look at {keys} keys; that its first row is number "
+        f"{account.record.offset} follows from how the keys grew and is not proved"
+    )
+    return {"first row": None}
