@@ -2,7 +2,8 @@
 
 What was proved of a module on one text is remembered for texts on which it runs the same calls with
 the same numbers, or with numbers that grow as the text does. An ``if`` on values or on a length, a
-number read out of a tensor, or a table from outside PyTorch makes another program.
+number read out of a tensor, a gate that was shut, or a table from outside PyTorch makes another
+program.
 """
 
 from __future__ import annotations
@@ -15,9 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...capture.torch_calls import dense
+
 FEW = 4096  # numbers of a weight that are all read; of a larger one only some
 SOME = 64
 SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often hold it
+#: Calls that can silence what they are given: all their results are 0, or a condition is the same
+#: everywhere.
+SILENCING = frozenset(
+    ("mul", "where", "masked_fill", "relu", "clamp", "clamp_min", "addcmul", "lerp", "threshold")
+    + ("bmm", "mm", "matmul", "eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or")
+    + ("logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "isin", "any", "all", "heaviside")
+)
 OWN = frozenset(("aten", "prims", "prim"))  # the namespaces whose calls do what their name says
 
 
@@ -29,11 +39,15 @@ class Program:
         calls: name and numbers of each call.
         opaque: whether a call is none of PyTorch's own, so that its inside cannot be told.
         sizes: rows and keys of each attention.
+        silent: of each call that can silence something whether it did, and of a condition whether
+            it held everywhere.
     """
 
     calls: list[tuple[str, Any]] = field(default_factory=list)
     opaque: bool = False
     sizes: tuple[int, ...] = ()
+    silent: tuple[bool, ...] = ()
+    _silent: list[Tensor] = field(default_factory=list)
 
     def note(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Enter a call."""
@@ -45,9 +59,26 @@ class Program:
         small = x.numel() == 1 and not x.is_floating_point()
         self.calls.append(("content", int(x) if small else content(x)))
 
+    def note_result(self, name: str, out: Any) -> None:
+        """Enter whether a call silenced what it was given."""
+        if name.rstrip("_") in SILENCING and isinstance(out, Tensor) and dense(out):
+            self._silent.append(out.detach().any())
+            if out.dtype == torch.bool:
+                self._silent.append(out.detach().all())
+
+    def close(self, sizes: Sequence[int]) -> None:
+        """Enter the rows and keys of the attentions; no call follows."""
+        self.sizes = tuple(sizes)
+        if self._silent:
+            where = self._silent[0].device
+            self.silent = tuple(torch.stack([x.to(where) for x in self._silent]).tolist())
+            self._silent.clear()
+
     def is_like(self, other: Program) -> bool:
         """Return whether both are one program, on texts of whatever length."""
         if len(self.calls) != len(other.calls) or len(self.sizes) != len(other.sizes):
+            return False
+        if self.silent != other.silent:
             return False
         lengths = set(zip(self.sizes, other.sizes, strict=True))
         return all(

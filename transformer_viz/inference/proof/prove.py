@@ -127,7 +127,7 @@ class Prover:
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
         self.accounts = accounts(self.capture.attentions, self.kernels)
         self.program = mode.program
-        self.program.sizes = tuple(n for a in self.accounts for n in a.record.shape)
+        self.program.close([n for a in self.accounts for n in a.record.shape])
         matched = {number for account in self.accounts for number in account.parts}
         self.tolerance = tolerance(
             [x.dtype for x in self.plain] + [self.kernels[number].dtype for number in matched]

@@ -64,6 +64,8 @@ class ReorderMode(KernelMode):
         made = not sized and any(fact[0] for fact in facts)
         sorted_ones = [x for x, fact in zip(given, facts, strict=False) if fact[1]]
         level = sorted_ones and all(x.is_floating_point() for x in sorted_ones)
+        if made:
+            self.program.note_result(name, out)
         for x in flat(out):
             threshold = level and x.dtype == torch.bool  # which numbers reach it is no order
             self.mark(x, made, moved and not sized and not threshold)
