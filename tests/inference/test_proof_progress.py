@@ -47,45 +47,42 @@ def test_each_pass_of_a_long_proof_is_told_and_a_short_one_is_silent(monkeypatch
 def test_a_stopped_proof_leaves_the_maps_and_says_so(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(proof_progress, "LEAST", 0.0)
     warm = tv.Intervention((Temperature(value=2.0),))
-    for edits in (None, warm):
-        expected = tv.trace(tv.load(random_gpt2()), IDS, intervention=edits)
-        assert expected.report.status == "green"
-        passes = 2
-        while True:
-            model, made = counted(random_gpt2())
-            last = passes
+    expected = {
+        edits: tv.trace(tv.load(random_gpt2()), IDS, intervention=edits) for edits in (None, warm)
+    }
+    for passes, edits in ((2, None), (4, None), (7, None), (3, warm)):
+        model, made = counted(random_gpt2())
 
-            def tell(done: int, of: int, last: int = last) -> bool:
-                return done < last
+        def tell(done: int, of: int, last: int = passes) -> bool:
+            return done < last
 
-            found = tv.trace(model, IDS, intervention=edits, on_progress=tell)
-            if found.report.laws:
-                break
-            assert len(made) - bool(edits) == passes, "no pass after the stop"
-            report = found.report
-            assert report.left_out.startswith(f"The proof was stopped after {passes} of "), report
-            assert report.status == "unchecked" and not report.kernels
-            assert report.left_out in str(findings_of(found))
-            for one, other in zip(found.attentions, expected.attentions, strict=True):
-                np.testing.assert_array_equal(one.weights, other.weights)
-            again = tv.trace(model, IDS, intervention=edits).report
-            assert again.status == "green" and not again.left_out, "nothing half-proved stays"
-            found.save(tmp_path / "run.safetensors")
-            stored = Trace.load(tmp_path / "run.safetensors").report
-            assert (stored.left_out, stored.status) == (report.left_out, report.status)
-            passes += 1
-        assert passes > 4
+        found = tv.trace(model, IDS, intervention=edits, on_progress=tell)
+        assert len(made) - bool(edits) == passes, "no pass after the stop"
+        report = found.report
+        assert report.left_out.startswith(f"The proof was stopped after {passes} of "), report
+        assert report.status == "unchecked" and not report.kernels
+        assert report.left_out in str(findings_of(found))
+        for one, other in zip(found.attentions, expected[edits].attentions, strict=True):
+            np.testing.assert_array_equal(one.weights, other.weights)
+        found.save(tmp_path / "run.safetensors")
+        stored = Trace.load(tmp_path / "run.safetensors").report
+        assert (stored.left_out, stored.status) == (report.left_out, report.status)
+    again = tv.trace(model, IDS, intervention=warm).report
+    assert again.status == "green" and not again.left_out, "nothing half-proved stays"
 
 
 def test_what_progress_raises_ends_the_trace_at_any_pass(monkeypatch) -> None:
     monkeypatch.setattr(proof_progress, "LEAST", 0.0)
-    for error in (RuntimeError("enough"), KeyboardInterrupt(), StopIteration()):
-        for last in (2, 5, 7):
+    for last, error in (
+        (2, KeyboardInterrupt()),
+        (5, StopIteration()),
+        (7, RuntimeError("enough")),
+    ):
 
-            def tell(done: int, of: int, last: int = last, error: BaseException = error) -> None:
-                if done == last:
-                    raise error
+        def tell(done: int, of: int, last: int = last, error: BaseException = error) -> None:
+            if done == last:
+                raise error
 
-            with pytest.raises(type(error)) as raised:
-                tv.trace(tv.load(random_gpt2()), IDS, on_progress=tell)
-            assert raised.value is error
+        with pytest.raises(type(error)) as raised:
+            tv.trace(tv.load(random_gpt2()), IDS, on_progress=tell)
+        assert raised.value is error

@@ -46,10 +46,10 @@ from .options import (
     model_path,
     set_option,
 )
+from .proof_counter import proof_counter
 from .rank import rank
 from .serve import app
 from .swap import swap
-from .proof_counter import proof_counter
 from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_line, tell
 
 if TYPE_CHECKING:

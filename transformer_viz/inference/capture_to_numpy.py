@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,17 @@ def untiled(capture: Capture, only: Sequence[Site] | None) -> dict[str, dict[str
         if record.untiled and _asked_for(record, only)
     }
     return {"untiled": said} if said else {}
+
+
+def windows_left_out(capture: Capture) -> Iterator[str]:
+    """Yield a sentence for each attention of which the trace keeps the first of several items."""
+    for site, group in groupby(capture.attentions, lambda record: record.site):
+        items = max(len(record.statistics["row_sum_error"]) for record in group)
+        if items > 1:
+            yield (
+                f"{site}: {items} windows or groups of tokens ran; the first is shown, and "
+                "its rows are numbered from 0"
+            )
 
 
 def _part(factors: Factors) -> Part:

@@ -92,11 +92,10 @@ class Inspection:
 
     @property
     def status(self) -> str:
-        """``green`` when every finding is, ``amber`` when one is not, ``not run`` without any."""
-        if not self.findings:
-            return "not run"
-        green = all(finding.status == "green" for finding in self.findings)
-        return "green" if green else "amber"
+        """``green`` when every finding is, ``amber`` when one is, ``unchecked`` where the run was
+        not proved, ``not run`` without any."""
+        found = {finding.status for finding in self.findings}
+        return next((one for one in ("amber", "unchecked", "green") if one in found), "not run")
 
     @property
     def guesses(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from streamlit.testing.v1 import AppTest
 from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz.app.checkpoint import uploads
 from transformer_viz.app.checkpoint.facts import block_table
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_names import read_words
 from transformer_viz.app.ui.progress import MARKS
 from transformer_viz.checkpoints import load, loader

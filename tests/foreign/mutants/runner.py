@@ -6,6 +6,7 @@ is ``python -m tests.foreign.mutants``.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -44,6 +45,9 @@ def report(name: str) -> str:
     module, inputs = built(name)
     if len(inputs) == 1:
         found = tv.trace(tv.load(module), inputs[0][0].tolist()).report
+        # A trace keeps the first of several windows and says so; the faults are looked for here.
+        known = tuple(said for said in found.untold if "windows or groups of tokens" not in said)
+        found = dataclasses.replace(found, untold=known)
         if found.status == GREEN:
             return GREEN
         return f"{found.status}: {told(found)}"
