@@ -228,14 +228,15 @@ def opened(way: str, folder: str, dtype: str) -> dict[str, Any]:
         return AutoModelForCausalLM.from_pretrained(folder, dtype=kind)
 
     trim()
-    kept, start = [], time.perf_counter()
+    kept, start, used = [], time.perf_counter(), time.process_time()
     with Anonymous() as own:
         grown = peak_growth(lambda: kept.append(open_it()))
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, time.process_time() - used
     module = kept[0].module if way == "load" else kept[0]
     unique = {p.data_ptr(): p.nbytes for p in module.parameters()}
     return {
         "seconds": seconds,
+        "cpu": used,
         "grown": grown,
         "anonymous": own.grown,
         "weights": sum(unique.values()),
@@ -287,6 +288,9 @@ def row(shape: str, kind: str, length: int, name: str, found: dict[str, Any]) ->
 
 def main(task: str, *words: str) -> None:
     """Print the figures of one task."""
+    if task == "opening":
+        print(json.dumps(opening(*words)))
+        return
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     if task == "save":
         made(words[0], words[1]).save_pretrained(words[2])

@@ -29,7 +29,8 @@ from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz import settings
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import Counter, OneSentence
-from transformer_viz.inference import inspection, proof_progress
+from transformer_viz.inference import inspection
+from transformer_viz.inference.progress import proofs as proof_progress
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.opening import places
 from transformer_viz.preprocessing.audio import example_sound

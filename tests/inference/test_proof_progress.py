@@ -10,8 +10,8 @@ import transformer_viz as tv
 from tests.support.witness_models import random_gpt2
 from transformer_viz.core.interventions import Temperature
 from transformer_viz.core.trace import Trace
-from transformer_viz.inference import proof_progress
 from transformer_viz.inference.findings import findings_of
+from transformer_viz.inference.progress import proofs as proof_progress
 
 IDS, OTHER = [5, 17, 6, 29, 8, 3], [3, 8, 29, 17, 6, 5]
 

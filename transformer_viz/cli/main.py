@@ -110,11 +110,9 @@ def inspect(
     model = load_apart(path, words) if apart else load_model(path, words)
     from ..inference.inspection import inspect as look
 
-    running = after_a_second("Running a sample to see and prove the capture")
-    with running, proof_counter() as counter:
+    with after_a_second("Running a sample to prove the capture"), proof_counter() as counter:
         found = look(model, source=text, image=picture, on_progress=counter)
-    lines = json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found))
-    tell(lines)
+    tell(json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found)))
 
 
 @main.command()
@@ -134,11 +132,9 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     beside = _beside(model, path, given)
     from ..inference.tracing import trace as run
 
-    beside |= {"intervention": intervention, "keep": keep}
-    with after_a_second("Running"):
-        with proof_counter() as counter:
-            found = run(model, source, target=aim, on_progress=counter, **beside)
-        found.save(out)
+    with after_a_second("Running"), proof_counter() as beside["on_progress"]:
+        found = run(model, source, target=aim, intervention=intervention, keep=keep, **beside)
+    found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
     kept = "; tiles in the place of matrices" if found.tiles else ""
     told = f"capture report {found.report}"
@@ -234,9 +230,8 @@ def _reported(
     from ..inference.long_texts import kept_of
     from ..inference.tracing import trace as run
 
-    with after_a_second("Running"), proof_counter() as counter:
+    with after_a_second("Running"), proof_counter() as beside["on_progress"]:
         keep = kept_of(model, source, aim, ("weights", "scores"))
-        beside |= {"on_progress": counter}
         found = run(model, source, target=aim, keep=keep, **beside)
         if not edits:
             return found, None

@@ -14,12 +14,12 @@ from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
 from ..core.errors import visible
-from ..core.progress import Progress
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from ..preprocessing.vocabularies import types_ids
+from .decoding.progress import Progress
 from .findings import AttentionSite, Finding, findings_of, sites_of
-from .proof_progress import OnProgress
+from .progress.proofs import OnProgress
 from .seeing import see
 from .token_ids import source_ids, target_ids
 from .tracing import trace

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from ..capture import Capture, CaptureRequest
 from ..capture.donations import Donation
-from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, intervention_of
@@ -28,7 +27,9 @@ from .capture_to_numpy import (
     heads_of,
     hidden_of,
     norms_of,
+    rebuilt_error,
     residuals_of,
+    row_sum_error,
     thumbnails_of,
     tiles_of,
     to_numpy,
@@ -41,11 +42,11 @@ from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .progress.proofs import OnProgress, ProofProgress
 from .proof import token_order
 from .proof.attempt import proof_or_reason
 from .proof.mixing import Changed
 from .proof.prove import Proof, Seen, prove
-from .proof_progress import OnProgress, ProofProgress
 from .run_card import manifest_of, notes_of_input
 
 FULL = "full"
@@ -299,12 +300,12 @@ def _report(
             )
         )
         difference = None if progress.stopped else difference
-    errors = [_row_sum_error(record) for record in capture.attentions]
+    errors = [row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
         row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
-        rebuilt={str(record.site): _rebuilt(record) for record in capture.attentions}
+        rebuilt={str(record.site): rebuilt_error(record) for record in capture.attentions}
         if check
         else {},
         replaced=tuple(capture.replaced),
@@ -394,23 +395,3 @@ def doubled(read: Read) -> Read:
     segments = None if read.segments is None else read.segments.repeat(2, 1)
     tensors = (cast(Tensor, both(source)), both(target), twice)
     return replace(read, tensors=tensors, segments=segments)
-
-
-def _row_sum_error(record: AttentionRecord) -> float:
-    """How far rows are from summing to 1, counting what a sink took beside the words."""
-    weights, scores = record.weights, record.scores
-    if weights is None or scores is None or scores.shape[-1] <= weights.shape[-1]:
-        return float(record.statistics["row_sum_error"][0].max())
-    sunk = torch.softmax(scores.double(), -1)[..., weights.shape[-1] :].sum(-1)
-    return float((weights.double().sum(-1) + sunk - 1).abs().max())
-
-
-def _rebuilt(record: AttentionRecord) -> float | None:
-    """The worse of: the output rebuilt from the captured weights; softmax(scores) against them."""
-    if record.rebuilt is None or record.scores is None or record.weights is None:
-        return record.rebuilt
-    if record.scores.shape != record.weights.shape or record.form != "softmax":
-        return record.rebuilt
-    again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
-    off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
-    return max(record.rebuilt, off)

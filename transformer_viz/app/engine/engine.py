@@ -81,19 +81,13 @@ class Engine:
         return self.models.get(name, task)
 
     def inspection(self, name: str, task: Task | None = None, *, proved: bool = True) -> Inspection:
-        """Return what a checkpoint holds, and whether a run of it is seen right.
-
-        Args:
-            name: of the model.
-            task: somebody waits for it; told of the passes of a long proof.
-            proved: whether the capture of the run is proved.
+        """Return what a checkpoint holds, and whether a run is seen right (``proved``).
 
         Raises:
             ValueError: the checkpoint is missing or cannot be used; says why and what to do.
             Abandoned: the task was given up.
         """
-        task = task or Task()
-        model = self.model(name, task)
+        model = self.model(name, task := task or Task())
         key = ("inspection", ref(model), spoken_language(), proved)
         run = partial(_inspected, tell=task.step, proved=proved)
         found: Inspection = self._run(key, task, run, model, long=True)

@@ -29,8 +29,8 @@ from ...core.interventions import (
     UniformHead,
     Window,
 )
-from ...core.progress import Progress
 from ...model import Transformer
+from .progress import Progress
 
 CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
 TRIED = 4  # tokens that are read both ways
