@@ -24,9 +24,11 @@ SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often
 #: Calls that can silence what they are given: all their results are 0, or a condition is the same
 #: everywhere.
 SILENCING = frozenset(
-    ("mul", "where", "masked_fill", "relu", "clamp", "clamp_min", "addcmul", "lerp", "threshold")
-    + ("bmm", "mm", "matmul", "eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or")
-    + ("logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "isin", "any", "all", "heaviside")
+    """
+    mul where masked_fill relu clamp clamp_min addcmul lerp threshold heaviside bmm mm matmul
+    eq ne gt ge lt le isin any all logical_and logical_or logical_not
+    bitwise_and bitwise_or bitwise_not
+    """.split()
 )
 OWN = frozenset(("aten", "prims", "prim"))  # the namespaces whose calls do what their name says
 
