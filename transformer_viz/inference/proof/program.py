@@ -24,12 +24,11 @@ SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often
 #: Calls that can silence what they are given: all their results are 0, or a condition is the same
 #: everywhere.
 SILENCING = frozenset(
-    """
-    mul where masked_fill relu clamp clamp_min addcmul lerp threshold heaviside bmm mm matmul
-    eq ne gt ge lt le isin any all logical_and logical_or logical_not
-    bitwise_and bitwise_or bitwise_not
-    """.split()
+    ("mul", "where", "masked_fill", "relu", "clamp", "clamp_min", "addcmul", "lerp", "threshold")
+) | frozenset(
+    ("bmm", "mm", "matmul", "heaviside", "isin", "any", "all", "eq", "ne", "gt", "ge", "lt", "le")
 )
+SILENCING |= {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
 OWN = frozenset(("aten", "prims", "prim"))  # the namespaces whose calls do what their name says
 
 
