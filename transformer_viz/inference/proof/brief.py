@@ -227,6 +227,8 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
     places = {name(a.record): (a.record, named(a, prover.kernels)) for a in told}
     if not told or len(places) != len(told) or not all(account.parts for account in told):
         return False
+    if any(a.record.q is None or a.record.k is None for a in told):
+        return False  # such an attention is found at its product, and edits of heads alone there
     law = Law("heads", head=min(account.record.heads for account in told) - 1, scale=HALF)
     widest = max(max(account.record.shape) for account in told)
     everywhere: list[Edit] = [Temperature(value=VALUE), Window(radius=max(RADIUS, widest // 3))]

@@ -105,7 +105,7 @@ class RowWatch:
         }
 
     def _but(self, tokens: Collection[int]) -> Tensor:
-        return torch.tensor([n for n in range(self.size) if n not in tokens])
+        return torch.tensor([n for n in range(self.size) if n not in tokens], dtype=torch.long)
 
     def before(self, call: Callable[[], T]) -> T:
         """Run the unchanged call and keep what its rows are."""

@@ -25,9 +25,10 @@ SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often
 #: everywhere.
 SILENCING = frozenset(
     ("mul", "where", "masked_fill", "relu", "clamp", "clamp_min", "addcmul", "lerp", "threshold")
-    + ("bmm", "mm", "matmul", "eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or")
-    + ("logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "isin", "any", "all", "heaviside")
+) | frozenset(
+    ("bmm", "mm", "matmul", "heaviside", "isin", "any", "all", "eq", "ne", "gt", "ge", "lt", "le")
 )
+SILENCING |= {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
 OWN = frozenset(("aten", "prims", "prim"))  # the namespaces whose calls do what their name says
 
 
