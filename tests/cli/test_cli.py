@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,8 +28,9 @@ from tests.support.speech import speech_folder
 from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz import settings
 from transformer_viz.cli.main import main
-from transformer_viz.cli.terminal import OneSentence
+from transformer_viz.cli.terminal import Counter, OneSentence
 from transformer_viz.inference import inspection
+from transformer_viz.inference.progress import proofs as proof_progress
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.opening import places
 from transformer_viz.preprocessing.audio import example_sound
@@ -684,6 +686,30 @@ def one_error(error: Exception) -> str:
     done = CliRunner().invoke(group, ["fail"])
     assert done.exit_code == 2
     return done.stderr
+
+
+def test_ctrl_c_stops_a_long_proof_and_keeps_the_maps(
+    translator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof_progress, "LEAST", 0.0)
+    before, times = signal.getsignal(signal.SIGINT), 1
+
+    def press(counter: Counter, done: int) -> None:
+        for _ in range(times if done == 3 else 0):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Counter, "tell", press)
+    run, words = str(tmp_path / "run.safetensors"), ("--target-ids", "2, 8, 9")
+    said = answer("trace", translator, "--ids", "5 6 7 3", *words, "--out", run)
+    assert "the capture was not proved. The proof was stopped after 3 of " in said
+    assert tv.Trace.load(run).attention("cross", 0).shape == (2, 3, 4)
+    assert signal.getsignal(signal.SIGINT) is before
+    report = json.loads(answer("inspect", translator, "--json"))
+    assert report["report"] == "unchecked" and "was stopped after 3 of" in str(report["findings"])
+    times = 2
+    done = call("trace", translator, "--ids", "5 6 7 3", *words, "--out", str(tmp_path / "b"))
+    assert done.exit_code != 0 and not (tmp_path / "b").exists()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(

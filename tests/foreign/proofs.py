@@ -6,18 +6,22 @@ What the probe shows rightly and the proof cannot tell stands in UNTOLD, with th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tests.support import device
-from transformer_viz.inference.proof.prove import Proof, prove
+from transformer_viz.inference.proof.prove import Changed, Proof, prove
+from transformer_viz.inference.proof.token_order import exchanges as exchanges_of
 
 from .oracle import fresh, quiet
 from .scoreboard import Row
 from .styles import Style
+from .styles.base import BATCH, TOKENS, WIDTH
 
+IDS = (BATCH, TOKENS)
 NUMBERING = "more keys than rows: the number of the first row is not proved"
 SEVERAL = "two attentions run at one place: whether they are heads of one is not told"
 NO_PROJECTION = "the output projection is no product that the witness knows"
@@ -49,6 +53,8 @@ UNTOLD: dict[str, str] = {
     "chunked_queries_filled": "the parts are written into one tensor before the projection",
     "mask_by_slicing": "a row with one key looks the same in every head",
     "learned_everything": "a learned table looks at itself: it has no batch",
+    "memory_tokens": "learned tokens stand in front: row 3 is word 0",
+    "relative_shift": "above the diagonal a row's scores come from the next row's query",
     "synthesizer_random": "all items share the rows of one softmax, which is counted as missed",
 }
 
@@ -77,8 +83,22 @@ def proof_of(style: Style) -> Proof:
         if batch_first(style, inputs):
             alone = lambda: call(tuple(x[:1] for x in inputs))  # noqa: E731
         together = None if alone is None else call
+        changed = exchanges(inputs, call) if alone is not None else []
         with style.around():
-            return prove(style.probed(module), call, alone=alone, together=together)
+            return prove(
+                style.probed(module), call, alone=alone, together=together, changed=changed
+            )
+
+
+def exchanges(inputs: tuple[Any, ...], call: Callable[..., Any]) -> list[Changed]:
+    """Calls with some tokens of a lone input ``[batch, token, ...]`` exchanged for others."""
+    x = inputs[0]
+    if len(inputs) != 1 or x.is_nested or tuple(x.shape) not in (IDS, (*IDS, WIDTH)):
+        return []
+    return [
+        Changed(one.tokens, TOKENS, partial(call, (one.made,)), values=one.values)
+        for one in exchanges_of(x)
+    ]
 
 
 def asked(style: Style) -> bool:

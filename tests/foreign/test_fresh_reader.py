@@ -24,6 +24,7 @@ from tests.foreign.fresh_reader import (
 )
 from transformer_viz.core.edits import BlockKeys, ScaleHead, Temperature
 from transformer_viz.inference.proof.prove import Changed, prove
+from transformer_viz.inference.proof.token_order import exchanges
 
 EDITS = {
     "head": ScaleHead(head=0, value=0.0),
@@ -98,6 +99,9 @@ TRULY_AMBER = {
 # The module moves its tokens about by their own numbers, and the proof says so of this place.
 REORDERED = {"Sorted": "encoder L0", "Pruned": "encoder L1"}
 
+# Their axis 1 is no axis of tokens.
+TOKENS_ELSEWHERE = ("ColumnVectors", "TimeFirst")
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -128,18 +132,22 @@ def seen(name: str) -> Seen:
     def alone():
         return module(*module.first(inputs))
 
-    def other():
-        x = inputs[0].clone()
-        x[:, 2] = -x[:, 2]
-        return module(x, *inputs[1:])
-
     with runs(module):
         plain = together()
         with tv.probe(module) as run:
             watched = together()
         both = {"together": together, "alone": alone} if module.batched else {}
-        if module.batched and isinstance(inputs[0], torch.Tensor) and inputs[0].dim() == 3:
-            both["changed"] = [Changed(2, other)]  # token 2 of [batch, token, width]
+        vectors = isinstance(inputs[0], torch.Tensor) and inputs[0].dim() == 3
+        if module.batched and vectors and type(module).__name__ not in TOKENS_ELSEWHERE:
+            both["changed"] = [  # tokens of [batch, token, width]
+                Changed(
+                    one.tokens,
+                    inputs[0].shape[1],
+                    functools.partial(module, one.made, *inputs[1:]),
+                    values=one.values,
+                )
+                for one in exchanges(inputs[0])
+            ]
         proof = prove(module, together, **both)
     maps = tuple(record.weights.detach() for record in run.attentions)
     sites = frozenset(dataclasses.replace(r.site, path=r.path) for r in run.attentions)
@@ -264,8 +272,10 @@ def test_what_is_not_proved_is_said(name):
 
 @pytest.mark.parametrize("name", REORDERED)
 def test_tokens_that_are_sorted_or_chosen_are_said(name):
-    (sentence,) = seen(name).proof.untold
-    assert sentence.startswith(f"{REORDERED[name]}: before it tokens are sorted, chosen or moved")
+    proof = seen(name).proof
+    moved = f"{REORDERED[name]}: before it tokens are sorted, chosen or moved"
+    wrong = proof.laws[REORDERED[name]].get("token order") == float("inf")
+    assert wrong or any(sentence.startswith(moved) for sentence in proof.untold)
 
 
 @pytest.mark.parametrize("name", watched())

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from contextlib import suppress
 
 import pytest
 import torch
 
+import transformer_viz as tv
+from tests.support.witness_models import random_gpt2
 from transformer_viz.capture import probe
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import (
     Causal,
     Intervention,
@@ -18,6 +22,7 @@ from transformer_viz.core.interventions import (
     ScaleResidual,
     Temperature,
 )
+from transformer_viz.inference.decoding.key_value_cache import reads_on
 from transformer_viz.inference.generation import generate, length_norm, translate, translate_lines
 from transformer_viz.inference.token_ids import padded_source, source_ids, target_ids
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
@@ -386,3 +391,34 @@ def test_a_text_that_is_continued_tells_it_too(tiny_gpt):
 def test_a_model_without_an_output_layer_writes_nothing(tiny_model):
     with pytest.raises(ValueError, match="gives vectors and no words"):
         translate(dataclasses.replace(tiny_model, gives="vectors"), [2, 3])
+
+
+def test_a_search_may_be_ended_before_any_of_its_passes() -> None:
+    made: list[int] = []
+    whole = [0]
+
+    def ended(model: Model, beam: int, last: int) -> int:
+        told = [0]
+
+        def tell(done: int, of: int) -> None:
+            told[0] += 1
+            whole[0] = told[0]
+            if told[0] == last:
+                raise InterruptedError
+
+        made.clear()
+        with suppress(InterruptedError):
+            tv.translate(model, [5, 17, 6], beam, max_tokens=4, tell=tell)
+        return len(made)
+
+    for beam in (1, 3):
+        module = random_gpt2()
+        module.register_forward_pre_hook(lambda *_: made.append(1))
+        passes = ended(tv.load(module), beam, -1)
+        assert passes == whole[0], beam
+        for last in range(1, passes + 1):
+            fresh = random_gpt2()
+            fresh.register_forward_pre_hook(lambda *_: made.append(1))
+            model = tv.load(fresh)
+            assert ended(model, beam, last) == last - 1, (beam, last)
+            assert reads_on(model, [5, 17, 6]), "an ended trial is no answer"

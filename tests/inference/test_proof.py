@@ -23,7 +23,7 @@ from transformer_viz.inference.findings import findings_of
 from transformer_viz.inference.proof.accounts import places
 from transformer_viz.inference.proof.kernels import KernelMode
 from transformer_viz.inference.proof.prove import prove
-from transformer_viz.inference.proof.token_order import own_rows
+from transformer_viz.inference.proof.token_order import order_gap
 
 WORDS = [5, 9, 2, 7, 3]
 
@@ -177,45 +177,40 @@ def record_of(scores: Tensor) -> AttentionRecord:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "token", "error"),
+    ("rows", "columns", "error"),
     [
-        ((2,), (2,), 2, 0.0),  # its own row and column
-        ((2,), (2,), 1, float("inf")),  # those of another token
-        ((0, 1, 2, 3), (), 2, None),  # all of them: nothing is told
-        ((), (), 2, None),
+        ((1, 2), (1, 2), 0.0),  # the exchanged tokens' own rows and columns
+        ((1, 2), (1, 3), float("inf")),  # a column of another token
+        ((0, 2), (1, 2), float("inf")),  # a row of another token
+        ((1,), (1, 2), float("inf")),  # a token without its row
+        ((1, 2), (1,), float("inf")),  # a token without its column
+        ((), (1, 2), 0.0),  # scores of keys alone
+        ((), (), None),
     ],
 )
-def test_a_changed_token_tells_its_row(rows, columns, token, error):
-    before = torch.arange(16.0).view(4, 4)
-    after = before.clone()
+def test_exchanged_tokens_tell_their_rows_and_columns(rows, columns, error):
+    before = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    after = before + torch.arange(4.0)[:, None]  # a number a row changes no softmax
     for row in rows:
-        after[row] += 1
+        after[row] += torch.tensor((0.0, 1.0, 3.0, 5.0))
     for column in columns:
-        after[:, column] += 1
-    assert own_rows(record_of(before), record_of(after), token) == error
+        after[:, column] += torch.tensor((1.0, 2.0, 4.0, 3.0))
+    assert order_gap(record_of(before), record_of(after), (1, 2), 4, None) == error
 
 
-def test_under_a_causal_mask_the_first_changed_row_tells():
-    later = torch.ones(4, 4).triu(1).bool()
-    before = torch.arange(16.0).view(4, 4).masked_fill(later, -torch.inf)
-    after = before.clone()
-    after[2:] += 1
-    assert own_rows(record_of(before), record_of(after), 2) == 0.0
-    assert own_rows(record_of(before), record_of(after), 1) == float("inf")
-
-
-def test_a_token_of_an_earlier_pass_may_change_all_rows():
+def test_a_token_of_an_earlier_pass_changes_its_column_alone():
     later = torch.ones(4, 8).triu(5).bool()
     before = torch.arange(32.0).view(4, 8).masked_fill(later, -torch.inf)
-    all_rows, from_the_third = before.clone(), before.clone()
-    all_rows += 1
-    from_the_third[2:] += 1
+    column, row = before.clone(), before.clone()
+    column[:, 2] += 1
+    row[2, :4] += torch.tensor((1.0, 3.0, 2.0, 5.0))
 
     def record(scores: Tensor) -> AttentionRecord:
         return dataclasses.replace(record_of(scores), shape=(4, 8), offset=4)
 
-    assert own_rows(record(before), record(all_rows), 2) == 0.0
-    assert own_rows(record(before), record(from_the_third), 2) == float("inf")
+    for after, error in ((column, 0.0), (row, float("inf"))):
+        assert order_gap(record(before), record(after), (2,), 8, None) == error
+    assert order_gap(record(before), record(row), (6,), 8, None) == 0.0  # its own row
 
 
 def test_the_report_compares_what_the_model_tells_with_the_probe(tiny_model, monkeypatch):

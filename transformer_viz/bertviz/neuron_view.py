@@ -111,6 +111,8 @@ def neuron_page(trace: Trace, layer: int, head: int, theme: str = "") -> HtmlPag
 def _proof(trace: Trace) -> str:
     if trace.report.status == "green":
         return say("The capture of this run is proved: its report is green.")
+    if trace.report.status == trace.report.UNCHECKED:
+        return say("The capture of this run was not checked.")
     return say("The capture of this run is not proved in every part: its report is amber.")
 
 

@@ -46,6 +46,7 @@ from .options import (
     model_path,
     set_option,
 )
+from .proof_counter import proof_counter
 from .rank import rank
 from .serve import app
 from .swap import swap
@@ -109,10 +110,9 @@ def inspect(
     model = load_apart(path, words) if apart else load_model(path, words)
     from ..inference.inspection import inspect as look
 
-    with after_a_second("Running a sample to see and prove the capture"):
-        found = look(model, source=text, image=picture)
-    lines = json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found))
-    tell(lines)
+    with after_a_second("Running a sample to prove the capture"), proof_counter() as counter:
+        found = look(model, source=text, image=picture, on_progress=counter)
+    tell(json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found)))
 
 
 @main.command()
@@ -132,13 +132,15 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     beside = _beside(model, path, given)
     from ..inference.tracing import trace as run
 
-    with after_a_second("Running"):
+    with after_a_second("Running"), proof_counter() as beside["on_progress"]:
         found = run(model, source, target=aim, intervention=intervention, keep=keep, **beside)
-        found.save(out)
+    found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
     kept = "; tiles in the place of matrices" if found.tiles else ""
     told = f"capture report {found.report}"
-    if found.report.output_difference is None:
+    if found.report.left_out:
+        told = with_mark(f"the capture was not proved. {found.report.left_out}", found)
+    elif found.report.output_difference is None:
         told = with_mark("the capture of so long a text was not proved", found)
     from ..views.numbers import beyond
 
@@ -228,7 +230,7 @@ def _reported(
     from ..inference.long_texts import kept_of
     from ..inference.tracing import trace as run
 
-    with after_a_second("Running"):
+    with after_a_second("Running"), proof_counter() as beside["on_progress"]:
         keep = kept_of(model, source, aim, ("weights", "scores"))
         found = run(model, source, target=aim, keep=keep, **beside)
         if not edits:

@@ -85,7 +85,7 @@ def _lines(found: Match) -> str:
     ordered = sorted(rows, key=lambda row: -row[0])
     lines = [f"{chance:7.1%}  {logit:8.2f}  {caption}" for chance, logit, caption in ordered]
     how = "each by itself (sigmoid)" if found.sigmoid else "of these captions (softmax)"
-    proved = all(run.report.status == "green" for run in (found.picture, *found.texts))
     runs = (found.picture, *found.texts)
-    report = with_mark(f"capture report {'green' if proved else 'amber'}", *runs)
+    status = {run.report.status for run in runs}
+    report = with_mark(f"capture report {status.pop() if len(status) == 1 else 'amber'}", *runs)
     return "\n".join([f"probability {how}, logit, caption", *lines, report])

@@ -80,7 +80,7 @@ def swap(
     both = None if both is None else tuple(named_choice(model, word) for word in both)
     from ..inference.patching.swapping import swap as measure
 
-    counter = Counter("swaps")
+    counter = Counter("passes")
     found = measure(
         model,
         _read(model, text),
@@ -90,7 +90,7 @@ def swap(
         target=target,
         output=output,
         token=token,
-        tell=lambda done, of, _: counter.tell(done),
+        on_progress=lambda done, of: counter.tell(done),
     )
     counter.close()
     if table is not None:

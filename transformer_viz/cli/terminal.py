@@ -201,8 +201,8 @@ def inspected(found: Inspection) -> Iterator[str]:
     yield from _vocabulary(found)
     yield "; ".join(filter(None, (f"\ncapture report: {found.status}", guess_mark(found.guessed))))
     for finding in found.findings:
-        yield f"  {finding.status:<6} {finding.sentence}"
-        yield from (f"         {line}" for line in finding.details if line.startswith("not "))
+        yield f"  {finding.status:<9} {finding.sentence}"
+        yield from (f"            {line}" for line in finding.details if line.startswith("not "))
     yield from _section(
         "attention",
         (

@@ -81,16 +81,23 @@ class KernelRun:
     """One softmax or fused attention that ran below the probe, and what it is.
 
     ``name`` of the kernel, ``path`` of the module that ran it, its ``rows`` and the ``keys`` of
-    each; ``fate`` is the site that shows it, what it is instead, or ``missed``.
+    each; ``fate`` is the site that shows it, what it is instead, or ``missed``. A module that
+    mixes tokens without a softmax, such as a convolution, has no rows; its fate says what it is.
     """
 
     MISSED: ClassVar[str] = "missed"
+    MIXERS: ClassVar[tuple[str, ...]] = ("convolution", "pooling", "recurrent", "batch norm")
 
     name: str
     path: str
     rows: int
     keys: int
     fate: str
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it mixes tokens and is no softmax."""
+        return self.fate in self.MIXERS
 
 
 @dataclass(frozen=True)
@@ -128,19 +135,28 @@ class Report:
 
     TOLERANCE = 1e-4
     GIVEN: ClassVar[str] = "given, not captured"
+    UNCHECKED: ClassVar[str] = "unchecked"
 
     @property
     def status(self) -> str:
-        """``green`` when everything checked agrees, otherwise ``amber``; of arrays that somebody
-        gave, ``given, not captured``."""
+        """``green`` when everything checked agrees, otherwise ``amber``; ``unchecked`` without a
+        proof, unless something is known to be wrong; of arrays that somebody gave, ``given, not
+        captured``."""
         if self.given:
             return self.GIVEN
         checked = [self.row_sum_error, *(e for e in self.rebuilt.values() if e is not None)]
         if self.output_difference is not None:
             checked.append(self.output_difference)
         wrong = any(not error <= self.allowed for error in checked)  # NaN is wrong too
-        proved = not (self.missed or self.broken or self.untold)
-        return "green" if self.sites and proved and not wrong else "amber"
+        proved = not (self.missed or self.broken or self.untold or self.unrecognised)
+        if not self.sites or not proved or wrong:
+            return "amber"
+        return self.UNCHECKED if self.unchecked else "green"
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the run was traced without a proof (``check=False``)."""
+        return self.output_difference is None and not self.laws and not self.kernels
 
     def __str__(self) -> str:
         """Return the status and the mark of what was guessed, ``green; guessed: heads``."""

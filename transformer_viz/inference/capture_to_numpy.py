@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,17 @@ def untiled(capture: Capture, only: Sequence[Site] | None) -> dict[str, dict[str
     return {"untiled": said} if said else {}
 
 
+def windows_left_out(capture: Capture) -> Iterator[str]:
+    """Yield a sentence for each attention of which the trace keeps the first of several items."""
+    for site, group in groupby(capture.attentions, lambda record: record.site):
+        items = max(len(record.statistics["row_sum_error"]) for record in group)
+        if items > 1:
+            yield (
+                f"{site}: {items} windows or groups of tokens ran; the first is shown, and "
+                "its rows are numbered from 0"
+            )
+
+
 def _part(factors: Factors) -> Part:
     visible = bias = None
     if factors.edges is not None:
@@ -314,3 +326,23 @@ def hidden_of(capture: Capture) -> dict[str, np.ndarray]:
         )
         for stack, layers in found.items()
     }
+
+
+def row_sum_error(record: AttentionRecord) -> float:
+    """Return how far rows are from summing to 1, counting what a sink took beside the words."""
+    weights, scores = record.weights, record.scores
+    if weights is None or scores is None or scores.shape[-1] <= weights.shape[-1]:
+        return float(record.statistics["row_sum_error"][0].max())
+    sunk = torch.softmax(scores.double(), -1)[..., weights.shape[-1] :].sum(-1)
+    return float((weights.double().sum(-1) + sunk - 1).abs().max())
+
+
+def rebuilt_error(record: AttentionRecord) -> float | None:
+    """Return the worse error of the output rebuilt from the weights, and of softmax(scores)."""
+    if record.rebuilt is None or record.scores is None or record.weights is None:
+        return record.rebuilt
+    if record.scores.shape != record.weights.shape or record.form != "softmax":
+        return record.rebuilt
+    again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
+    off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
+    return max(record.rebuilt, off)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from ..core.given.facts import given_facts
 from ..core.trace import Trace
@@ -12,7 +13,7 @@ from ..i18n import mark, say
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the capture report, ``green`` or ``amber``, with its details."""
+    """One sentence of the capture report, ``green``, ``amber`` or ``unchecked``, with details."""
 
     sentence: str
     status: str
@@ -35,7 +36,21 @@ def findings_of(run: Trace) -> tuple[Finding, ...]:
     if report.given:
         unproved, *known = given_facts(run)
         return (Finding(unproved, "amber", tuple(known)),)
+    if report.unchecked:
+        return tuple(_unproved(run))
     return (_seen(run), _untouched(report), _proved(report), accounted(report), measured(report))
+
+
+def _unproved(run: Trace) -> Iterator[Finding]:
+    """Yield what was found in a run without a proof; amber only where something is wrong."""
+    seen, rows = _seen(run), _proved(run.report)
+    untouched = _untouched(run.report)
+    yield seen if seen.status == "amber" else replace(seen, status=Report.UNCHECKED)
+    wrong = not run.report.row_sum_error <= run.report.allowed
+    yield rows if wrong else replace(rows, status=Report.UNCHECKED)
+    yield replace(untouched, status=Report.UNCHECKED)
+    for finding in (accounted(run.report), measured(run.report)):
+        yield replace(finding, status=Report.UNCHECKED)
 
 
 def sites_of(run: Trace) -> tuple[AttentionSite, ...]:
@@ -175,9 +190,14 @@ def accounted(report: Report) -> Finding:
     """That every softmax below the probe is shown, or known to be something else."""
     sites = set(report.laws)
     others = [kernel for kernel in report.kernels if kernel.fate not in sites]
+    mixers = [kernel for kernel in others if kernel.mixes]
     details = tuple(_kernel(kernel) for kernel in others)
-    fields = {"count": len(report.kernels), "others": len(others), "missed": len(report.missed)}
-    if not report.kernels:
+    fields = {
+        "count": len(report.kernels) - len(mixers),
+        "others": len(others) - len(mixers),
+        "missed": len(report.missed),
+    }
+    if not fields["count"]:
         return Finding(say("What ran below the probe was not looked at."), "amber")
     if report.missed:
         said = say(
@@ -185,7 +205,7 @@ def accounted(report: Report) -> Finding:
             **fields,
         )
         return Finding(said, "amber", details)
-    if others:
+    if fields["others"]:
         said = say(
             "Each of the {count} softmaxes that ran is accounted for; {others} are something else "
             "than attention over words, or ran as one piece.",
@@ -195,10 +215,15 @@ def accounted(report: Report) -> Finding:
     return Finding(
         say("Each of the {count} softmaxes that ran is shown, with the same numbers.", **fields),
         "green",
+        details,
     )
 
 
 def _kernel(kernel: KernelRun) -> str:
+    if kernel.mixes:
+        return say(
+            "{path} mixes tokens too: {fate}", path=kernel.path or "-", fate=say(kernel.fate)
+        )
     return say(
         "{path}: {rows} rows of {keys}, {fate}",
         path=kernel.path or kernel.name, rows=kernel.rows, keys=kernel.keys, fate=say(kernel.fate),
@@ -267,6 +292,10 @@ NAMES = (
     mark("positions"),
     mark("own notes"),
     mark("missed"),
+    mark("convolution"),
+    mark("pooling"),
+    mark("recurrent"),
+    mark("batch norm"),
     mark("routing"),
     mark("choice"),
     mark("loss"),

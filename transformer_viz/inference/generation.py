@@ -24,7 +24,7 @@ from .decoding.key_value_cache import (
 )
 from .donors import LentPasses
 from .hearing import Heard, hear
-from .search import Batch, Path, Tell, Witness, edited
+from .search import Batch, Path, Tell, Witness, edited, limit_of
 from .seeing import set_beside
 from .token_ids import source_ids, target_ids, target_pieces
 
@@ -108,7 +108,12 @@ def translate(
     with torch.no_grad():
         keep = target is None and beside is None and may_keep(intervention)
         keep = keep and (witness is None or shows_steps(model))
-        if keep and reads_on(model, ids if heard is None else heard.features):
+        trial = (
+            None
+            if tell is None
+            else partial(tell, 0, limit_of(model, heard or len(ids), max_tokens))
+        )
+        if keep and reads_on(model, ids if heard is None else heard.features, trial):
             pass_of = partial(edited, model, given, intervention)
             found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
             if found is not None:

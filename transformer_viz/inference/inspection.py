@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
@@ -18,7 +17,9 @@ from ..core.errors import visible
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from ..preprocessing.vocabularies import types_ids
+from .decoding.progress import Progress
 from .findings import AttentionSite, Finding, findings_of, sites_of
+from .progress.proofs import OnProgress
 from .seeing import see
 from .token_ids import source_ids, target_ids
 from .tracing import trace
@@ -91,11 +92,10 @@ class Inspection:
 
     @property
     def status(self) -> str:
-        """``green`` when every finding is, ``amber`` when one is not, ``not run`` without any."""
-        if not self.findings:
-            return "not run"
-        green = all(finding.status == "green" for finding in self.findings)
-        return "green" if green else "amber"
+        """``green`` when every finding is, ``amber`` when one is, ``unchecked`` where the run was
+        not proved, ``not run`` without any."""
+        found = {finding.status for finding in self.findings}
+        return next((one for one in ("amber", "unchecked", "green") if one in found), "not run")
 
     @property
     def guesses(self) -> tuple[str, ...]:
@@ -117,7 +117,13 @@ class Inspection:
 
 
 def inspect(
-    model: Model, *, report: bool = True, source: Any = None, image: Any = None
+    model: Model,
+    *,
+    report: bool = True,
+    source: Any = None,
+    image: Any = None,
+    check: bool | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Inspection:
     """Everything there is to say about a model that was opened.
 
@@ -126,6 +132,8 @@ def inspect(
         report: also run a small sample through the model and say what was captured.
         source: what to run instead of the sample, as of `trace`.
         image: a picture beside the text, as of `trace`.
+        check: whether the capture is proved, as of `trace`.
+        on_progress: called with the passes of a long proof, as of `trace`.
 
     Raises:
         ValueError: a picture that the model cannot read.
@@ -153,7 +161,8 @@ def inspect(
         licence=_beside(model.folder, LICENCES, LINES["licence"]),
         notes=model.notes,
     )
-    return _watched(model, about, source, seen) if report else about
+    options = {"check": check, "image": seen}
+    return _watched(model, about, source, Progress(on_progress), options) if report else about
 
 
 def config_rows(model: Model) -> tuple[Word, ...]:
@@ -253,13 +262,15 @@ def _ids(model: Model, size: int) -> list[int]:
 
 
 def _watched(
-    model: Model, about: Inspection, source: Any = None, seen: Seen | None = None
+    model: Model, about: Inspection, source: Any, on_progress: Progress, options: dict[str, Any]
 ) -> Inspection:
-    """The same, with what a watched run of the sample showed."""
+    """Return the same with what a watched run of the sample showed."""
     given = sample_source(model) if source is None else source
     try:
-        run = trace(model, given, sample_target(model), keep=(), image=seen)
+        run = trace(model, given, sample_target(model), keep=(), on_progress=on_progress, **options)
     except Exception as error:  # a module of any kind can raise anything
+        if on_progress.error is not None:
+            raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         said = say("A sample could not be run through this model: {reason}", reason=reason)
         failed = Finding(said, "amber")

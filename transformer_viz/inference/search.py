@@ -277,6 +277,8 @@ class Batch:
         return False
 
     def _agrees(self, path: Path, owner: int) -> bool:
+        if self.tell is not None:
+            self.tell(len(path.ids), max(self.limits))
         rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :].float()
         scores = torch.stack(
             [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 
 from ..capture import Capture, CaptureRequest
 from ..capture.donations import Donation
-from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, intervention_of
@@ -27,11 +27,14 @@ from .capture_to_numpy import (
     heads_of,
     hidden_of,
     norms_of,
+    rebuilt_error,
     residuals_of,
+    row_sum_error,
     thumbnails_of,
     tiles_of,
     to_numpy,
     untiled,
+    windows_left_out,
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
@@ -39,12 +42,15 @@ from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .progress.proofs import OnProgress, ProofProgress
+from .proof import token_order
 from .proof.attempt import proof_or_reason
-from .proof.prove import Changed, Proof, Seen, prove
+from .proof.mixing import Changed
+from .proof.prove import Proof, Seen, prove
 from .run_card import manifest_of, notes_of_input
 
+FULL = "full"
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
-MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
 
 
 def trace(
@@ -58,7 +64,8 @@ def trace(
     only: Sequence[Site] | None = None,
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
-    check: bool | None = None,
+    check: bool | str | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Trace:
     """Everything that happened when one sentence went through the model once.
 
@@ -93,8 +100,12 @@ def trace(
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
         check: also prove the capture on a clean run of the same input (twenty or so more passes,
-            which hold all maps). Left out: up to 1,024 tokens, if the memory holds the proof;
-            ``report.left_out`` says where it does not.
+            which hold all maps); ``"full"`` tries every law by itself and exchanges each word
+            alone, a pass a word. Left out: up to 1,024 tokens, if the memory holds the proof;
+            ``report.left_out`` says where it does not. With False the report is ``unchecked``.
+        on_progress: called with the passes done and the passes in all before each pass of a proof
+            of over two seconds. If it returns False, the proof stops, the maps stay, and
+            ``report.left_out`` says so; what it raises comes out here.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -102,6 +113,7 @@ def trace(
     """
     options: dict[str, Any] = {"keep": keep, "only": only, "check": check, "masked": masked}
     options |= {"image": image, "intervention": intervention, "produced": produced}
+    options |= {"on_progress": on_progress}
     return traced(model, source, target, **options)
 
 
@@ -116,7 +128,8 @@ def traced(
     only: Sequence[Site] | None = None,
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
-    check: bool | None = None,
+    check: bool | str | None = None,
+    on_progress: OnProgress | None = None,
     known: ReadSources | None = None,
 ) -> Trace:
     """What `trace` gives, for whoever asks again and again.
@@ -139,15 +152,18 @@ def traced(
     words = (("tiles",) if long else ("weights",)) if words is None else words
     why = proof_too_large(model, read, words, only) if check is None and not long else ""
     check = not (long or why) if check is None else check
-    refuse_flood(model, read, words, only, check)
-    request = capture_request(model, words, only, read, check and not intervention)
+    if check not in (True, False, FULL):
+        raise ValueError(f"check is {check!r}; give True, False or {FULL!r}.")
+    refuse_flood(model, read, words, only, bool(check))
+    request = capture_request(model, words, only, read, bool(check) and not intervention)
     asked = None if known is None else (known, (words, None if only is None else tuple(only)))
     capture, output, leaves = _watch(model, read, intervention, request, words, asked)
     logits = logits_of(model, read, output, intervention)
     said = produced_of(model, read, logits)
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
-    report = _report(model, read, capture, output, intervention, check)
+    report = _report(model, read, capture, output, intervention, check, on_progress)
+    why = why or report.left_out
     report = replace(report, left_out=why)
     return Trace(
         source=read.source,
@@ -261,28 +277,35 @@ def _report(
     capture: Capture,
     output: Tensor,
     intervention: Intervention,
-    check: bool,
+    check: bool | str,
+    on_progress: OnProgress | None,
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     if check and intervention:
         request = capture_request(model, (), None, read, check=True)
         capture, output, _ = _watch(model, read, Intervention(), request, ())
-    difference = None
+    difference, start = None, time.perf_counter()
     if check:
         with torch.no_grad():
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = None
+    proof, progress = None, ProofProgress(model, on_progress, time.perf_counter() - start)
     if check:
         seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
-        proof = proof_or_reason(partial(proved, model, read, seen, intervention))
-    errors = [_row_sum_error(record) for record in capture.attentions]
+        full = check == FULL
+        proof = progress.run(
+            lambda counted: proof_or_reason(
+                partial(proved, counted, read, seen, intervention, full)
+            )
+        )
+        difference = None if progress.stopped else difference
+    errors = [row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
         row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
-        rebuilt={str(record.site): _rebuilt(record) for record in capture.attentions}
+        rebuilt={str(record.site): rebuilt_error(record) for record in capture.attentions}
         if check
         else {},
         replaced=tuple(capture.replaced),
@@ -291,9 +314,10 @@ def _report(
         laws=laws_of_notes(proof.laws, model, partial(read.through, model), intervention)
         if proof
         else {},
-        untold=proof.untold if proof else (),
+        untold=(*proof.untold, *windows_left_out(capture)) if proof else (),
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
+        left_out=progress.stopped,
     )
 
 
@@ -305,7 +329,11 @@ def holds_all(capture: Capture) -> bool:
 
 
 def proved(
-    model: Model, read: Read, seen: Seen | None = None, asked: Intervention | None = None
+    model: Model,
+    read: Read,
+    seen: Seen | None = None,
+    asked: Intervention | None = None,
+    full: bool = False,
 ) -> Proof:
     """The proof of the clean run of an input; its batch of two holds the input and its reverse.
 
@@ -314,6 +342,7 @@ def proved(
         read: the input.
         seen: the run and an unwatched pass, where they were made.
         asked: the edits that the run is made for.
+        full: try each law by itself, remember nothing, and exchange each word alone too.
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
 
@@ -323,42 +352,36 @@ def proved(
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    others = [
-        Changed(token, partial(other.through, model), stack)
-        for token, stack, other in changed(model, read)
-    ]
     return prove(
         model.module,
         alone,
         stack=lone,
         together=together,
-        changed=others,
+        changed=list(exchanges(model, read, full)),
         seen=seen,
-        brief=True,
+        brief=not full,
         asked=asked,
     )
 
 
-def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
-    """Inputs with one token exchanged for another one of the same text: the token's number, the
-    stack that reads it, and the input. The token in the middle comes first; none where all tokens
-    are the same."""
+def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed]:
+    """Calls on the same input with some words exchanged, then ``every`` word alone; special tokens
+    and patches of a picture stay."""
     for side, ids in enumerate(read.tensors[:2]):
         if ids is None or ids.is_floating_point() or ids.dim() != 2:
             continue
-        places = read.beside.places if side == 0 and read.beside is not None else ()
-        words = [n for n in range(ids.shape[1]) if n not in places]  # a patch is no word
-        middle = len(words) // 2
-        kept = ids[0, [n for n in words if n]]
-        for token in (words[middle:] + words[:middle])[:MOST_CHANGED]:
-            others = kept[kept != ids[0, token]]
-            if not len(others):
-                continue
-            made = ids.clone()
-            made[0, token] = others[0]
-            stack = "decoder" if side or model.kind == "decoder-only" else "encoder"
-            tensors = (read.tensors[0], made) if side else (made, read.tensors[1])
-            yield token, stack, replace(read, tensors=(*tensors, read.tensors[2]))
+        tokens = read.target if side else read.source
+        kept = set(read.beside.places) if side == 0 and read.beside is not None else set()
+        kept |= set() if tokens is None else {n for n, one in enumerate(tokens.special) if one}
+        stack = None
+        if read.tensors[1] is not None:
+            stack = "decoder" if side else "encoder"
+        size = ids.shape[1]
+        words = [n for n in range(size) if n not in kept]
+        for one in token_order.exchanges(ids, words, every):
+            tensors = (read.tensors[0], one.made) if side else (one.made, read.tensors[1])
+            other = replace(read, tensors=(*tensors, read.tensors[2]))
+            yield Changed(one.tokens, size, partial(other.through, model), stack, one.values)
 
 
 def doubled(read: Read) -> Read:
@@ -372,23 +395,3 @@ def doubled(read: Read) -> Read:
     segments = None if read.segments is None else read.segments.repeat(2, 1)
     tensors = (cast(Tensor, both(source)), both(target), twice)
     return replace(read, tensors=tensors, segments=segments)
-
-
-def _row_sum_error(record: AttentionRecord) -> float:
-    """How far rows are from summing to 1, counting what a sink took beside the words."""
-    weights, scores = record.weights, record.scores
-    if weights is None or scores is None or scores.shape[-1] <= weights.shape[-1]:
-        return float(record.statistics["row_sum_error"][0].max())
-    sunk = torch.softmax(scores.double(), -1)[..., weights.shape[-1] :].sum(-1)
-    return float((weights.double().sum(-1) + sunk - 1).abs().max())
-
-
-def _rebuilt(record: AttentionRecord) -> float | None:
-    """The worse of: the output rebuilt from the captured weights; softmax(scores) against them."""
-    if record.rebuilt is None or record.scores is None or record.weights is None:
-        return record.rebuilt
-    if record.scores.shape != record.weights.shape or record.form != "softmax":
-        return record.rebuilt
-    again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
-    off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
-    return max(record.rebuilt, off)

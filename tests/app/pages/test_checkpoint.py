@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from streamlit.testing.v1 import AppTest
 from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz.app.checkpoint import uploads
 from transformer_viz.app.checkpoint.facts import block_table
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_names import read_words
 from transformer_viz.app.ui.progress import MARKS
 from transformer_viz.checkpoints import load, loader
@@ -168,14 +170,21 @@ def test_another_model_is_chosen_from_the_list(visit: Visit, below: Path) -> Non
     assert address(app)["checkpoint"] == "path:mine"
 
 
-def test_opening_can_be_stopped_and_taken_up_again(visit: Visit) -> None:
+def test_opening_can_be_stopped_and_taken_up_again(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = go(visit(), "about")
-    app.session_state[MARKS] = {"inspection": "tiny"}
-    go(app, PAGE)
-    assert "Stopped." in html(app) and 'data-what="facts"' not in html(app)
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "ready", lambda engine, name: False)
+        app.session_state[MARKS] = {"inspection": "tiny"}
+        go(app, PAGE)
+        assert "Stopped." in html(app) and 'data-what="facts"' not in html(app)
+    go(app, PAGE)  # the model is open: its proof alone was stopped
+    assert "Stopped." in html(app) and 'data-what="facts"' in html(app)
+    assert re.findall(r'data-status="(\w+)"', html(app)) == 5 * ["unchecked"]
     assert not app.error and app.text_input(key="checkpoint-path")
     next(button for button in app.button if button.label == "go on").click().run()
-    assert 'data-what="facts"' in html(app)
+    assert re.findall(r'data-status="(\w+)"', html(app)) == 5 * ["green"]
 
 
 # ---- A path on the server -----------------------------------------------------------------------

@@ -6,6 +6,7 @@ is ``python -m tests.foreign.mutants``.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -43,10 +44,14 @@ def report(name: str) -> str:
 
     module, inputs = built(name)
     if len(inputs) == 1:
-        found = tv.trace(tv.load(module), inputs[0][0].tolist()).report
-        if found.status == GREEN:
-            return GREEN
-        return f"{found.status}: {told(found)}"
+        for check in (True, "full"):  # the second one takes far more passes
+            found = tv.trace(tv.load(module), inputs[0][0].tolist(), check=check).report
+            # A trace keeps the first of several windows and says so; faults are looked for here.
+            known = tuple(word for word in found.untold if "windows or groups of" not in word)
+            found = dataclasses.replace(found, untold=known)
+            if found.status != GREEN:
+                return f"{found.status}: {told(found)}"
+        return GREEN
 
     def call(given: Sequence[Tensor] = inputs) -> Any:
         return module(*given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +17,7 @@ from tests.support.witness_models import TWINS, random_gpt2, twin
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import BlockKeys, Intervention
 from transformer_viz.i18n import catalogue
+from transformer_viz.inference.ablation import places
 from transformer_viz.inference.explanation import captions
 from transformer_viz.inference.explanation.explaining import Explainer, Explanation
 from transformer_viz.inference.explanation.question import ask
@@ -334,7 +337,7 @@ def test_projections_are_found_once_a_module_with_progress() -> None:
         passes[0] = 0
         found.append(tv.explain(model, ids, WORD, tell=lambda *done: heard.append(done)))
         counts.append(passes[0])
-    assert heard == [(n, layers + 2) for n in range(1, layers + 2)]
+    assert heard == [(n, layers + 2) for n in range(1, layers + 3)]
     assert counts[1] == counts[2] == counts[0] - layers - 1
     pd.testing.assert_frame_equal(found[0].values, found[1].values)
     other = tv.load(random_gpt2())  # knows nothing yet
@@ -345,10 +348,29 @@ def test_projections_are_found_once_a_module_with_progress() -> None:
     model.module.transformer.h[0].attn.c_proj.weight = torch.nn.Parameter(weight.detach() * 2)
     del heard[:]
     tv.explain(model, SOURCE, WORD, tell=lambda *done: heard.append(done))
-    assert heard, "projections are looked for anew where a weight is another one"
+    assert heard[-1] == (layers + 3, layers + 3), "looked for anew where a weight is another one"
 
     def stop(done: int, of: int) -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
         tv.explain(tv.load(random_gpt2()), SOURCE, WORD, tell=stop)
+
+
+def test_found_projections_keep_nothing_alive_and_need_few_rows(monkeypatch) -> None:
+    model = tv.load(random_gpt2())
+    expected = tv.explain(model, SOURCE, WORD).values
+    old = weakref.ref(model.module.transformer.h[0].attn.c_proj.weight)
+    weight = torch.nn.Parameter(old().detach().clone())
+    model.module.transformer.h[0].attn.c_proj.weight = weight
+    del weight
+    for rows in (1, 3):
+        monkeypatch.setattr(places, "MOST_ROWS", rows)
+        places.FOUND.pop(model.module)
+        pd.testing.assert_frame_equal(tv.explain(model, SOURCE, WORD).values, expected)
+    gc.collect()
+    assert old() is None
+    module = weakref.ref(model.module)
+    del model
+    gc.collect()
+    assert module() is None

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 import transformer_viz as tv
+from tests.support.witness_models import random_gpt2
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, SwapHead, SwapPattern, SwapStream
+from transformer_viz.inference.patching import swapping
 
 from .hooks import columns, giving, reading, seen
 
@@ -330,3 +332,32 @@ def test_a_pattern_of_one_row_moves_that_row_alone(build_model: Callable[..., Mo
     wanted = maps[0].copy()
     wanted[1, 4] = maps[1][1, 4]
     np.testing.assert_array_equal(maps[2], wanted)
+
+
+def test_a_swap_says_how_many_of_its_passes_are_done_and_may_be_ended(monkeypatch) -> None:
+    monkeypatch.setattr(swapping, "MOST_COPIES", 5)  # so that several passes are needed
+    module, passes = random_gpt2(), [0]
+    module.register_forward_pre_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+    model, told = tv.load(module), []
+
+    def tell(done: int, of: int) -> None:
+        told.append((done, of, passes[0]))
+
+    found = tv.swap(model, [5, 17, 6], [5, 19, 6], on_progress=tell)
+    assert all(0 <= done <= of for done, of, _ in told)
+    swaps = told[max(n for n in range(1, len(told)) if told[n][0] < told[n - 1][0]) :]
+    count = swapping.CLEAN + -(-len(found.cells) // 5)
+    assert [one[:2] for one in swaps] == [(n, count) for n in range(swapping.CLEAN, count + 1)]
+    assert [one[2] - swaps[0][2] for one in swaps] == list(range(count - 1)), "a pass each"
+    written = told[: -len(swaps)]
+    assert written[-1][0] > written[-1][1] // 2, "the second output is written too"
+    for last in range(len(swaps) + 3):
+        left = [last]
+
+        def stop(done: int, of: int, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise InterruptedError
+
+        with pytest.raises(InterruptedError):
+            tv.swap(model, [5, 17, 6], [5, 19, 6], on_progress=stop)

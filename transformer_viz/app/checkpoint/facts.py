@@ -24,6 +24,7 @@ GUESSED = "guessed"  # how a green finding is marked where values of the config 
 MARKS = {
     "green": ("✓", mark("as it should be")),
     "amber": ("!", mark("look at this")),
+    "unchecked": ("?", mark("not checked")),
     GUESSED: ("✓", mark("as it should be, with guessed values")),
 }
 #: What a model is, takes and gives, as it is called.

@@ -80,17 +80,17 @@ class Engine:
         self.shares.require(task.visitor, name)
         return self.models.get(name, task)
 
-    def inspection(self, name: str, task: Task | None = None) -> Inspection:
-        """What a checkpoint holds, and whether a run of it is seen right.
+    def inspection(self, name: str, task: Task | None = None, *, proved: bool = True) -> Inspection:
+        """Return what a checkpoint holds, and whether a run is seen right (``proved``).
 
         Raises:
             ValueError: the checkpoint is missing or cannot be used; says why and what to do.
             Abandoned: the task was given up.
         """
-        task = task or Task()
-        model = self.model(name, task)
-        key = ("inspection", ref(model), spoken_language())
-        found: Inspection = self._run(key, task, _inspected, model, long=True)
+        model = self.model(name, task := task or Task())
+        key = ("inspection", ref(model), spoken_language(), proved)
+        run = partial(_inspected, tell=task.step, proved=proved)
+        found: Inspection = self._run(key, task, run, model, long=True)
         return found
 
     def ask(
@@ -394,7 +394,7 @@ class Engine:
         return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 
 
-def _inspected(model: Model) -> Inspection:
+def _inspected(model: Model, tell: Callable[[int, int], None], proved: bool) -> Inspection:
     from ...inference.inspection import inspect
 
-    return inspect(model)
+    return inspect(model, check=None if proved else False, on_progress=tell)

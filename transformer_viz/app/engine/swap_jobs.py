@@ -64,6 +64,7 @@ def compared(
     words: tuple[str, ...] | None,
     masked: Ids,
     before: str | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> Compared:
     """Both sentences, clean, and where a pair of words tells their outputs apart.
 
@@ -73,7 +74,7 @@ def compared(
     from ...inference.patching.question import ask, clean_pair
     from ...preprocessing.tokenizers import target_side
 
-    outputs = None if before is not None else _outputs(model, text, other, own, beam)
+    outputs = None if before is not None else _outputs(model, text, other, own, beam, tell)
     question = ask(model, text, other, words, before, masked, outputs)
     chances, leads = clean_pair(question)
     held: Ids = ()
@@ -106,19 +107,25 @@ def compared(
 
 
 def _outputs(
-    model: Model, text: Text, other: Text, own: Ids | None, beam: int
+    model: Model,
+    text: Text,
+    other: Text,
+    own: Ids | None,
+    beam: int,
+    tell: Callable[[int, int], None] | None,
 ) -> tuple[Ids, Ids] | None:
-    """What both runs write; None where nothing is written."""
+    """Write what both runs write; None where nothing is written."""
     from ...inference.outputs import JUDGED
 
     if model.kind == "encoder-only" or model.gives in JUDGED:
         return None
     from ...inference.generation import translate
+    from ...inference.patching.question import half
 
-    def written(source: Text) -> Ids:
-        return translate(model, source, beam=beam)[0].ids
+    def written(source: Text, number: int) -> Ids:
+        return translate(model, source, beam=beam, tell=tell and half(tell, number))[0].ids
 
-    return own or written(text), written(other)
+    return own or written(text, 0), written(other, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +159,7 @@ def grids(
     start = () if model.bos_id is None or model.kind == "decoder-only" else (model.bos_id,)
     target = None if model.kind == "encoder-only" else [*start, *held]
     question = ask(model, text, other, wanted, target, masked)
-    found = measured(question, what, [part], lambda done, of, _: tell(done, of))
+    found = measured(question, what, [part], on_progress=tell)
     return Grid(read_only(found.parts[part].copy()), found.card)
 
 

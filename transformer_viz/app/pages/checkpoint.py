@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -223,13 +223,20 @@ def _understood(engine: Engine, name: str) -> None:
 
 
 def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
-    called = engine.shelf[name].called
+    """Return what was understood; without a proof where the visitor stopped that."""
+    label = say("Opening {model} ...", model=engine.shelf[name].called)
+    words: dict[str, Any] = {"label": label, "about": name, "where": where}
+    try:
+        return run_with_progress(
+            lambda task: engine.inspection(name, task), key="inspection", **words
+        )
+    except Stopped:  # says so itself, and offers to go on
+        if not engine.ready(name):
+            raise
     return run_with_progress(
-        lambda task: engine.inspection(name, task),
-        key="inspection",
-        label=say("Opening {model} ...", model=called),
-        about=name,
-        where=where,
+        lambda task: engine.inspection(name, task, proved=False),
+        key="inspection-unproved",
+        **words,
     )
 
 
@@ -237,7 +244,7 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
     """What was understood; or else a sentence on the page, and the words that may be said."""
     try:
         return _inspection(engine, name, waiting)
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:
         return None
     except (ValueError, LookupError, OSError) as error:
         sentence = spoken(error)

@@ -198,7 +198,7 @@ def _compared(scene: Scene, other: str, pair: tuple[str, ...] | None) -> Compare
     words = (*(with_second(question, text) for text in texts), own, question.beam, pair)
     words = (*words, question.masked)
     found: Compared = run_with_progress(
-        lambda task: scene.engine.ask(question.model, compared, *words, task=task, long=True),
+        lambda task: scene.engine.ask(question.model, compared, *words, task=task, stepped=True),
         key="swap-compared",
         label=say("Running both sentences ..."),
         about=words,

@@ -7,10 +7,10 @@ features grew says which head it belongs to.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Container, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +28,7 @@ from .gate import Place, projected
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative, of what a head's factor leaves
 HALF = 3e-2  # the same in half precision
+MOST_ROWS = 256  # of what a linear map reads are kept
 
 #: Runs the sample: with ``twice`` true beside its reverse, in a batch of two.
 Run = Callable[[bool], Any]
@@ -88,10 +89,11 @@ def attentions_of(
         ValueError: no attention was seen.
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
-    step = on_progress or (lambda done, of: None)
+    step, done = on_progress or (lambda done, of: None), 1
+    clean: list[Input] = []
     with torch.no_grad():
         known = FOUND.get(model.module, ())
-        log = nullcontext() if known else _Log(model.module)
+        log = nullcontext() if known else _Log(model.module, partial(_keep, clean))
         with log, probe(model.module, None, quiet(lone)) as capture:
             run(False)
         sites = {record.site: record.heads for record in capture.attentions}
@@ -101,17 +103,15 @@ def attentions_of(
             )
         if known and _still(known, model.module, sites):
             return list(known)
-        passes = len(sites) + 2
-        step(1, passes)
-        if isinstance(log, _Log):
-            clean = log.calls
-        else:
-            around = probe(model.module, None, quiet(lone))
-            clean = _logged(model.module, lambda: run(False), around)
-        twice = _logged(model.module, lambda: run(True), nullcontext())
-        found: list[Attention] = []
+        FOUND.pop(model.module, None)  # weights of before would be kept in memory
+        passes = len(sites) + 2 + bool(known)
+        step(done, passes)
+        if known:
+            with _Log(model.module, partial(_keep, clean)), probe(model.module, None, quiet(lone)):
+                run(False)
+            step(done := done + 1, passes)
+        changes: dict[Site, _Change] = {}
         for site, heads in sites.items():
-            step(2 + len(found), passes)
             edits = Intervention(
                 tuple(
                     ScaleHead(
@@ -120,28 +120,43 @@ def attentions_of(
                     for h in range(heads)
                 )
             )
-            around = probe(model.module, edits, quiet(lone))
-            scaled = _logged(model.module, lambda: run(False), around)
-            found.append(Attention(site, heads, _place(site, heads, clean, scaled, twice)))
-    if all(one.place is not None for one in found):  # another sample may tell what this did not
+            changes[site] = change = _Change(clean)
+            with _Log(model.module, change) as log, probe(model.module, edits, quiet(lone)):
+                run(False)
+            change.comparable = log.count == len(clean)
+            step(done := done + 1, passes)
+        orders = _Orders(clean, {change.number for change in changes.values()})
+        with _Log(model.module, orders) as log:
+            run(True)
+        step(done + 1, passes)
+    same = log.count == len(clean)
+    found = [
+        Attention(site, n, _place(site, n, clean, changes[site], orders) if same else None)
+        for site, n in sites.items()
+    ]
+    if _still(found, model.module, sites):  # another sample may tell what this did not
         FOUND[model.module] = tuple(found)
     return found
 
 
 def _still(known: Sequence[Attention], module: nn.Module, sites: dict[Site, int]) -> bool:
-    """Return whether remembered attentions are those of a pass, with weights of the module."""
+    """Return whether these are the attentions of a pass, with weights of the module where they
+    were found."""
     owned = {id(parameter) for parameter in module.parameters()}
     return {one.site: one.heads for one in known} == sites and all(
-        one.place is not None and id(one.place.weight) in owned for one in known
+        one.place is not None
+        and id(one.place.weight) in owned
+        and one.place.weight.device == one.place.columns.device
+        for one in known
     )
 
 
 class _Log(TorchFunctionMode):
-    """Keeps what every linear map of a module reads, and its matrix."""
+    """Gives ``see`` the number of each linear map of a module, what it reads, and its matrix."""
 
-    def __init__(self, module: nn.Module):
+    def __init__(self, module: nn.Module, see: Callable[[int, Tensor, Tensor], None]):
         super().__init__()
-        self.calls: list[tuple[Tensor, Tensor]] = []
+        self.see, self.count = see, 0
         self.known = {p.data_ptr(): p for p in module.parameters() if p.dim() == 2}
 
     def __torch_function__(
@@ -153,40 +168,87 @@ class _Log(TorchFunctionMode):
                 return OPENED[func](*args, **kwargs)
         given = projected(func, args, kwargs, self.known)
         if given is not None:
-            self.calls.append((given[0].detach().clone(), self.known[given[1]]))
+            self.see(self.count, given[0].detach(), self.known[given[1]])
+            self.count += 1
         return func(*args, **kwargs)
 
 
-def _logged(
-    module: nn.Module, run: Callable[[], Any], around: AbstractContextManager[Any]
-) -> list[tuple[Tensor, Tensor]]:
-    with _Log(module) as log, around:
-        run()
-    return log.calls
+@dataclass(frozen=True, eq=False)
+class Input:
+    """What a linear map read: some of its rows, all of them summed, their number, its matrix.
+
+    All rows of all maps of a long text would take more memory than its run.
+    """
+
+    rows: Tensor
+    total: float
+    count: int
+    weight: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor, weight: Tensor) -> Input:
+        """Return the input ``x`` of a matrix."""
+        rows = x.reshape(-1, x.shape[-1])
+        some = rows[:: _stride(len(rows))].clone()
+        return cls(some, float(x.sum(dtype=torch.float64)), len(rows), weight)
+
+    def is_of(self, x: Tensor) -> bool:
+        """Return whether this is what is read now."""
+        now = Input.of(x, self.weight)
+        same = (self.count, self.total) == (now.count, now.total)
+        return same and torch.equal(self.rows, now.rows)
+
+
+def _stride(rows: int) -> int:
+    """Return the step between rows that are kept."""
+    return max(1, -(-rows // MOST_ROWS))
+
+
+def _keep(inputs: list[Input], number: int, x: Tensor, weight: Tensor) -> None:
+    inputs.append(Input.of(x, weight))
+
+
+class _Change:
+    """The first linear map that reads something else than in the clean run.
+
+    ``number`` is -1 where there is none; ``comparable`` whether both runs made the same maps.
+    """
+
+    def __init__(self, clean: Sequence[Input]):
+        self.clean, self.number, self.comparable = clean, -1, False
+        self.after: Tensor | None = None
+
+    def __call__(self, number: int, x: Tensor, weight: Tensor) -> None:
+        if self.after is None and number < len(self.clean) and not self.clean[number].is_of(x):
+            self.number, self.after = number, Input.of(x, weight).rows
+
+
+class _Orders:
+    """Whether tokens come before sentences in what some linear maps read, by number."""
+
+    def __init__(self, clean: Sequence[Input], wanted: Container[int]):
+        self.clean, self.wanted = clean, wanted
+        self.time_first: dict[int, bool | None] = {}
+
+    def __call__(self, number: int, x: Tensor, weight: Tensor) -> None:
+        if number in self.wanted and number < len(self.clean):
+            self.time_first[number] = _time_first(self.clean[number], x)
 
 
 def _place(
-    site: Site,
-    heads: int,
-    clean: list[tuple[Tensor, Tensor]],
-    scaled: list[tuple[Tensor, Tensor]],
-    twice: list[tuple[Tensor, Tensor]],
+    site: Site, heads: int, clean: Sequence[Input], change: _Change, orders: _Orders
 ) -> Place | None:
     """The first linear map whose input grew, if each of its features belongs to one head."""
-    if not len(clean) == len(scaled) == len(twice):
+    if not change.comparable or change.after is None:
         return None
-    uses: Counter[int] = Counter()
-    for (before, weight), (after, _), (both, _) in zip(clean, scaled, twice, strict=True):
-        nth = uses[id(weight)]  # a weight is one of the module's own, so it lives on
-        uses[id(weight)] += 1
-        if torch.equal(before, after):
-            continue
-        columns = _heads_of(before, after, heads)
-        time_first = _time_first(before, both)
-        if columns is None or time_first is None:
-            return None
-        return Place(site, heads, columns, weight, nth, time_first)
-    return None
+    number, before = change.number, clean[change.number]
+    if before.rows.shape != change.after.shape:
+        return None
+    columns, time_first = _heads_of(before.rows, change.after, heads), orders.time_first[number]
+    if columns is None or time_first is None:
+        return None
+    nth = sum(one.weight is before.weight for one in clean[:number])
+    return Place(site, heads, columns, before.weight, nth, time_first)
 
 
 def _heads_of(before: Tensor, after: Tensor, heads: int) -> Tensor | None:
@@ -210,15 +272,15 @@ def _heads_of(before: Tensor, after: Tensor, heads: int) -> Tensor | None:
     return None if bool((left > tolerance * (head + 2)).any()) else head
 
 
-def _time_first(alone: Tensor, both: Tensor) -> bool | None:
+def _time_first(alone: Input, both: Tensor) -> bool | None:
     """Whether tokens come before sentences, from the sample alone and beside its reverse."""
-    if both.numel() != 2 * alone.numel():
+    rows = both.reshape(-1, both.shape[-1])
+    if len(rows) != 2 * alone.count or rows.shape[1] != alone.rows.shape[1]:
         return None
-    one = alone.reshape(-1, alone.shape[-1])
     for time_first in (False, True):
-        rows = both.reshape(-1, both.shape[-1])
-        first = rows[0::2] if time_first else rows[: len(one)]
-        scale = float(one.abs().max()) or 1.0
-        if float((first - one).abs().max()) <= TOLERANCE.get(alone.dtype, HALF) * scale:
+        first = (rows[0::2] if time_first else rows[: alone.count])[:: _stride(alone.count)]
+        scale = float(alone.rows.abs().max()) or 1.0
+        limit = TOLERANCE.get(alone.rows.dtype, HALF) * scale
+        if float((first - alone.rows).abs().max()) <= limit:
             return time_first
     return None

@@ -30,6 +30,7 @@ from ...core.interventions import (
     Window,
 )
 from ...model import Transformer
+from .progress import Progress
 
 CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
 TRIED = 4  # tokens that are read both ways
@@ -55,22 +56,30 @@ def may_keep(intervention: Intervention | None) -> bool:
     )
 
 
-def reads_on(model: Model, source: list[int] | Tensor) -> bool:
+def reads_on(
+    model: Model, source: list[int] | Tensor, on_pass: Callable[[], None] | None = None
+) -> bool:
     """Whether this model, read token by token, gives what it gives for a whole text.
 
-    ``source``, ids or the features of a sound, is what is tried when the model is asked first.
     False too where the model keeps nothing, or cannot be read on.
+
+    Args:
+        model: the model.
+        source: ids or the features of a sound, tried when the model is asked first.
+        on_pass: called before each pass of that; what it raises comes out, and is no answer.
     """
     calls = model.calls
     twofold = calls.encode is not None and calls.decode is not None
     if calls.reader is None or not (twofold or model.kind == "decoder-only"):
         return False
-    known = _EQUAL.get(model.module)
+    known, step = _EQUAL.get(model.module), Progress(on_pass)
     if known is None:
         try:
             with torch.no_grad():
-                known = _tried(model, source)
+                known = _tried(model, source, step)
         except Exception:  # whatever a stranger's module raises here, it is decoded without a cache
+            if step.error is not None:
+                raise
             known = False
         _EQUAL[model.module] = known
     return known
@@ -103,9 +112,10 @@ class CacheError(RuntimeError):
     """A cache that served for a while has failed; the text can be read without one."""
 
 
-def _tried(model: Model, source: list[int] | Tensor) -> bool:
+def _tried(model: Model, source: list[int] | Tensor, on_pass: Callable[[], None]) -> bool:
     """Two texts that part after their second token, each step both ways."""
     calls = model.calls
+    on_pass()
     assert calls.reader is not None
     memory: Tensor | None = None
     heard = isinstance(source, Tensor)
@@ -117,6 +127,7 @@ def _tried(model: Model, source: list[int] | Tensor) -> bool:
     reader = calls.reader(memory, None)
     logits = reader.read(ids)
     for step in range(TRIED):
+        on_pass()
         if not _close(logits, _whole(model, ids, memory)):
             return False
         if step == 1:
@@ -129,7 +140,9 @@ def _tried(model: Model, source: list[int] | Tensor) -> bool:
         # a text that nobody would write is as good a test, but for the padding's id: it is hidden
         following[-1] = _but(model.pad_id, last[-1], torch.inf).argmin(-1)
         ids = torch.cat((ids, following), dim=1)
+        on_pass()
         logits = reader.read(following)
+    on_pass()
     return _close(logits, _whole(model, ids, memory))
 
 

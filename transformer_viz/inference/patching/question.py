@@ -18,6 +18,7 @@ from ...preprocessing.tokenizers import target_side
 from ..donors import Lender, Lent, Other, Source, refuse_swaps
 from ..generation import translate
 from ..outputs import JUDGED, require_end, scores_of
+from ..search import Tell
 from ..token_ids import ids_and_segments, source_ids, target_ids, target_pieces, vocabulary_ids
 from .choices import about, choice_of, counterpart, differing_token
 from .output_words import first_piece, parting
@@ -141,6 +142,7 @@ def ask(
     outputs: tuple[Sequence[int], Sequence[int]] | None = None,
     output: str | None = None,
     token: int | None = None,
+    on_progress: Tell | None = None,
 ) -> Question:
     """Two sentences as the model reads them, and the place and pair of words that are asked about.
 
@@ -149,7 +151,8 @@ def ask(
     that place. ``target`` names these words instead; ``outputs`` are the ids of both outputs, where
     they are known and not to be written greedily. A masked model is asked at the first mask, a
     classifier about its classes, a tagger about those of one ``token``, and a model that marks an
-    answer about the tokens at which that has its ``output``, ``start`` or ``end``.
+    answer about the tokens at which that has its ``output``, ``start`` or ``end``. ``on_progress``
+    is called while outputs are written, before each pass.
 
     Raises:
         ValueError: texts that the model does not read, equal ones, a model that says no word, or no
@@ -190,7 +193,10 @@ def ask(
         place = "behind the target that was given"
     else:
         if outputs is None:
-            best = [translate(model, ids)[0].ids for ids in (own_ids, theirs[0])]
+            best = [
+                translate(model, ids, tell=on_progress and half(on_progress, number))[0].ids
+                for number, ids in enumerate((own_ids, theirs[0]))
+            ]
             outputs = (best[0], best[1])
         written = [list(ids) for ids in outputs]
         texts = tuple(target_side(model.tokenizer).decode(ids) for ids in outputs)
@@ -199,6 +205,11 @@ def ask(
     if words is not None:
         wanted = [first_piece(model, own_ids, held, word) for word in words]
     return _at(model, lender, there, own_ids, held, wanted, words, place, _source(other))
+
+
+def half(tell: Tell, number: int) -> Tell:
+    """Return a progress callback for the first (0) or second (1) of two like pieces of work."""
+    return lambda done, of: tell(number * of + done, 2 * of)
 
 
 def _source(other: Any) -> Source:

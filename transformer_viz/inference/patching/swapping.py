@@ -27,6 +27,7 @@ from .notes import card, lead, lone_words, notes
 from .question import Question, Words, ask
 
 KINDS = ("heads", "patterns", "stream")
+CLEAN = 2  # passes, of both sentences as they are
 LEAST = 1e-3  # nats by which both runs must differ, so that a part of that means something
 
 #: Hears how many cells are measured, of how many, and the grids so far (NaN: not yet).
@@ -223,6 +224,7 @@ def swap(
     token: int | None = None,
     only: Sequence[str] | None = None,
     tell: Tell | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Swap:
     """What of a run must be taken from a run of another sentence to make the output the other's?
 
@@ -254,6 +256,8 @@ def swap(
         only: of the parts ``encoder``, ``decoder`` and ``cross`` these alone.
         tell: hears after each pass how many swaps are measured, of how many, and the grids so far.
             What it raises comes out here.
+        on_progress: called with the passes done and the passes in all: of both outputs, where they
+            are written first, and then of the swaps. What it raises comes out here.
 
     Raises:
         ValueError: another word for ``what``, sentences or words that tell nothing apart, or a
@@ -262,14 +266,19 @@ def swap(
     if what not in KINDS:
         raise ValueError(f"There is no {what!r} to swap; choose one of {', '.join(KINDS)}.")
     ready = model_of(model)
-    question = ask(ready, source, other, words, target, masked, output=output, token=token)
-    return measured(question, what, only, tell)
+    asked: dict[str, Any] = {"output": output, "token": token, "on_progress": on_progress}
+    question = ask(ready, source, other, words, target, masked, **asked)
+    return measured(question, what, only, tell, on_progress)
 
 
 def measured(
-    question: Question, what: str, only: Sequence[str] | None = None, tell: Tell | None = None
+    question: Question,
+    what: str,
+    only: Sequence[str] | None = None,
+    tell: Tell | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Swap:
-    """All swaps of a kind on one question."""
+    """Measure all swaps of a kind on one question; see `swap`."""
     bench = Bench(question, what)
     own, foreign = question.lone
     if what == "patterns" and (own or foreign):
@@ -282,11 +291,15 @@ def measured(
     if not cells:
         there = ", ".join(dict.fromkeys(cell.part for cell in cells_of(bench, what, None)))
         raise ValueError(f"This model has the parts {there or 'none'}; got only={only!r}.")
-    parts = empty(cells)
+    parts, done = empty(cells), CLEAN
+    passes = CLEAN + -(-len(cells) // bench.most)
+    step = on_progress or (lambda done, of: None)
+    step(done, passes)
     for start in range(0, len(cells), bench.most):
         some = cells[start : start + bench.most]
         for cell, value in zip(some, bench.moved([(cell.edit,) for cell in some]), strict=True):
             parts[cell.part][cell.row, cell.column] = value
+        step(done := done + 1, passes)
         if tell is not None:
             tell(start + len(some), len(cells), {name: part.copy() for name, part in parts.items()})
     return Swap(

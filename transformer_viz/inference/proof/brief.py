@@ -50,7 +50,10 @@ from .kernels import KernelMode
 from .laws import RADIUS, VALUE, Law, LawAtKernels
 from .numbering import first_of_stairs, looked_at
 from .own_edits import EditsAtKernels, hidden_links, own_edits
+from .program import Program, weights_mark
 
+ORDER = "token order"
+FEW = 8  # rows and keys from which on a window hides some, and no edit leaves nothing to see
 HALF = 0.5  # what a head is scaled by: its other edits stay to be seen
 STREAM = (ScalePositions, ShufflePositions, ScaleResidual)
 Links = tuple[tuple[int, int], ...]
@@ -60,6 +63,9 @@ class Prover(Passes, Protocol):
     """What tries a law by itself, and the passes that it can make."""
 
     nothing: CaptureRequest
+    program: Program
+    moved: set[int]
+    mixers: dict[str, str]
 
     def watched(
         self,
@@ -78,14 +84,27 @@ class Prover(Passes, Protocol):
 
 @dataclass(frozen=True)
 class Remembered:
-    """What was proved of a module on an earlier text, and the modules that mix tokens besides."""
+    """What was proved of a module on an earlier text.
 
+    Attributes:
+        marks: what its attentions were like.
+        program: the calls that it made there.
+        laws: what was proved.
+        mixers: the modules that mix tokens besides.
+        ordered: whether the order of tokens was told of all attentions, and follows from the
+            calls; else it is told again on every text.
+    """
+
+    marks: Hashable
+    program: Program
     laws: Laws
     mixers: dict[str, str]
+    ordered: bool
 
 
-#: By module, and by what its attentions are like; only what holds.
-KNOWN: WeakKeyDictionary[nn.Module, dict[Hashable, Remembered]] = WeakKeyDictionary()
+MOST_KNOWN = 8  # texts of a module that are remembered
+#: By module; only what holds.
+KNOWN: WeakKeyDictionary[nn.Module, list[Remembered]] = WeakKeyDictionary()
 
 
 def prove_laws(
@@ -107,29 +126,53 @@ def prove_laws(
     """
     for record, errors in (*numbers_of_rows(prover), *among_what_ran(prover)):
         enter(laws, record, errors)
-    marks = signature(prover)
-    known = KNOWN.setdefault(prover.module, {})
-    if marks not in known:
-        own: Laws = {}
-        told = len(prover.untold)
+    marks, known = signature(prover), KNOWN.setdefault(prover.module, [])
+    earlier = remembered(prover, marks, known)
+    own: Laws = {}
+    told = len(prover.untold)
+    if earlier is None or not earlier.ordered or moves_shown(prover):
         order(own)
-        if not combined(prover, own, together):
-            prover.try_each(own, together)
-            for record, errors in (*single_heads(prover), *lifted(prover)):
-                enter(own, record, errors)
-            unreached(prover, reaches(prover))
-        gaps = [gap for found in own.values() for gap in found.values()]
-        holds = all(gap is not None and gap <= prover.tolerance for gap in gaps)
-        if not holds or len(prover.untold) > told:
-            join(laws, own)
-            return
-        known[marks] = Remembered(own, dict(getattr(prover, "mixers", {})))
-    join(laws, known[marks].laws)
-    getattr(prover, "mixers", {}).update(known[marks].mixers)
+    else:
+        prover.mixers |= earlier.mixers
+        join(own, {site: only(errors, True) for site, errors in earlier.laws.items()})
+    if earlier is not None:
+        join(own, {site: only(errors, False) for site, errors in earlier.laws.items()})
+    elif not combined(prover, own, together):
+        prover.try_each(own, together)
+        for record, errors in (*single_heads(prover), *lifted(prover)):
+            enter(own, record, errors)
+        unreached(prover, reaches(prover))
+    join(laws, own)
+    gaps = [gap for found in own.values() for gap in found.values()]
+    holds = all(gap is not None and gap <= prover.tolerance for gap in gaps)
+    if not holds or len(prover.untold) > told:
+        return
+    if earlier is None:
+        follows = not moves_shown(prover) and not prover.program.opaque
+        ordered = follows and all(ORDER in own.get(name(a.record), {}) for a in prover.accounts)
+        known.append(Remembered(marks, prover.program, own, dict(prover.mixers), ordered))
+        del known[:-MOST_KNOWN]
     if any(isinstance(edit, STREAM) for edit in asked):
         gap = stream_apart(prover, True)
         if prover.accounts and gap is not None and gap > prover.tolerance:
             enter(laws, prover.accounts[0].record, {"positions": gap})
+
+
+def remembered(prover: Prover, marks: Hashable, known: Sequence[Remembered]) -> Remembered | None:
+    """Return what is known of a text like this one."""
+    return next(
+        (one for one in known if one.marks == marks and one.program.is_like(prover.program)), None
+    )
+
+
+def moves_shown(prover: Prover) -> bool:
+    """Return whether attentions that are shown read tokens which their own numbers moved about."""
+    return any(prover.moved & set(account.parts) for account in prover.accounts)
+
+
+def only(errors: dict[str, float | None], order: bool) -> dict[str, float | None]:
+    """Return what was found of the order of tokens, or everything else."""
+    return {law: gap for law, gap in errors.items() if (law == ORDER) == order}
 
 
 def join(laws: Laws, own: Laws) -> None:
@@ -139,9 +182,11 @@ def join(laws: Laws, own: Laws) -> None:
 
 
 def signature(prover: Prover) -> Hashable:
-    """Return what laws may depend on besides the module: its mode, the code that runs it and that
-    watches it, and of each attention its place, axes, kernels, and which keys are looked at."""
+    """Return what laws may depend on besides the calls: the module's mode and weights, the code
+    that runs it and that watches it, and of each attention its place, axes, kernels, and which
+    keys are looked at."""
     found: list[Hashable] = [prover.module.training, len(prover.kernels), prover.key() is None]
+    found += weights_mark(prover.module)
     parts = list(prover.module.modules())
     found += [frozenset(type(part).forward for part in parts), watching_code()]
     found += [part.__dict__["forward"] for part in parts if "forward" in part.__dict__]
@@ -154,6 +199,7 @@ def signature(prover: Prover) -> Hashable:
             (name(record), record.form, record.heads, record.along, account.shape[0]),
             (record.offset, record.first_key, record.shape[0] == record.shape[1], kernels),
             (first_of_stairs(seen) is not None, bool(cells.all()), bool(cells[-1:].all())),
+            (bool(seen.any(-1).all()), *(min(size, FEW) for size in record.shape)),
             (record.scores is not None and record.scores.shape[-1] > record.shape[1]),
         ]
     return tuple(found)
@@ -181,6 +227,8 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
     places = {name(a.record): (a.record, named(a, prover.kernels)) for a in told}
     if not told or len(places) != len(told) or not all(account.parts for account in told):
         return False
+    if any(a.record.q is None or a.record.k is None for a in told):
+        return False  # such an attention is found at its product, and edits of heads alone there
     law = Law("heads", head=min(account.record.heads for account in told) - 1, scale=HALF)
     widest = max(max(account.record.shape) for account in told)
     everywhere: list[Edit] = [Temperature(value=VALUE), Window(radius=max(RADIUS, widest // 3))]

@@ -157,7 +157,11 @@ def numbers_of(capture: Capture) -> NumbersMode:
     """Return the mode that keeps what tells the numbers that a capture shows."""
     lines: list[NormRecord | ResidualRecord] = [*capture.norms, *capture.residuals]
     records = capture.attentions
-    sizes = {record.heads * math.prod(record.shape) for record in records}
+    batches = [0 if r.weights is None else len(r.weights) for r in records]
+    sizes = {
+        batch * record.heads * math.prod(record.shape)
+        for batch, record in zip(batches, records, strict=True)
+    }
     sizes |= {record.scores.numel() for record in records if record.scores is not None}
     return NumbersMode(sizes, {length.numel() for x in lines for _, length in lines_of(x)})
 

@@ -194,10 +194,12 @@ class KernelMode(TorchDispatchMode):
         if self.changes is not None:
             x = unrowed(self.changes.scores(number, rowed(x, dim)), x, dim)
         out: Tensor = func(x, *args[1:], **kwargs)
-        if self.changes is not None and not log:
-            out = unrowed(self.changes.weights(number, rowed(out, dim)), out, dim)
-        rows = rowed(out.detach(), dim)
-        self.note(short(func), rows.exp() if log else rows, out)
+        rows = rowed(out, dim).exp() if log else rowed(out, dim)
+        if self.changes is not None:
+            made = self.changes.weights(number, rows)
+            if made is not rows:
+                rows, out = made, unrowed(made.log() if log else made, out, dim)
+        self.note(short(func), rows, out)
         return out
 
     def fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -71,7 +71,7 @@ def far_apart(record: AttentionRecord, head: int) -> bool:
     scores = record.scores
     if scores is None or scores.shape[-1] < 2:
         return False
-    mine = scores[:, head].double()
+    mine = scores[:, head % scores.shape[1]].double()  # heads may share theirs
     best, second = mine.topk(2, -1).values.unbind(-1)
     size = float(mine[mine > MASK_SCORE].abs().amax()) if bool((mine > MASK_SCORE).any()) else 0.0
     return bool((best - second > CLEAR * torch.finfo(scores.dtype).eps * size).all())
@@ -91,7 +91,7 @@ class EditsAtKernels:
             return scores
         account, rows = self.by_kernel[number]
         wide = torch.promote_types(scores.dtype, torch.float32)
-        seen, out = scores > MASK_SCORE, scores.to(wide)
+        seen, out = scores > MASK_SCORE, scores.to(wide, copy=True)
         visible = seen.clone()
         heads = (rows // account.shape[2] % account.shape[1]).to(scores.device)
         for head in heads.unique().tolist():

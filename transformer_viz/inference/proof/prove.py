@@ -22,11 +22,16 @@ from .differences import Laws, apart_first, enter, nearer
 from .further import further, numbers_of
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
+from .mixing import MIXED as MIXED
+from .mixing import Changed as Changed
+from .mixing import RowWatch, groups, mixed
 from .reordered import ReorderMode
 from .rows import first_row_gap, numbers_gap, rows_gap
-from .token_order import Orders, Stilled, own_rows
+from .token_order import Stilled, order_gap
 
 Call = Callable[[], Any]
+Stills = list[AttentionRecord | None]  # attentions while each row looks at its own token alone
+MOST_KEPT = 256  # tokens of which the exchanges are compared with each other
 MOST_SITES = 64  # are tried one by one where a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
@@ -61,16 +66,6 @@ MISSED = KernelRun.MISSED
 
 
 @dataclass(frozen=True)
-class Changed:
-    """A call on the same input, but for one token: its number, and the stack that reads it (None:
-    whatever stack there is)."""
-
-    token: int
-    call: Call
-    stack: str | None = None
-
-
-@dataclass(frozen=True)
 class Seen:
     """A watched and an unwatched pass of the call that were made already.
 
@@ -102,9 +97,8 @@ def prove(
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
     out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
-    one other token, which tell whether row 3 is token 3: the first of each stack is made, the
-    others where the module moves its tokens about. Twenty or so passes more; the module is not
-    changed.
+    some tokens exchanged, which tell whether row 3 is token 3 and whether anything else mixes
+    tokens. Twenty or so passes more; the module is not changed.
     """
     prover = Prover(module, call, stack, seen)
     if brief:
@@ -120,17 +114,20 @@ class Prover:
         self.nothing = replace(NOTHING, stack=stack)
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
+        self.mixers: dict[str, str] = {}
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
                 seen = Seen(capture, out, flat(call()))
         self.capture, self.difference = seen.capture, apart(seen.output, seen.plain)
         self.numbers_seen = numbers_of(self.capture)
-        mode = KernelMode(module)
+        mode = ReorderMode(module)
         with mode:  # the mode of numbers hands calls down to it
             self.plain = self.under(self.numbers_seen)
-        self.kernels = mode.kernels
+        self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
         self.accounts = accounts(self.capture.attentions, self.kernels)
+        self.program = mode.program
+        self.program.close([n for a in self.accounts for n in a.record.shape])
         matched = {number for account in self.accounts for number in account.parts}
         self.tolerance = tolerance(
             [x.dtype for x in self.plain] + [self.kernels[number].dtype for number in matched]
@@ -185,6 +182,7 @@ class Prover:
     def made(self, laws: Laws) -> Proof:
         """The proof with these laws."""
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
+        fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
         untold = tuple(dict.fromkeys(self.untold))
         return Proof(self.difference, fates, laws, untold, self.tolerance)
 
@@ -240,60 +238,67 @@ class Prover:
         return found
 
     def order_of_tokens(self, changed: Sequence[Changed], laws: Laws) -> None:
-        """Whether row 3 is token 3: told by changed tokens, or amber where the module moves its
-        tokens about by their numbers and not enough of them tell."""
+        """Tell by exchanged tokens whether row 3 is token 3, and whether anything else than the
+        attentions that are shown lets tokens reach each other."""
         if not self.accounts:
             return
-        orders = Orders(self.accounts, self.reordered(changed))
-        before = self.stilled(self.call) if changed else []
-        tried: set[str | None] = set()
-        for one in changed:
-            if one.stack not in tried:
-                self.tokens(one, laws)
-            elif not orders.asked:
-                continue
-            after = self.stilled(one.call)
-            pairs = list(zip(before, after, strict=True))
-            for account, error in orders.told(one.token, one.stack, pairs, one.stack in tried):
-                enter(laws, account.record, {"token order": error})
-            tried.add(one.stack)
+        told: set[int] = set()
+        for alike in groups(changed):
+            stack = alike[0].stack
+            watch = RowWatch(self.module, alike[0].size, alike)
+            before, plain = self.stilled(partial(watch.before, self.call))
+            kept: list[tuple[Changed, Stills]] = []
+            for turn, one in enumerate(alike):
+                after, out = self.stilled(partial(watch.after, turn, one.call))
+                pairs = [(one.tokens, before)]
+                if not watch.known:  # else an exchanged row carries its neighbours too
+                    pairs += [
+                        (tokens, seen) for other, seen in kept if (tokens := one.unlike(other))
+                    ]
+                for tokens, seen in pairs:
+                    for number, account in enumerate(self.accounts):
+                        gap = order_gap(seen[number], after[number], tokens, one.size, stack)
+                        if gap is not None:
+                            told.add(number)
+                            enter(laws, account.record, {"token order": gap})
+                if len(one.tokens) > 1 and one.size <= MOST_KEPT:
+                    kept.append((one, after))
+                if self.crosses(stack) and watch.first is None and apart(out, plain) > 0:
+                    watch.first = ""
+            self.untold += mixed(watch)
+            self.mixers |= watch.known
+        left = {n for n, a in enumerate(self.accounts) if n not in told and a.parts}
+        moved = self.reordered(changed) if left else set()
         self.untold += [
-            f"{name(account.record)}: before it tokens are sorted, chosen or moved by their own "
-            "numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
-            for account in orders.untold()
+            f"{name(self.accounts[number].record)}: before it tokens are sorted, chosen or moved "
+            "by their own numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
+            for number in sorted(left)
+            if moved & set(self.accounts[number].parts)
         ]
+
+    def crosses(self, stack: str | None) -> bool:
+        """Whether what a stack reads reaches the output by cross-attention alone."""
+        return stack is not None and any(
+            a.record.kind == "cross" and a.record.stack != stack for a in self.accounts
+        )
 
     def reordered(self, changed: Sequence[Changed]) -> set[int]:
         """The numbers of the kernels that read tokens which the input's numbers moved about."""
-        mode = ReorderMode(self.module)
-        self.under(mode)
-        found = mode.reordered
+        found = self.moved
         for one in {other.stack: other for other in reversed(changed)}.values():
-            mode = ReorderMode(self.module, mode.steps)
+            mode = ReorderMode(self.module, self.steps)
             self.under(mode, one.call)
             found = found | mode.reordered
         return found
 
-    def stilled(self, call: Call) -> list[AttentionRecord | None]:
-        """The attentions of a call in which each row looks at its own token alone."""
+    def stilled(self, call: Call) -> tuple[Stills, list[Tensor]]:
+        """The attentions of a call in which each row looks at its own token alone, and what the
+        call gave."""
         still = Stilled(self.accounts)
         mode = KernelMode(self.module, still)
-        self.under(mode, call)
+        out = self.under(mode, call)
         same = [kernel.path for kernel in mode.kernels] == [kernel.path for kernel in self.kernels]
-        return [still.record(account) if same else None for account in self.accounts]
-
-    def tokens(self, changed: Changed, laws: Laws) -> None:
-        """Whether the rows that a changed token changes are its own; entered where they tell."""
-        request = replace(self.matrices, scores=lambda site: True)
-        other, _ = self.watched(call=changed.call, request=request)
-        if len(other.attentions) != len(self.accounts):
-            return
-        for account, after in zip(self.accounts, other.attentions, strict=True):
-            before = account.record
-            if before.kind == "self" and changed.stack in (None, before.stack):
-                error = own_rows(before, after, changed.token)
-                if error is not None:
-                    enter(laws, before, {"token order": error})
+        return [still.record(account) if same else None for account in self.accounts], out
 
     def tried(self) -> list[Law]:
         """The laws that this input can show: a hidden key must leave every row another one."""

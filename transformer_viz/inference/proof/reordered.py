@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .kernels import KernelMode, flat, short
+from .program import Program, content
 
 #: Calls that take or put numbers by an index: the places of what is moved, and of the index.
 #: `masked_scatter` is none: it fills places in their order, as patches stand among words.
@@ -34,13 +34,15 @@ class ReorderMode(KernelMode):
 
     An index that went through Python's numbers is known by being another one than in the
     ``steps`` of ``before``, a pass on another input. Views share what is known of their storage; it
-    holds no tensor alive.
+    holds no tensor alive. ``program`` are all calls of the pass.
     """
 
     def __init__(self, module: nn.Module, before: Sequence[Step] | None = None):
         super().__init__(module)
         self.before, self.steps = before, list[Step]()
         self.reordered: set[int] = set()
+        self.program = Program()
+        self.read: StorageWeakRef | None = None  # the first tensor that no call made: the input
         self.known: dict[StorageWeakRef, tuple[bool, bool]] = {}  # of the input, and moved
         for x in self.names.tensors:
             self.mark(x, False, False)
@@ -50,6 +52,7 @@ class ReorderMode(KernelMode):
     ) -> Any:
         first, name = len(self.kernels), short(func)
         given = flat((args, kwargs or {}))
+        self.note_call(func, args, kwargs or {}, given)
         other = name in NUMBERED and self.other_numbers(name, args)
         facts = [self.facts(x) for x in given] if name != LIFTED else [(other, False)]
         moved = any(fact[1] for fact in facts) or self.moves(name.rstrip("_"), args)
@@ -61,10 +64,23 @@ class ReorderMode(KernelMode):
         made = not sized and any(fact[0] for fact in facts)
         sorted_ones = [x for x, fact in zip(given, facts, strict=False) if fact[1]]
         level = sorted_ones and all(x.is_floating_point() for x in sorted_ones)
+        if made:
+            self.program.note_result(name, out)
         for x in flat(out):
             threshold = level and x.dtype == torch.bool  # which numbers reach it is no order
             self.mark(x, made, moved and not sized and not threshold)
         return out
+
+    def note_call(self, func: Any, args: Any, kwargs: Any, given: Sequence[Tensor]) -> None:
+        """Enter a call into the program, and numbers that came from outside PyTorch."""
+        self.program.note(func, args, kwargs)
+        for x in given:
+            place = storage(x)
+            if place is None or place in self.known or short(func) == LIFTED:
+                continue
+            self.read = self.read or place
+            if x.is_floating_point() and place != self.read and not x.is_meta:
+                self.program.note_content(x)
 
     def moves(self, name: str, args: tuple[Any, ...]) -> bool:
         """Whether a call moves numbers of the input about by others."""
@@ -105,15 +121,6 @@ class ReorderMode(KernelMode):
         if place is not None:
             before = self.known.get(place, (False, False))
             self.known[place] = (before[0] or made, before[1] or moved)
-
-
-def content(x: Tensor) -> tuple[Any, ...]:
-    """Return what tells the numbers of a tensor: its shape and a digest of its bytes.
-
-    Weights that are brought from disk are as large as the model.
-    """
-    plain = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return tuple(x.shape), x.dtype, blake2b(plain.numpy().data, digest_size=16).digest()
 
 
 def storage(x: Tensor) -> StorageWeakRef | None:

@@ -1,9 +1,11 @@
-"""Whether row 3 of a map is token 3: told by what changes when this token is another one."""
+"""Whether row 3 of a map is token 3: told by what changes when several tokens are exchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,62 +15,99 @@ from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
+PASSES, FULL_PASSES = 2, 3  # in which tokens are exchanged, shortly and with each token alone
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
-ENOUGH = 8  # rows and keys that tell where tokens are moved about
-Pairs = Sequence[tuple[AttentionRecord | None, AttentionRecord | None]]
+WRONG = float("inf")
 
 
-class Orders:
-    """What changed tokens told of each attention while every row looked at its own token alone.
+class Exchange(NamedTuple):
+    """A text with some tokens exchanged for others of the same text.
 
-    ``asked`` are the numbers of the accounts whose tokens are moved about by numbers of the input;
-    ``rows`` and ``keys`` the tokens that were found at their own place there.
+    Attributes:
+        tokens: numbers of the exchanged tokens.
+        values: one number a token; equal tokens have equal numbers, in all exchanges of a text.
+        made: the changed text.
     """
 
-    def __init__(self, accounts: Sequence[Account], reordered: Collection[int]):
-        self.accounts = accounts
-        self.asked = {n for n, account in enumerate(accounts) if set(account.parts) & {*reordered}}
-        self.rows: dict[int, set[int]] = {n: set() for n in self.asked}
-        self.keys: dict[int, set[int]] = {n: set() for n in self.asked}
-        self.first: dict[str, tuple[int, int]] = {}  # the shape of a stack's first layer
-        for record in (account.record for account in accounts):
-            if record.kind == "self":
-                self.first.setdefault(record.stack, record.shape)
+    tokens: tuple[int, ...]
+    values: tuple[int, ...]
+    made: Tensor
 
-    def told(
-        self, token: int, stack: str | None, pairs: Pairs, only_asked: bool
-    ) -> Iterator[tuple[Account, float]]:
-        """What a changed token of a stack tells of each attention, before and after. A layer that
-        has fewer rows than the first one has pooled or dropped tokens: nothing is told of it, but
-        where the input's numbers did that."""
-        for number, (account, (before, after)) in enumerate(zip(self.accounts, pairs, strict=True)):
-            asked, record = number in self.asked, account.record
-            if before is None or after is None or (only_asked and not asked):
-                continue
-            if record.kind == "cross":
-                side = None if stack is None else int(stack != record.stack)
-                error = None if side is None else own_line(before, after, token, side)
-            elif stack not in (None, record.stack):
-                continue
-            else:
-                side, error = None, own_rows(before, after, token)
-                asked_or_whole = asked or record.shape == self.first[record.stack]
-                error = error if asked_or_whole else None
-            if error is None:
-                continue
-            if error == 0 and asked:
-                self.rows[number] |= {token} if side != 1 else set()
-                self.keys[number] |= {token} if side != 0 else set()
-            yield account, error
 
-    def untold(self) -> list[Account]:
-        """Those whose tokens are moved about, and that too few tokens told of."""
-        return [
-            self.accounts[number]
-            for number in sorted(self.asked)
-            if len(self.rows[number]) < min(ENOUGH, self.accounts[number].record.shape[0])
-            or len(self.keys[number]) < min(ENOUGH, self.accounts[number].record.shape[1])
-        ]
+def exchanges(
+    x: Tensor, among: Sequence[int] | None = None, every: bool = False
+) -> Iterator[Exchange]:
+    """Exchange tokens for others of the same text, `PASSES` times, at random.
+
+    Which texts agree at a token tells it from others: up to 5 tokens are all told apart, and in a
+    longer text each from its 3 neighbours, its mirror image and 4 of 5 others.
+
+    Args:
+        x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
+        among: numbers of the tokens that may be exchanged; None for all.
+        every: `FULL_PASSES` times (10 for 5, 7 for 3 and 9 of 10), then each token alone.
+
+    Yields:
+        The exchanges; none where all tokens are alike.
+    """
+    draw = torch.Generator().manual_seed(x.shape[1])
+    values = torch.unique(x.transpose(0, 1).flatten(1), dim=0, return_inverse=True)[1].tolist()
+    numbers = list(range(x.shape[1])) if among is None else list(among)
+    place = {value: n for n, value in reversed([(n, values[n]) for n in numbers])}
+    alike = (
+        x.flatten(2)[:, :, None].eq(x.flatten(2)[:, None]).all(-1).any(0)
+        if x.dim() > 2
+        else (x[:, :, None] == x[:, None]).any(0)
+    )  # in some item of the batch
+    apart: dict[int, int] = {}
+    for value, n in place.items():
+        if not any(bool(alike[n, m]) for m in apart.values()):
+            apart[value] = n
+    place = apart
+    numbers = [n for n in numbers if values[n] in place]
+    kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
+    if len(place) < 2:
+        return
+    passes = FULL_PASSES if every else PASSES
+    codes = _codes(len(numbers), draw, passes)
+    turns = [[code[turn] for code in codes] for turn in range(passes)]
+    turns += [[int(n == one) for n in numbers] for one in numbers if every]
+    for turn in turns:
+        made, now = x.clone(), list(values)
+        for n, (own, others), step in zip(numbers, kinds, turn, strict=True):
+            now[n] = ([own, *others])[step if step <= len(others) else len(others)]
+            made[:, n] = x[:, place[now[n]]]
+        tokens = tuple(n for n in numbers if now[n] != values[n])
+        if tokens:
+            yield Exchange(tokens, tuple(now), made)
+
+
+def _shuffled(numbers: Sequence[int], draw: torch.Generator) -> list[int]:
+    """Return numbers in a random order."""
+    return [numbers[n] for n in torch.randperm(len(numbers), generator=draw).tolist()]
+
+
+def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ...]]:
+    """Return which value each of some tokens has in each pass, 0 for its own."""
+    known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
+    near = len(known) - 2 - passes // 3
+    #: Two texts agree at such a token and a third does not: its row and what it changes are seen.
+    both = {n for n, code in enumerate(known) if len({0, *code}) == 2}
+    picked: list[int] = []
+    for n in range(count):
+        free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
+        mirror = count - 1 - n
+        free -= {picked[mirror]} if mirror < n else set()
+        free = (free & both or free) if n in (0, count - 1) else free
+        picked.append(_shuffled(sorted(free), draw)[0])
+    return [known[n] for n in picked]
+
+
+def _grows(code: Sequence[int]) -> bool:
+    """Whether no value of a code is left out, as codes that agree in the same passes are one, and
+    some pass of three leaves the token as it is: half of the tokens are exchanged in each pass."""
+    kept = len(code) < FULL_PASSES or 0 in code
+    return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
 
 class Stilled:
@@ -112,63 +151,92 @@ class Stilled:
         return replace(account.record, scores=scores.view(account.shape))
 
 
-def own_line(before: AttentionRecord, after: AttentionRecord, token: int, dim: int) -> float | None:
-    """0 where a changed token of one of two sequences changes its own row (``dim`` 0) or column (1)
-    of the scores and no other one; infinity where it changes another one; None if several."""
-    if before.scores is None or after.scores is None or before.scores.shape != after.scores.shape:
-        return None
-    cells = differing(before.scores, after.scores).any(0)
-    lines = cells.any(1 - dim).nonzero().flatten().tolist()
-    own = token - (before.first_key if dim else before.offset)
-    if len(lines) != 1:
-        return None
-    return 0.0 if lines == [own] else float("inf")
+def order_gap(
+    before: AttentionRecord | None,
+    after: AttentionRecord | None,
+    tokens: Collection[int],
+    size: int,
+    stack: str | None,
+) -> float | None:
+    """Compare the cells that exchanged tokens changed with those that carry their numbers.
 
+    Args:
+        before: an attention with its scores while each row looks at its own token alone.
+        after: the same with some tokens of one stack exchanged.
+        tokens: their numbers.
+        size: how many tokens the stack reads.
+        stack: the stack that reads them; None if there is only one.
 
-def own_rows(before: AttentionRecord, after: AttentionRecord, token: int) -> float | None:
-    """0 where a changed token changes its own row and column of the scores and no other ones (as in
-    a first layer), or, under a causal mask, no row before its own; infinity where it is another
-    row; None where the change has spread too far to tell.
+    Returns:
+        0 where each exchanged token changes its own row and column, and nothing else changes;
+        infinity where another row or column changes; None where it cannot be told.
     """
-    if before.scores is None or after.scores is None or before.scores.shape != after.scores.shape:
+    if before is None or after is None:
         return None
-    items = differing(before.scores, after.scores)
-    touched = items.flatten(1).any(1).nonzero().flatten().tolist()
-    if not touched:
+    one, other = before.scores, after.scores
+    if one is None or other is None or one.shape != other.shape:
         return None
-    if len(touched) == 1:  # of windows, one after the other, the one that holds the token
-        token -= touched[0] * items.shape[1]
-    cells = items.any(0)
-    row, column = token - before.offset, token - before.first_key
-    if only_cross(cells, row, column):
-        return 0.0
-    if any(only_cross(cells, other, other) for other in range(min(cells.shape))):
-        return float("inf")
-    row = max(row, 0)  # where an earlier pass read the token, all rows may look at it
-    if before.weights is not None and causal(before.weights, before.offset - before.first_key):
-        return 0.0 if int(cells.any(1).nonzero()[0]) == row else float("inf")
-    return None
+    items, _, queries, _ = one.shape
+    keys = before.shape[1]  # the others are sinks
+    rows = _carry(tokens, before.offset, size, items, queries)
+    columns = _carry(tokens, before.first_key, size, items, keys)
+    none_of_rows, none_of_columns = torch.zeros_like(rows), torch.zeros_like(columns)
+    if before.kind == "cross":
+        ways = [(rows, none_of_columns), (none_of_rows, columns)]
+        if stack is not None:
+            ways = [ways[stack != before.stack]]
+        gaps = [_gap(one[..., :keys], other[..., :keys], *way) for way in ways]
+        return gaps[0] if stack is not None else (0.0 if 0.0 in gaps else None)
+    if stack not in (None, before.stack):
+        return None
+    return _gap(one[..., :keys], other[..., :keys], rows, columns)
 
 
-def differing(one: Tensor, other: Tensor) -> Tensor:
-    """The cells ``[item, query, key]`` that differ in any head."""
+def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | None:
+    """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
+    rows ``[item, query]`` and columns ``[item, key]`` may change."""
+    cells, seen, several = differing(one, other, columns)
+    if not bool(cells.any()):
+        return None
+    across, down = rows[..., :, None], columns[..., None, :]
+    if bool((cells & ~(across | down)).any()):
+        return WRONG
+    told = [  # the exchanged rows by other columns, of which their mean is taken off; and columns
+        (rows & several, (cells & ~down).any(-1)),
+        (columns & (seen & ~across).any(-2), (cells & ~across).any(-2)),
+    ]
+    square = rows.shape == columns.shape
+    # A token that changes neither its row nor its column was exchanged for one that is alike.
+    alike = ~told[0][1] & ~told[1][1] if square else torch.zeros_like(rows[..., :1])
+    for asked, changed in told:
+        if bool((asked & changed).any()) and bool((asked & ~changed & ~alike).any()):
+            return WRONG if square else None
+    there = (rows & seen.any(-1)) == (rows & cells.any(-1))
+    along = (columns & seen.any(-2)) == (columns & cells.any(-2))
+    return 0.0 if bool(there.all()) and bool(along.all()) else None
+
+
+def _carry(tokens: Collection[int], first: int, size: int, items: int, count: int) -> Tensor:
+    """Whether rows (or keys) ``[item, row]`` carry one of the tokens, whose first is number
+    ``first``. Windows that tile the tokens come one after the other; items of a batch have all."""
+    numbers = torch.arange(items * count, device="cpu").view(items, count)
+    windows = items > 1 and count < size and items * count % size == 0
+    numbers = numbers % (size if windows else count)
+    return torch.isin(numbers + first, torch.tensor(sorted(tokens), device="cpu"))
+
+
+def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the cells ``[item, query, key]`` that differ in any head, those that any head sees, and
+    the rows ``[item, query]`` of which some head sees two cells outside ``columns``.
+
+    A number added to a whole row changes no softmax: the mean change of a row's cells outside
+    ``columns`` ``[item, key]`` is taken off.
+    """
     one, other = one.double(), other.double()
     seen = (one > MASK_SCORE) & (other > MASK_SCORE)
     size = one[seen].abs().max() if bool(seen.any()) else one.new_ones(())
-    gap = torch.where(seen, (one - other).abs(), 0.0)
-    return (gap > CHANGED * size).any(1)
-
-
-def only_cross(cells: Tensor, row: int, column: int) -> bool:
-    """Whether all cells stand in one row and one column."""
-    rest = cells.clone()
-    if 0 <= row < len(rest):
-        rest[row] = False
-    if 0 <= column < rest.shape[1]:
-        rest[:, column] = False
-    return not bool(rest.any())
-
-
-def causal(weights: Tensor, offset: int) -> bool:
-    """Whether no row looks at a later key."""
-    return not bool(weights.triu(1 + offset).any())
+    gap = torch.where(seen, other - one, 0.0)
+    kept = seen & ~columns[:, None, None]
+    shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
+    gap = torch.where(seen, gap - shift, 0.0)
+    return (gap.abs() > CHANGED * size).any(1), seen.any(1), (kept.sum(-1) > 1).any(1)

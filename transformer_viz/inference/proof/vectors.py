@@ -65,6 +65,8 @@ class NumbersMode(TorchDispatchMode):
         """Keep what tells the numbers of one tensor."""
         if not x.is_floating_point() or not x.dim() or x.is_meta or not dense(x):
             return
+        if x._is_zerotensor():  # a derivative that is 0 has no numbers
+            return
         with _disable_current_modes():  # another mode may list what the pass runs
             self.known.add(place(x))
             if x.numel() in self.sizes:

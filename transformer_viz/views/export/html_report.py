@@ -316,6 +316,8 @@ def _proof(trace: Trace) -> str:
     text = say("Capture report amber: {facts}.", facts=join_words(said))
     if found.status == "green":
         text = say("Capture report green: {facts}.", facts=join_words(said))
+    elif found.status == found.UNCHECKED:
+        text = say("Capture not checked: {facts}.", facts=join_words(said))
     mark = guess_mark(trace.guesses)
     return f"{text} {mark}." if mark else text
 

@@ -1,0 +1,545 @@
+"""Attentions that a probe can miss or misnumber, by kind; the proof must be amber for each.
+
+A model has two blocks: a plain attention that is seen, then the style. `SOUND` are controls that
+mix tokens or move them about, are shown rightly, and must stay green.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+HEADS, WIDTH, WORDS = 4, 8, 40
+MODEL = HEADS * WIDTH
+TOKENS = 12
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def scores(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.mT * WIDTH**-0.5
+
+
+def plain(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return scores(q, k).softmax(-1) @ v
+
+
+def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).triu(1)
+    return scores(q, k).masked_fill(later, -math.inf).softmax(-1) @ v
+
+
+class Attention(nn.Module):
+    """``attend(q, k, v)`` of ``[batch, head, token, width]``; ``around`` changes the tokens before
+    and after."""
+
+    def __init__(self, attend: Attend = plain, around: Callable | None = None):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(MODEL, MODEL) for _ in range(4))
+        self.attend, self.around = attend, around
+        self.soft = nn.Parameter(torch.randn(3, MODEL))
+
+    def inner(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            f(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for f in (self.q, self.k, self.v)
+        )
+        return self.o(self.attend(q, k, v).transpose(1, 2).flatten(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) if self.around is None else self.around(self, x)
+
+
+class Block(nn.Module):
+    def __init__(self, part: nn.Module):
+        super().__init__()
+        self.norm, self.part = nn.LayerNorm(MODEL), part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.part(self.norm(x))
+
+
+class Model(nn.Module):
+    """Ids ``[batch, token]`` to logits; ``ahead`` and ``behind`` change the tokens of the stack."""
+
+    def __init__(
+        self, *parts: nn.Module, ahead: Callable | None = None, behind: Callable | None = None
+    ):
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, MODEL), nn.Embedding(64, MODEL)
+        self.soft = nn.Parameter(torch.randn(4, MODEL))
+        self.blocks = nn.ModuleList(map(Block, parts))
+        self.head = nn.Linear(MODEL, WORDS)
+        self.ahead, self.behind = ahead, behind
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids) + self.places.weight[: ids.shape[1]]
+        x = x if self.ahead is None else self.ahead(self, x)
+        for block in self.blocks:
+            x = block(x)
+        x = x if self.behind is None else self.behind(self, x)
+        return self.head(x)
+
+
+def strong(model: nn.Module) -> nn.Module:
+    """The model with weights that make attention depend on words."""
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1:
+                size = (
+                    1.0
+                    if "words" in name or "places" in name or "soft" in name
+                    else 1.4 / weight.shape[-1] ** 0.5
+                )
+                weight.copy_(torch.randn(weight.shape, generator=draw) * size)
+    return model.eval()
+
+
+# 1. Beside a plain attention one that neither probe nor witness sees.
+
+
+def blocks_of_two(q, k, v):
+    top, total, out = torch.full((*q.shape[:3], 1), -math.inf), 0.0, torch.zeros_like(q)
+    for at in range(0, k.shape[2], 2):
+        z = scores(q, k[:, :, at : at + 2])
+        new = torch.maximum(top, z.amax(-1, keepdim=True))
+        e, fade = (z - new).exp(), (top - new).exp()
+        total, out, top = (
+            total * fade + e.sum(-1, keepdim=True),
+            out * fade + e @ v[:, :, at : at + 2],
+            new,
+        )
+    return out / total
+
+
+def base_of(power):
+    def attend(q, k, v):
+        e = power(scores(q, k) - 1)
+        return (e / e.sum(-1, keepdim=True)) @ v
+
+    return attend
+
+
+def log_space(q, k, v):
+    z = scores(q, k)
+    return (z - z.logsumexp(-1, keepdim=True)).sinh().add(
+        (z - z.logsumexp(-1, keepdim=True)).cosh()
+    ) @ v
+
+
+def unnormalised(q, k, v):
+    one = torch.cat((v, torch.ones_like(v[..., :1])), -1)
+    out = scores(q, k).exp() @ one
+    return out[..., :-1] / out[..., -1:]
+
+
+def nearest(q, k, v):
+    best = torch.cdist(q, k).argmin(-1)
+    return torch.take_along_dim(v, best[..., None], 2)
+
+
+def top_mean(q, k, v):
+    best = scores(q, k).topk(2).indices
+    rows = torch.arange(q.shape[1])[None, :, None, None]
+    return v[torch.zeros_like(best), rows.expand_as(best), best].mean(-2)
+
+
+def one_hot(q, k, v):
+    return F.one_hot(scores(q, k).argmax(-1), k.shape[2]).to(v) @ v
+
+
+def threaded(q, k, v):
+    def one(row):
+        with torch.no_grad():
+            return scores(q[:, :, row : row + 1], k).softmax(-1) @ v
+
+    with ThreadPoolExecutor(2) as pool:
+        return torch.cat(list(pool.map(one, range(q.shape[2]))), 2)
+
+
+def in_numpy(q, k, v):
+    a, b, c = (x.detach().numpy() for x in (q, k, v))
+    e = np.exp(np.einsum("bhqd,bhkd->bhqk", a, b) / WIDTH**0.5)
+    return torch.from_numpy(np.einsum("bhqk,bhkd->bhqd", e / e.sum(-1, keepdims=True), c))
+
+
+def in_lists(q, k, v):
+    z = scores(q, k)[0].tolist()
+    w = [[[math.exp(c) for c in row] for row in head] for head in z]
+    return F.normalize(torch.tensor(w), p=1, dim=-1)[None] @ v
+
+
+def edges(q, k, v):
+    rows, columns = torch.ones(q.shape[2], k.shape[2]).nonzero().unbind(1)
+    e = ((q[:, :, rows] * k[:, :, columns]).sum(-1) * WIDTH**-0.5).exp()
+    at = rows.expand_as(e)
+    total = torch.zeros(q.shape[:3]).scatter_add(2, at, e)
+    w = (e / total.gather(2, at))[..., None] * v[:, :, columns]
+    return torch.zeros_like(q).scatter_add(2, at[..., None].expand_as(w), w)
+
+
+def aten(q, k, v):
+    mask = (
+        torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool).expand(*q.shape[:3], -1).contiguous()
+    )
+    return torch.ops.aten._masked_softmax(scores(q, k), mask, 3, 2) @ v
+
+
+def linear(q, k, v):
+    a, b = F.elu(q) + 1, F.elu(k) + 1
+    return a @ (b.mT @ v) / (a @ b.sum(2)[..., None])
+
+
+def by_power(q, k, v):
+    e = scores(q, k).square()
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-6) @ v
+
+
+def ring(q, k, v):
+    """Keys travel round in halves, each with its log-sum."""
+    parts = []
+    for one, other in zip(k.chunk(2, 2), v.chunk(2, 2), strict=True):
+        z = scores(q, one)
+        total = torch.exp2(z * math.log2(math.e)).sum(-1, keepdim=True).log()
+        parts.append((total, torch.exp2((z - total) * math.log2(math.e)) @ other))
+    whole = torch.logaddexp(parts[0][0], parts[1][0])
+    return sum((total - whole).exp() * out for total, out in parts)
+
+
+def fourier(q, k, v):
+    return torch.fft.fft(torch.fft.fft(v, dim=2), dim=-1).real
+
+
+def sums(q, k, v):
+    return v.cumsum(2) / torch.arange(1, v.shape[2] + 1)[:, None]
+
+
+@torch.library.custom_op("blind_spots::attend", mutates_args=())
+def custom(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.mT * WIDTH**-0.5).softmax(-1) @ v
+
+
+class Written(torch.autograd.Function):
+    """Attention by an autograd function of its own."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        e = torch.exp2(q @ k.mT * WIDTH**-0.5)
+        return e / e.sum(-1, keepdim=True) @ v
+
+
+UNSEEN: dict[str, Attend] = {
+    "online softmax, blocks of two": blocks_of_two,
+    "torch.pow(2, z)": base_of(lambda z: torch.pow(2, z)),
+    "3 ** z": base_of(lambda z: 3.0**z),
+    "expm1(z) + 1": base_of(lambda z: z.expm1() + 1),
+    "special.exp2": base_of(torch.special.exp2),
+    "sigmoid(z) / sigmoid(-z)": base_of(lambda z: z.sigmoid() / (-z).sigmoid()),
+    "sinh + cosh of log weights": log_space,
+    "normalised by a column of ones": unnormalised,
+    "nearest key, take_along_dim": nearest,
+    "mean of the two best keys": top_mean,
+    "one hot of the best key": one_hot,
+    "a thread for each row": threaded,
+    "custom op": lambda q, k, v: torch.ops.blind_spots.attend(q, k, v),
+    "autograd function": lambda q, k, v: Written.apply(q, k, v),
+    "numpy einsum": in_numpy,
+    "Python lists and L1 normalise": in_lists,
+    "scatter over edges": edges,
+    "_masked_softmax": aten,
+    "linear attention": linear,
+    "squares, normalised": by_power,
+    "ring of two halves": ring,
+    "Fourier transform": fourier,
+    "running mean": sums,
+}
+
+# 2. Keys and values, or queries, in another order than the words.
+
+
+def ordered(keys=None, rows=None, mask=False):
+    """Attention whose keys and values, or queries, stand in an order of their own."""
+
+    def attend(q, k, v):
+        if keys is not None:
+            p = keys(k.shape[2])
+            k, v = k[:, :, p], v[:, :, p]
+        if rows is None:
+            return (causal if mask else plain)(q, k, v)
+        p = rows(q.shape[2])
+        return plain(q[:, :, p], k, v)[:, :, p.argsort()]
+
+    return attend
+
+
+def back(t):
+    return torch.arange(t).flip(0)
+
+
+def rolled(by):
+    return lambda t: torch.arange(t).roll(by)
+
+
+def swapped(a, b):
+    def order(t):
+        p = torch.arange(t)
+        p[a], p[b] = p[b].item(), p[a].item()
+        return p
+
+    return order
+
+
+def even_first(t):
+    return torch.cat((torch.arange(0, t, 2), torch.arange(1, t, 2)))
+
+
+def strided(n):
+    return lambda t: torch.arange(t).view(n, -1).T.reshape(-1)
+
+
+def shuffled(t):
+    return torch.randperm(t, generator=torch.Generator().manual_seed(5))
+
+
+def own_first(q, k, v):
+    t = q.shape[2]
+    at = (torch.arange(t)[:, None] + torch.arange(t)) % t
+    w = (q[:, :, :, None] * k[:, :, at]).sum(-1).mul(WIDTH**-0.5).softmax(-1)
+    return (w[..., None] * v[:, :, at]).sum(-2)
+
+
+def sdpa_back(q, k, v):
+    return F.scaled_dot_product_attention(q, k.flip(2), v.flip(2))
+
+
+ORDERS = {
+    "back": back, "rolled by 1": rolled(1), "rolled by -3": rolled(-3),
+    "ends swapped": swapped(0, -1),
+    "first two swapped": swapped(0, 1), "even tokens first": even_first, "strided by 3": strided(3),
+    "strided by 2": strided(2), "shuffled": shuffled, "last two swapped": swapped(-1, -2),
+}  # fmt: skip
+KEYS: dict[str, Attend] = {f"keys {name}": ordered(keys=order) for name, order in ORDERS.items()}
+KEYS |= {f"queries {name}": ordered(rows=order) for name, order in ORDERS.items()}
+KEYS |= {"own token first": own_first, "fused, keys turned round": sdpa_back}
+
+# 3. Rows and keys of a layer in another order; put back behind it.
+
+
+def moved(order, width=None):
+    def around(part, x):
+        p = order(x.shape[1])
+        return part.inner(x[:, p])[:, p.argsort()]
+
+    return around
+
+
+ROWS = {f"tokens {name}": moved(order) for name, order in ORDERS.items()}
+ROWS["tokens turned round by flip"] = lambda part, x: part.inner(x.flip(1)).flip(1)
+ROWS["two halves exchanged"] = lambda part, x: part.inner(x.roll(x.shape[1] // 2, 1)).roll(
+    -(x.shape[1] // 2), 1
+)
+
+# 4. Causal stacks whose tokens are moved, padded or merged.
+
+
+def ahead_of(rows):
+    """Soft prompts in front of the tokens."""
+    return lambda model, x: torch.cat((model.soft[:rows].expand(len(x), -1, -1), x), 1)
+
+
+def pairs(model, x):
+    return x.unflatten(1, (-1, 2)).mean(2)
+
+
+def merged(model, x):
+    """Tokens 3 and 4 become one."""
+    return torch.cat((x[:, :3], x[:, 3:5].mean(1, True), x[:, 5:]), 1)
+
+
+def left_padded(model, x):
+    return F.pad(x, (0, 0, 16 - x.shape[1], 0))
+
+
+def of_order(order):
+    return lambda model, x: x[:, order(x.shape[1])]
+
+
+CAUSAL = {
+    "soft prompt of 1": (ahead_of(1), lambda m, x: x[:, 1:]),
+    "soft prompt of 4": (ahead_of(4), lambda m, x: x[:, 4:]),
+    "soft prompt, all rows kept": (ahead_of(2), None),
+    "padded on the left": (left_padded, lambda m, x: x[:, 16 - TOKENS :]),
+    "pairs merged": (pairs, lambda m, x: x.repeat_interleave(2, 1)),
+    "two tokens merged": (merged, lambda m, x: torch.cat((x[:, :4], x[:, 3:]), 1)),
+    "every other token dropped": (lambda m, x: x[:, ::2], lambda m, x: x.repeat_interleave(2, 1)),
+    "first token dropped": (lambda m, x: x[:, 1:], lambda m, x: F.pad(x, (0, 0, 1, 0))),
+    "shifted right": (lambda m, x: F.pad(x, (0, 0, 1, 0))[:, :-1], None),
+    "shifted left": (lambda m, x: F.pad(x, (0, 0, 0, 1))[:, 1:], None),
+    **{f"tokens {name}": (of_order(order), lambda m, x, o=order: x[:, o(x.shape[1]).argsort()])
+       for name, order in ORDERS.items()},
+}  # fmt: skip
+
+# 5. Windows or groups of tokens in the batch's axis.
+
+
+def windows(size, order=None, over=0):
+    def around(part, x):
+        b, t, c = x.shape
+        x = x if order is None else x[:, order(t)]
+        y = part.inner(x.reshape(-1, size, c)).reshape(b, t, c)
+        return y if order is None else y[:, order(t).argsort()]
+
+    return around
+
+
+def padded_windows(size):
+    def around(part, x):
+        b, t, c = x.shape
+        y = F.pad(x, (0, 0, 0, -t % size))
+        return part.inner(y.reshape(-1, size, c)).reshape(b, -1, c)[:, :t]
+
+    return around
+
+
+def overlapping(part, x):
+    y = x.unfold(1, 4, 2).mT.flatten(0, 1)  # five windows of four tokens
+    y = part.inner(y).unflatten(0, (len(x), -1))[:, :, :2].flatten(1, 2)
+    return torch.cat((y, x[:, y.shape[1] :]), 1)
+
+
+def unfolded(part, x):
+    b, t, c = x.shape
+    y = F.unfold(x.mT[..., None], (3, 1), stride=(3, 1)).view(b, c, 3, -1)
+    y = part.inner(y.permute(0, 3, 2, 1).flatten(0, 1))
+    return y.reshape(b, t, c)
+
+
+def einops_like(part, x):
+    y = torch.stack(x.split(4, 1), 1)
+    return part.inner(y.flatten(0, 1)).unflatten(0, y.shape[:2]).flatten(1, 2)
+
+
+def joined(part, x):
+    return torch.cat([*part.inner(torch.cat(x.chunk(3, 1)))[:, None].unbind(0)], 1)
+
+
+def mapped(part, x):
+    return torch.func.vmap(lambda y: part.inner(y[None])[0])(x.reshape(-1, 4, x.shape[2])).reshape(
+        x.shape
+    )
+
+
+WINDOWS = {
+    **{f"windows of {size}": windows(size) for size in (2, 3, 4, 6)},
+    "windows rolled": windows(4, rolled(2)),
+    "windows of strided tokens": windows(3, strided(3)),
+    "grid of strided tokens": windows(4, strided(4)),
+    "windows, padded": padded_windows(5),
+    "windows, overlapping": overlapping,
+    "windows by unfold": unfolded,
+    "windows by stack": einops_like,
+    "windows joined in the batch": joined,
+    "windows of shuffled tokens": windows(4, shuffled),
+}
+
+# Controls: what mixes or moves tokens and is shown rightly.
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.GRU(MODEL, MODEL, batch_first=True)
+
+    def forward(self, x):
+        return self.inner(x)[0]
+
+
+class Convolution(nn.Module):
+    """``crop``: causal by padding on both sides and cutting off the end."""
+
+    def __init__(self, crop: bool):
+        super().__init__()
+        self.crop = crop
+        self.inner = nn.Conv1d(MODEL, MODEL, 3, padding=2 if crop else 1)
+
+    def forward(self, x):
+        return self.inner(x.mT)[..., : x.shape[1]].mT
+
+
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.AvgPool1d(3, 1, 1)
+
+    def forward(self, x):
+        return self.inner(x.mT).mT - x
+
+
+class Experts(nn.Module):
+    """Each token goes to its best expert, and back to its place."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(MODEL, 3)
+        self.experts = nn.ModuleList(nn.Linear(MODEL, MODEL) for _ in range(3))
+
+    def forward(self, x):
+        flat = x.flatten(0, 1)
+        best, out = self.gate(flat).argmax(-1), torch.zeros_like(flat)
+        for number, expert in enumerate(self.experts):
+            (mine,) = torch.where(best == number)
+            out[mine] = expert(flat[mine])
+        return out.view_as(x)
+
+
+SOUND: dict[str, Callable[[], nn.Module]] = {
+    "plain": lambda: Model(Attention(), Attention()),
+    "causal": lambda: Model(Attention(causal), Attention(causal)),
+    "fused": lambda: Model(Attention(), Attention(F.scaled_dot_product_attention)),
+    "recurrent": lambda: Model(Attention(), Recurrent(), Attention()),
+    "convolution": lambda: Model(Convolution(False), Attention(), Convolution(False), Attention()),
+    "causal convolution, cropped": lambda: Model(Convolution(True), Attention(causal)),
+    "pooling": lambda: Model(Attention(), Pooled(), Attention()),
+    "experts": lambda: Model(Attention(), Experts(), Attention(), Experts(), Attention()),
+    "order undone": lambda: Model(
+        Attention(),
+        Attention(around=lambda p, x: p.inner(x[:, shuffled(12)][:, shuffled(12).argsort()])),
+    ),
+    "registers behind": lambda: Model(
+        Attention(), Attention(),
+        ahead=lambda m, x: torch.cat((x, m.soft.expand(len(x), -1, -1)), 1),
+        behind=lambda m, x: x[:, :-4],
+    ),
+}  # fmt: skip
+
+
+def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
+    """All models that must be amber, by kind and style."""
+    made: dict[tuple[str, str], Callable[[], nn.Module]] = {}
+    for name, attend in UNSEEN.items():
+        made["unseen", name] = lambda a=attend: Model(Attention(), Attention(a))
+        if name in ("numpy einsum", "running mean", "online softmax, blocks of two"):
+            made["unseen", f"{name}, beside causal"] = lambda a=attend: Model(
+                Attention(causal), Attention(a)
+            )
+    for name, attend in KEYS.items():
+        made["keys", name] = lambda a=attend: Model(Attention(a), Attention())
+        if name.endswith("d by 1"):
+            made["keys", f"{name}, layer 1"] = lambda a=attend: Model(Attention(), Attention(a))
+    for name, around in ROWS.items():
+        made["rows", name] = lambda a=around: Model(Attention(), Attention(around=a))
+    for name, (ahead, behind) in CAUSAL.items():
+        made["causal", name] = lambda a=ahead, b=behind: Model(
+            Attention(causal), Attention(causal), ahead=a, behind=b
+        )
+    for name, around in WINDOWS.items():
+        made["windows", name] = lambda a=around: Model(Attention(around=a), Attention(around=a))
+    made["windows", "beside a global layer"] = lambda: Model(
+        Attention(), Attention(around=windows(4))
+    )
+    return made

@@ -1,0 +1,32 @@
+"""A report is never green for an attention that is missed, misnumbered or shown in part."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import transformer_viz as tv
+from tests.foreign import blind_spots
+from transformer_viz.core.trace_parts import Report
+
+IDS = [int(n) for n in torch.randperm(40, generator=torch.Generator().manual_seed(2))[:12]]
+
+
+def report_of(make) -> Report:
+    torch.manual_seed(0)
+    return tv.trace(tv.load(blind_spots.strong(make())), IDS).report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["unseen", "keys", "rows", "causal", "windows"])
+def test_no_style_is_green(kind):
+    styles = {name: make for (one, name), make in blind_spots.models().items() if one == kind}
+    assert len(styles) >= 10
+    green = [name for name, make in styles.items() if report_of(make).status == "green"]
+    assert not green
+
+
+@pytest.mark.parametrize("name", blind_spots.SOUND)
+def test_what_is_shown_rightly_stays_green(name):
+    report = report_of(blind_spots.SOUND[name])
+    assert report.status == "green", (report.broken, report.untold, report.unrecognised)

@@ -1,0 +1,83 @@
+"""Progress of a proof: the passes done and in all, and a stop that leaves the maps unproved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ...checkpoints.common.model import Model
+from ..decoding.progress import Progress
+from ..proof.brief import KNOWN
+
+T = TypeVar("T")
+#: Called with the passes done and the passes in all; False stops the proof alone.
+OnProgress = Callable[[int, int], bool | None]
+LEAST = 2.0  # seconds of a proof from which it says how far it is
+FACTOR = 2.0  # of a pass of the proof to one that nothing watches
+MADE = 2  # passes that a proof takes over: the watched one and the unwatched one
+FIRST, LATER = 8, 3  # passes of a module's first proof, and of one whose laws are remembered
+
+
+class ProofStopped(BaseException):
+    """A proof that was stopped from outside: nothing that a pass catches."""
+
+
+class ProofProgress:
+    """Counts the passes of a proof and tells them where it takes long.
+
+    The passes in all are those expected; there are more where a law fails and others are tried.
+
+    Attributes:
+        stopped: why there is no proof; empty where it went on to its end.
+    """
+
+    def __init__(self, model: Model, on_progress: OnProgress | None, seconds: float) -> None:
+        """Expect as many passes as the module's laws need.
+
+        Args:
+            model: the model.
+            on_progress: told of each pass of a long proof.
+            seconds: of one pass that nothing watches.
+        """
+        self.done, self.of = MADE, LATER if KNOWN.get(model.module) else FIRST
+        self.tell, self.stopped = Progress(on_progress), ""
+        self.begun = time.perf_counter()
+        calls = replace(model.calls, forward=self._counted(model)).standing_in(model.calls.on)
+        self.model = replace(model, calls=calls)
+        self.long = FACTOR * seconds * (self.of - self.done) > LEAST
+
+    def run(self, make: Callable[[Model], T]) -> T | None:
+        """Return what ``make`` gives for the counted model; None where it was stopped.
+
+        Raises:
+            BaseException: what the callback raised.
+        """
+        try:
+            return make(self.model)
+        except ProofStopped:
+            if self.tell.error is not None:
+                raise self.tell.error from None
+            self.stopped = f"The proof was stopped after {self.done} of {self.of} passes."
+            return None
+
+    def _counted(self, model: Model) -> Callable[..., Any]:
+        def forward(*inputs: Any, **named: Any) -> Any:
+            self._step()
+            return model.calls.forward(*inputs, **named)
+
+        return forward
+
+    def _step(self) -> None:
+        """Before a pass: tell how many are done."""
+        self.of = max(self.of, self.done + 1)
+        self.long = self.long or time.perf_counter() - self.begun > LEAST
+        if self.long:
+            try:
+                go_on = self.tell(self.done, self.of)
+            except BaseException:
+                raise ProofStopped from None
+            if go_on is False:
+                raise ProofStopped
+        self.done += 1

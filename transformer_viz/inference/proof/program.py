@@ -1,0 +1,146 @@
+"""The calls that a module made on one text, compared with those on another one.
+
+What was proved of a module on one text is remembered for texts on which it runs the same calls with
+the same numbers, or with numbers that grow as the text does. An ``if`` on values or on a length, a
+number read out of a tensor, a gate that was shut, or a table from outside PyTorch makes another
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...capture.torch_calls import dense
+
+FEW = 4096  # numbers of a weight that are all read; of a larger one only some
+SOME = 64
+SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often hold it
+#: Calls that can silence what they are given: all their results are 0, or a condition is the same
+#: everywhere.
+SILENCING = frozenset(
+    ("mul", "where", "masked_fill", "relu", "clamp", "clamp_min", "addcmul", "lerp", "threshold")
+) | frozenset(
+    ("bmm", "mm", "matmul", "heaviside", "isin", "any", "all", "eq", "ne", "gt", "ge", "lt", "le")
+)
+SILENCING |= {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
+OWN = frozenset(("aten", "prims", "prim"))  # the namespaces whose calls do what their name says
+
+
+@dataclass
+class Program:
+    """Calls in their order, with the numbers that Python gave them.
+
+    Attributes:
+        calls: name and numbers of each call.
+        opaque: whether a call is none of PyTorch's own, so that its inside cannot be told.
+        sizes: rows and keys of each attention.
+        silent: of each call that can silence something whether it did, and of a condition whether
+            it held everywhere.
+    """
+
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    opaque: bool = False
+    sizes: tuple[int, ...] = ()
+    silent: tuple[bool, ...] = ()
+    _silent: list[Tensor] = field(default_factory=list)
+
+    def note(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Enter a call."""
+        self.opaque = self.opaque or func.namespace not in OWN
+        self.calls.append((func.name(), numbers_in((*args, *kwargs.values()))))
+
+    def note_content(self, x: Tensor) -> None:
+        """Enter the numbers of a tensor that no call made."""
+        small = x.numel() == 1 and not x.is_floating_point()
+        self.calls.append(("content", int(x) if small else content(x)))
+
+    def note_result(self, name: str, out: Any) -> None:
+        """Enter whether a call silenced what it was given."""
+        if name.rstrip("_") in SILENCING and isinstance(out, Tensor) and dense(out):
+            self._silent.append(out.detach().any())
+            if out.dtype == torch.bool:
+                self._silent.append(out.detach().all())
+
+    def close(self, sizes: Sequence[int]) -> None:
+        """Enter the rows and keys of the attentions; no call follows."""
+        self.sizes = tuple(sizes)
+        if self._silent:
+            where = self._silent[0].device
+            self.silent = tuple(torch.stack([x.to(where) for x in self._silent]).tolist())
+            self._silent.clear()
+
+    def is_like(self, other: Program) -> bool:
+        """Return whether both are one program, on texts of whatever length."""
+        if len(self.calls) != len(other.calls) or len(self.sizes) != len(other.sizes):
+            return False
+        if self.silent != other.silent:
+            return False
+        lengths = set(zip(self.sizes, other.sizes, strict=True))
+        return all(
+            one == two or (one[0] == two[0] and agree(one[1], two[1], lengths))
+            for one, two in zip(self.calls, other.calls, strict=True)
+        )
+
+
+def numbers_in(value: Any) -> Any:
+    """Return an argument without its tensors."""
+    if isinstance(value, Tensor):
+        return None
+    if isinstance(value, list | tuple):
+        return tuple(map(numbers_in, value))
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def agree(one: Any, two: Any, lengths: set[tuple[int, int]]) -> bool:
+    """Return whether numbers of two calls are the same but for the lengths of the texts.
+
+    A number may be a length, a multiple or a square of it, or stand beside it. 0 is no such number:
+    a shift by 0 does nothing.
+    """
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(
+            agree(a, b, lengths) for a, b in zip(one, two, strict=True)
+        )
+    if type(one) is not type(two) or one == two or type(one) is not int:
+        return bool(type(one) is type(two) and (one == two or (one != one and two != two)))
+    if one == 0 or two == 0:
+        return False
+    return any(
+        one * m == two * n
+        or one * m * m == two * n * n
+        or any(abs(one - k * n) <= SHIFTS and one - two == k * (n - m) for k in range(1, TIMES + 1))
+        for n, m in lengths
+        if n != m
+    )
+
+
+def content(x: Tensor) -> tuple[Any, ...]:
+    """Return what tells the numbers of a tensor: its shape and a digest of its bytes.
+
+    Weights that are brought from disk are as large as the model.
+    """
+    plain = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return tuple(x.shape), x.dtype, blake2b(plain.numpy().data, digest_size=16).digest()
+
+
+def weights_mark(module: nn.Module) -> tuple[Any, ...]:
+    """Return what tells the weights of a module: all numbers of the small ones, such as gates, and
+    some of the large ones."""
+    named = module.state_dict(keep_vars=True).items()
+    return tuple(
+        (name, x._version if not x.is_inference() else 0, content(sample(x)))
+        for name, x in named
+        if isinstance(x, Tensor) and not x.is_meta and not x.is_sparse and x.numel()
+    )
+
+
+def sample(x: Tensor) -> Tensor:
+    """Return all numbers of a small tensor, and some of a large one."""
+    line = x.detach().reshape(-1) if x.is_contiguous() else x.detach().flatten()[:FEW]
+    return line if line.numel() <= FEW else line[:: line.numel() // SOME]
