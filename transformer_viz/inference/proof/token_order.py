@@ -227,7 +227,7 @@ def _carry(tokens: Collection[int], first: int, size: int, items: int, count: in
 
 def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find the cells ``[item, query, key]`` that differ in any head, those that any head sees, and
-    the rows ``[item, query]`` of which some head sees two cells outside ``columns``.
+    the rows ``[item, query]`` of which some head sees two unlike cells outside ``columns``.
 
     A number added to a whole row changes no softmax: the mean change of a row's cells outside
     ``columns`` ``[item, key]`` is taken off.
@@ -239,4 +239,8 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     kept = seen & ~columns[:, None, None]
     shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
     gap = torch.where(seen, gap - shift, 0.0)
-    return (gap.abs() > CHANGED * size).any(1), seen.any(1), (kept.sum(-1) > 1).any(1)
+    most, least = (
+        torch.where(kept, one, end).amax(-1) for end, one in ((-torch.inf, one), (-torch.inf, -one))
+    )
+    unlike = (kept.sum(-1) > 1) & (most + least > CHANGED * size)  # equal tokens change alike
+    return (gap.abs() > CHANGED * size).any(1), seen.any(1), unlike.any(1)
