@@ -38,7 +38,7 @@ UNPROVED = mark(
     "below settles them."
 )
 GUESSES = mark("Guessed: {values}. The form below settles them.")
-BY_SIZE = mark("Taken by size, as no name tells the side: {files}.")
+BY_SIZE = mark("Taken by its size, as its name does not tell the side: {files}.")
 ROWS = mark(
     "In maps of a decoder each row is named after the token it writes (trace.produced), and each "
     "column of its self-attention after the token it reads (trace.target; of one stack "
