@@ -133,3 +133,17 @@ def test_a_projection_beside_the_others_is_the_output_of_attention() -> None:
         of = find_roles(tensors).of
         for name, role in expected.items():
             assert of[f"cells.1.{name}.weight"][0].endswith(f".layers.1.{role}.weight"), layer
+
+
+def test_a_decoder_of_its_own_gets_no_special_tokens_that_no_file_names(tmp_path: Path) -> None:
+    sizes = dict.fromkeys(("query", "key", "value", "merge"), (8, 8)) | {"up": (32, 8)}
+    layer = sizes | {"down": (8, 32), "norm_a": (8,), "norm_b": (8,)}
+    tensors = {"table.weight": torch.randn(11, 8), "places.weight": torch.randn(9, 8)}
+    for n in range(2):
+        tensors |= {f"cells.{n}.{name}.weight": torch.randn(size) for name, size in layer.items()}
+    tensors["say.weight"] = torch.randn(11, 8)
+    torch.save(tensors, tmp_path / "mine.pt")
+    names = tv.propose_names(tmp_path / "mine.pt").names
+    model = tv.load(tmp_path / "mine.pt", names=names, device="cpu", heads=2)
+    assert model.kind == "decoder-only" and {"bos_id", "eos_id"} <= set(model.guesses)
+    assert model.config["bos_id"] == model.config["eos_id"] == -1 and not model.end_ids
