@@ -12,6 +12,7 @@ import transformer_viz as tv
 from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
 from transformer_viz.checkpoints.naming.name_proposals import NameProposal, layout_names, propose
+from transformer_viz.checkpoints.naming.weight_roles import find_roles
 
 from .name_styles import STYLES, file_of
 from .own_models import PLANS, H, Own
@@ -113,3 +114,36 @@ def test_names_of_endless_layers_are_not_offered() -> None:
         {"layout": "torch_tutorial_seq2seq", "rows": rows, "missing": []}
     )
     assert name in layout_names(found) and len(layout_names(found)) < 100_000
+
+
+def test_a_projection_beside_the_others_is_the_output_of_attention() -> None:
+    square, inner = (8, 8), {"up": (32, 8), "down": (8, 32)}
+    apart = dict.fromkeys(("query", "key", "value", "merge"), square)
+    both = {f"{block}_{piece}": square for block in ("self", "cross") for piece in "qkvz"}
+    less = {"query": square, "key": square, "value": square, "one": square, "two": square}
+    for layer, expected in (
+        (apart | inner, {"merge": "self_attention.output"}),
+        ({"qkv": (24, 8), "mix": square} | inner, {"mix": "self_attention.output"}),
+        (both | inner, {f"{block}_z": f"{block}_attention.output" for block in ("self", "cross")}),
+        (less, {"one": "feed_forward.inner", "two": "feed_forward.outer"}),
+    ):
+        tensors = {"table.weight": torch.randn(11, 8), "say.weight": torch.randn(11, 8)}
+        for n in range(2):
+            tensors |= {f"cells.{n}.{name}.weight": torch.randn(s) for name, s in layer.items()}
+        of = find_roles(tensors).of
+        for name, role in expected.items():
+            assert of[f"cells.1.{name}.weight"][0].endswith(f".layers.1.{role}.weight"), layer
+
+
+def test_a_decoder_of_its_own_gets_no_special_tokens_that_no_file_names(tmp_path: Path) -> None:
+    sizes = dict.fromkeys(("query", "key", "value", "merge"), (8, 8)) | {"up": (32, 8)}
+    layer = sizes | {"down": (8, 32), "norm_a": (8,), "norm_b": (8,)}
+    tensors = {"table.weight": torch.randn(11, 8), "places.weight": torch.randn(9, 8)}
+    for n in range(2):
+        tensors |= {f"cells.{n}.{name}.weight": torch.randn(size) for name, size in layer.items()}
+    tensors["say.weight"] = torch.randn(11, 8)
+    torch.save(tensors, tmp_path / "mine.pt")
+    names = tv.propose_names(tmp_path / "mine.pt").names
+    model = tv.load(tmp_path / "mine.pt", names=names, device="cpu", heads=2)
+    assert model.kind == "decoder-only" and {"bos_id", "eos_id"} <= set(model.guesses)
+    assert model.config["bos_id"] == model.config["eos_id"] == -1 and not model.end_ids

@@ -31,6 +31,7 @@ from tests.checkpoints import (
 from tests.checkpoints.hostile import theirs
 from transformer_viz.checkpoints import loader
 from transformer_viz.checkpoints.common.provenance import GUESSES
+from transformer_viz.checkpoints.common.stated import statements
 from transformer_viz.checkpoints.common.synonyms import SYNONYMS, plain_name
 
 IDS = {"pad_id", "bos_id", "eos_id"}
@@ -269,6 +270,20 @@ def test_files_beside_that_are_damaged_or_mean_harm_are_passed_over(tmp_path):
     model = tv.load(tmp_path / "m.pt", device="cpu", heads=11)
     assert any("config.toml" in note for note in model.notes)
     assert not canary.exists()
+
+
+def test_a_word_list_named_as_the_weights_states_nothing(tmp_path):
+    letters = {letter: n for n, letter in enumerate("abcdenhiklm")}
+    assert letters["h"] == 6 and plain_name("h") in SYNONYMS["heads"]
+    assert not list(statements({"m.json": letters, "vocabulary": {"stoi": letters}}))
+    ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2}
+    assert [one.word for one in statements({"m.json": ids})] == list(ids)
+    torch.save(of_language_model(tmp_path), tmp_path / "m.pt")
+    for held in (letters, list(letters)):
+        (tmp_path / "m.json").write_text(json.dumps(held))
+        model = tv.load(tmp_path / "m.pt", device="cpu", heads=3)
+        assert not any("m.json" in note and "left out" in note for note in model.notes), held
+        assert "sidecar" not in model.provenance.values()
 
 
 def test_objects_are_left_out_by_name_and_nothing_of_them_runs(tmp_path):

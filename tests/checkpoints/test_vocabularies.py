@@ -306,6 +306,8 @@ def test_where_names_do_not_tell_sizes_do_or_the_user(tmp_path: Path) -> None:
     given = {"tokenizer": "vocab.en", "target_tokenizer": "vocab.de"}
     told = tv.load(folder, heads=2, **given)
     assert labels(told) == WORDS and not any("vocabular" in note for note in told.notes)
+    half = tv.load(folder, heads=2, tokenizer="vocab.en").notes[0]
+    assert half.endswith(": vocab.de (target)."), half
     with pytest.raises(CheckpointError, match="fit the other way round"):
         tv.load(folder, heads=2, tokenizer="vocab.de", target_tokenizer="vocab.en")
 

@@ -47,12 +47,14 @@ class Word:
 @dataclass(frozen=True)
 class Vocabulary:
     """``size`` pieces, of which ``sample`` shows some from all over; ``special`` are role, id and
-    piece. ``typed`` is true where there is no vocabulary and ids are typed as numbers."""
+    piece. ``typed`` is true where there is no vocabulary and ids are typed as numbers, ``two``
+    where the target, of which start and end are, has a list of its own."""
 
     size: int
     sample: tuple[str, ...]
     special: tuple[tuple[str, int, str], ...]
     typed: bool
+    two: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,9 +194,8 @@ def vocabulary_of(model: Model) -> Vocabulary:
         for role, token, known in roles
         if token is not None and token >= 0
     )
-    return Vocabulary(
-        size, () if typed else tuple(visible(pieces[i]) for i in chosen), special, typed
-    )
+    sample = () if typed else tuple(visible(pieces[i]) for i in chosen)
+    return Vocabulary(size, sample, special, typed, tuple(written) != tuple(pieces))
 
 
 def sample_source(model: Model) -> Any:

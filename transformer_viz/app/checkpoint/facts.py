@@ -18,7 +18,7 @@ from ..ui import layout
 
 if TYPE_CHECKING:
     from ...inference.findings import Finding
-    from ...inference.inspection import Inspection, Vocabulary
+    from ...inference.inspection import Inspection
 
 GUESSED = "guessed"  # how a green finding is marked where values of the config are guesses
 MARKS = {
@@ -38,12 +38,16 @@ UNPROVED = mark(
     "The report proves what the model did with these values; it cannot prove the values. The form "
     "below settles them."
 )
+GUESSES = mark("Guessed: {values}. The form below settles them.")
+BY_SIZE = mark("Taken by its size, as its name does not tell the side: {files}.")
 ROWS = mark(
     "In maps of a decoder each row is named after the token it writes (trace.produced), and each "
     "column of its self-attention after the token it reads (trace.target; of one stack "
     "trace.source)."
 )
 ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
+WRITTEN = ("start", "end")  # special tokens that the target's vocabulary names
+SPECIAL_IDS = {"padding": "pad_id", "start": "bos_id", "end": "eos_id"}
 
 
 def head(found: Inspection, called: str) -> None:
@@ -75,7 +79,19 @@ def head(found: Inspection, called: str) -> None:
     spans = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
     st.html(f'<div class="tv-facts" data-what="facts">{spans}</div>')
     for note in found.notes:
-        st.html(f'<p class="tv-note">{_sign("amber")} {escape(note)}</p>')
+        st.html(f'<p class="tv-note">{_sign("amber")} {escape(_shown(note))}</p>')
+
+
+def _shown(note: str) -> str:
+    """Return a note in the reader's language, with what to do on this page, where that is known."""
+    from ...checkpoints.common.provenance import guesses_of_note
+    from ...checkpoints.vocabularies.by_size import sides_of_note
+
+    sides, guesses = sides_of_note(note), guesses_of_note(note)
+    if sides:
+        named = ", ".join(f"{file} ({say(side)})" for side, file in sides.items())
+        return say(BY_SIZE, files=named)
+    return say(GUESSES, values=guesses) if guesses else note
 
 
 def rows_named(kind: str) -> None:
@@ -170,7 +186,7 @@ def block_table(found: Inspection) -> pd.DataFrame:
 def _vocabulary(found: Inspection) -> None:
     if found.takes == "text" or (found.takes == "audio" and not found.labels):
         layout.heading(say("What does its vocabulary hold?"))
-        st.html(_words(found.vocabulary))
+        st.html(_words(found))
     elif not found.labels:
         layout.heading(say("What does it read?"))
         said = say("It reads {taken}: no vocabulary.", taken=say(found.takes))
@@ -181,10 +197,9 @@ def _vocabulary(found: Inspection) -> None:
         st.html(f'<div class="tv-pieces">{_pieces(found.labels[:40])}</div>')
 
 
-def _words(vocabulary: Vocabulary) -> str:
-    special = ", ".join(
-        f"{say(role)} {piece} ({token})" for role, token, piece in vocabulary.special
-    )
+def _words(found: Inspection) -> str:
+    vocabulary = found.vocabulary
+    special = ", ".join(_special(found, *one) for one in vocabulary.special)
     marks = say("; special: {pieces}", pieces=special) if special else ""
     if vocabulary.typed:
         said = say("No vocabulary is in use for the source: its tokens are typed as numbers")
@@ -200,6 +215,16 @@ def _words(vocabulary: Vocabulary) -> str:
         f'<div class="tv-pieces">{_pieces(vocabulary.sample)}</div><span class="tv-quiet">'
         f"{escape(said + marks)}</span>"
     )
+
+
+def _special(found: Inspection, role: str, token: int, piece: str) -> str:
+    """Return a special token with its id, the list that names it, and whether it is a guess."""
+    where = [str(token)]
+    if found.vocabulary.two and role in WRITTEN:
+        where.append(say("in the target's list"))
+    if SPECIAL_IDS.get(role) in (found.guessed or {}):
+        where.append(say("guess"))
+    return f"{say(role)} {piece} ({', '.join(where)})"
 
 
 def _pieces(words: Iterable[str]) -> str:

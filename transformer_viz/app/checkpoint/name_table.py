@@ -101,7 +101,7 @@ def line(engine: Engine, found: Inspection, name: str, look: Look, waiting: Delt
         if own and private.renaming == place:
             st.button(say("close"), key="names-close", on_click=_show_again, args=("",))
         elif own:
-            st.button(say("change"), key="names-change", on_click=_show_again, args=(place,))
+            st.button(say("change names"), key="names-change", on_click=_show_again, args=(place,))
     if own and private.renaming == place:
         _table(engine, name, engine.shelf[name], look, waiting, opened=True)
 

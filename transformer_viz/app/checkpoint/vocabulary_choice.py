@@ -62,7 +62,7 @@ def _select(word: str, label: str, files: list[str], name: str, look: Look, by_s
         key=f"{word}-{name}",
         format_func=partial(_shown, by_size),
         on_change=partial(_open, word, f"{word}-{name}", name, look),
-        width=layout.NAME_WIDTH,
+        width=layout.FILE_WIDTH,
     )
 
 

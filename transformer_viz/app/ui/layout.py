@@ -16,6 +16,7 @@ TOKEN_WIDTH = 170  # a token of the sentence
 VALUE_WIDTH = 180  # a value of a configuration
 POSITION_WIDTH = 190  # a token's position, or a pair of dimensions
 NAME_WIDTH = 200  # a name among many
+FILE_WIDTH = 290  # a file, and how it was chosen
 SLIDER_WIDTH = 260  # a number on a slider
 
 

@@ -61,6 +61,9 @@ def resolve(
     return settings, origins
 
 
+GUESSED, ADVICE = "Guessed: ", ". Give what you trained with, as "
+
+
 def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> dict[str, str]:
     """Return the origins of a file whose names were mapped, so that its code base is not known.
 
@@ -90,10 +93,14 @@ def override_advice(guesses: Mapping[str, Any], pieces: Sequence[str] = ()) -> s
     ]
     word = next((word for word in ("heads", "norm") if word in guesses), next(iter(guesses)))
     value = guesses[word]
-    return (
-        f"Guessed: {', '.join(shown)}. Give what you trained with, as tv.load(..., "
-        f"{word}={value!r}) or --set {word}={_short(value)}."
-    )
+    given = f"tv.load(..., {word}={value!r}) or --set {word}={_short(value)}."
+    return f"{GUESSED}{', '.join(shown)}{ADVICE}{given}"
+
+
+def guesses_of_note(note: str) -> str:
+    """Return the guessed words and values that such a sentence lists; empty for any other note."""
+    listed, advice, _ = note.partition(ADVICE)
+    return listed.removeprefix(GUESSED) if advice and listed.startswith(GUESSED) else ""
 
 
 def token_name(word: str, value: Any, pieces: Sequence[str]) -> str:

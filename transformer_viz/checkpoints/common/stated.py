@@ -20,6 +20,7 @@ from .synonyms import MEANINGS, SHORT, plain_name, value_of
 DEEPEST = 4  # containers in containers that are looked into
 MOST_WORDS = 1000  # of one container: a vocabulary has more
 MOST_GROUPS = 500
+FEWEST_PIECES = 8  # of a mapping that is a vocabulary; special tokens alone are fewer
 LONGEST_NAME = 100  # characters
 MOST_TEXT = 2**16  # characters of options that are kept as JSON in a text
 #: Containers that say nothing of the model.
@@ -145,7 +146,17 @@ def _words(value: Any) -> Mapping[Any, Any]:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return {}
-    return named_values(value)
+    held = named_values(value)
+    return {} if _numbers_words(held) else held
+
+
+def _numbers_words(held: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is a vocabulary and states no options: its values count on from 0 or 1."""
+    values = list(held.values())
+    if len(values) < FEWEST_PIECES or not all(type(value) is int for value in values):
+        return False
+    first = min(values)
+    return first in (0, 1) and sorted(values) == list(range(first, first + len(values)))
 
 
 def _value(value: Any) -> Any:

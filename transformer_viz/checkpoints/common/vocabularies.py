@@ -17,7 +17,7 @@ from ..vocabularies.beside import (
     read_side,
     side_files,
 )
-from ..vocabularies.by_size import Rows, sides_by_size, sides_of_note, size_note, table_rows
+from ..vocabularies.by_size import SIDES, Rows, sides_by_size, sides_of_note, size_note, table_rows
 from .candidate import Candidate
 
 UNCLEAR = (
@@ -108,8 +108,12 @@ def filled(
     if tokenizer is None:
         return held, note
     whole = tokenizer.fill(held)
-    added = whole.of_source is not tokenizer.of_source or whole.of_target is not tokenizer.of_target
-    return whole, note if added and sides_of_note(note) else ""
+    taken = sides_of_note(note)
+    if whole.of_source is tokenizer.of_source:
+        taken.pop("source", None)
+    if whole.of_target is tokenizer.of_target:
+        taken.pop("target", None)
+    return whole, size_note([taken.get(side) for side in SIDES]) if taken else ""
 
 
 def named_ids(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from codecs import BOM_UTF8
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ STEMS = (
     *("{stem}", "{stem}_config", "{stem}_args", "{stem}_hparams", "{stem}.args", "{stem}.config"),
 )
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
+START = 64  # bytes in which a file says whether it holds a list
 MAIN = "config.json"  # read on its own
 #: Folders of a run that hold nothing but weights: its options stand one folder up.
 INNER = re.compile(
@@ -67,7 +70,7 @@ def options_beside(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
                 if file.name == MAIN and folder == path.parent and form == "config":
                     continue
                 name = str(file.relative_to(folder))
-                if name in found or not _is_file(file):
+                if name in found or not _is_file(file) or _is_list(file):
                     continue
                 try:
                     held = read_options(file)
@@ -84,6 +87,15 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def _is_list(path: Path) -> bool:
+    """Return whether a JSON file holds a list: of words, as options have names."""
+    if path.suffix != ".json":
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(START).removeprefix(BOM_UTF8).lstrip().startswith(b"[")
+    return False
 
 
 def read_options(path: Path) -> Any:

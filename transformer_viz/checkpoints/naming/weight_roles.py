@@ -115,12 +115,23 @@ def _clusters(layer: Sequence[Part], path: str, width: int) -> list[list[Part]]:
     for part in layer:
         if len(part.shape) == 2 and width in part.shape and _attends(part, path, width):
             found.setdefault(_label(_inner(part, path)), []).append(part)
+    _join_outputs(list(found.values()), width)
     whole = [members for members in found.values() if len(members) > 1]
     if len(whole) == 1 and not any(_pieces(part) for part in whole[0]):
         (members,) = whole  # one list of matrices: a quarter each of two attentions
         if len(members) == 8:
             return [members[:4], members[4:]]
     return whole
+
+
+def _join_outputs(clusters: Sequence[list[Part]], width: int) -> None:
+    """Add each lone square matrix to the attention that lacks one, where there are as many."""
+    fused = (3 * width, width)
+    short = [one for one in clusters if len(one) == 3 or [part.shape for part in one] == [fused]]
+    lone = [one for one in clusters if [part.shape for part in one] == [(width, width)]]
+    if len(short) == len(lone):
+        for members, more in zip(short, lone, strict=True):
+            members += more
 
 
 def _attends(part: Part, path: str, width: int) -> bool:

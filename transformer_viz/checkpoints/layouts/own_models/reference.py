@@ -276,8 +276,8 @@ def _customary(
         "positions": "sinusoidal",
         "max_positions": COMPUTED_ROWS,
         "pad_id": -1,
-        "bos_id": 2,
-        "eos_id": 3,
+        "bos_id": 2 if len(stacks) == 2 else -1,  # one stack needs no token to begin with
+        "eos_id": 3 if len(stacks) == 2 else -1,
     }
 
 
