@@ -146,6 +146,23 @@ def test_a_python_that_needs_other_calls_is_held_to_the_shorter_list(tmp_path: P
     assert not any(worked[trial] for trial in ("connect", "send", "fork", "program", "kill"))
 
 
+def test_a_late_greeting_is_never_read_as_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that starts slower than it may is ended; the next child has one of its own."""
+    nursery = Nursery(NOTHING, NOTHING, *JOBS)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("transformer_viz.confinement.processes.STARTING", 0.001)
+            nursery.warm()
+            assert nursery.process is None
+        child = Child(nursery, TELL, Limits(5, 500 * MEGA, str(tmp_path)))
+        assert child.ask({"text": "here"}, 20)["text"] == "here"
+        child.close()
+    finally:
+        nursery._leave()
+
+
 def test_what_is_written_is_bounded_and_removed(nursery: Nursery, tmp_path: Path) -> None:
     for way in ("files", "removed files", "empty files", "folders in folders"):
         own = tmp_path / way.replace(" ", "-")

@@ -130,9 +130,12 @@ class Nursery:
             )
         self._socket = ours
         ours.settimeout(STARTING)
-        if not ours.recv(REQUEST):
+        try:
+            if not ours.recv(REQUEST):
+                raise OSError("it ended while it started")
+        except OSError:  # a greeting that comes later would be read as the first answer
             self._leave()
-            raise OSError("it ended while it started")
+            raise
         ours.settimeout(ANSWER)
         return ours
 

@@ -29,7 +29,8 @@ from ..layouts import (
     torch_tutorial,
 )
 from ..layouts.own_models import reference, torch_language_model
-from .weight_roles import ALONE, BUFFER, NAME, Roles, find_roles
+from .weight_names import BUFFER, NAME
+from .weight_roles import ALONE, Roles, find_roles
 
 MOST_LAYERS = 500  # whose names are offered; a proposal comes from a process that is not trusted
 #: Why a name is proposed, as a reader sees it.

@@ -15,6 +15,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+#: Why a weight has its role.
+NAME, SHAPE, ORDER, BUFFER = "name", "shape", "order", "buffer"
+Role = tuple[str, str]  # the reference's name, and why
 #: Last parts of names that stand for a weight and a bias.
 WEIGHTS = ("weight", "gamma", "a_2", "scale", "g", "alpha")
 BIASES = ("bias", "beta", "b_2", "shift", "b")
