@@ -87,5 +87,6 @@ def _lines(found: Match) -> str:
     how = "each by itself (sigmoid)" if found.sigmoid else "of these captions (softmax)"
     runs = (found.picture, *found.texts)
     status = {run.report.status for run in runs}
-    report = with_mark(f"capture report {status.pop() if len(status) == 1 else 'amber'}", *runs)
+    worst = "unchecked" if status == {"green", "unchecked"} else "amber"
+    report = with_mark(f"capture report {status.pop() if len(status) == 1 else worst}", *runs)
     return "\n".join([f"probability {how}, logit, caption", *lines, report])

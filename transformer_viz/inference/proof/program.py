@@ -62,10 +62,10 @@ class Program:
 
     def note_result(self, name: str, out: Any) -> None:
         """Enter whether a call silenced what it was given."""
-        if name.rstrip("_") in SILENCING and isinstance(out, Tensor) and dense(out):
-            self._silent.append(out.detach().any())
-            if out.dtype == torch.bool:
-                self._silent.append(out.detach().all())
+        if name.rstrip("_") not in SILENCING or not isinstance(out, Tensor) or not dense(out):
+            return
+        flags = [out.detach().any(), *([out.detach().all()] if out.dtype == torch.bool else [])]
+        self._silent += [flag for flag in flags if not flag.is_meta]
 
     def close(self, sizes: Sequence[int]) -> None:
         """Enter the rows and keys of the attentions; no call follows."""
@@ -134,9 +134,9 @@ def weights_mark(module: nn.Module) -> tuple[Any, ...]:
     some of the large ones."""
     named = module.state_dict(keep_vars=True).items()
     return tuple(
-        (name, x._version if not x.is_inference() else 0, content(sample(x)))
+        (name, 0 if x.is_inference() else x._version, content(sample(x)) if dense(x) else ())
         for name, x in named
-        if isinstance(x, Tensor) and not x.is_meta and not x.is_sparse and x.numel()
+        if isinstance(x, Tensor) and not x.is_meta and x.numel()
     )
 
 

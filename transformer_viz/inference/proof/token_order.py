@@ -16,6 +16,7 @@ from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
 PASSES, FULL_PASSES = 2, 3  # in which tokens are exchanged, shortly and with each token alone
+MOST_DRAWS = 64  # of the random choice of exchanged tokens
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
 
@@ -91,16 +92,19 @@ def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ..
     """Return which value each of some tokens has in each pass, 0 for its own."""
     known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
     near = len(known) - 2 - passes // 3
-    #: Two texts agree at such a token and a third does not: its row and what it changes are seen.
-    both = {n for n, code in enumerate(known) if len({0, *code}) == 2}
-    picked: list[int] = []
-    for n in range(count):
-        free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
-        mirror = count - 1 - n
-        free -= {picked[mirror]} if mirror < n else set()
-        free = (free & both or free) if n in (0, count - 1) else free
-        picked.append(_shuffled(sorted(free), draw)[0])
-    return [known[n] for n in picked]
+    for _ in range(MOST_DRAWS):
+        picked: list[int] = []
+        for n in range(count):
+            free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
+            mirror = count - 1 - n
+            free -= {picked[mirror]} if mirror < n else set()
+            picked.append(_shuffled(sorted(free), draw)[0])
+        codes = [known[n] for n in picked]
+        # Two texts agree at each end and a third does not: what an end changes, and what changes
+        # it, are seen.
+        if all(len({0, *code}) == 2 for code in codes[:: max(1, count - 1)]):
+            break
+    return codes
 
 
 def _grows(code: Sequence[int]) -> bool:
@@ -227,7 +231,7 @@ def _carry(tokens: Collection[int], first: int, size: int, items: int, count: in
 
 def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find the cells ``[item, query, key]`` that differ in any head, those that any head sees, and
-    the rows ``[item, query]`` of which some head sees two cells outside ``columns``.
+    the rows ``[item, query]`` of which some head sees two unlike cells outside ``columns``.
 
     A number added to a whole row changes no softmax: the mean change of a row's cells outside
     ``columns`` ``[item, key]`` is taken off.
@@ -239,4 +243,8 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     kept = seen & ~columns[:, None, None]
     shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
     gap = torch.where(seen, gap - shift, 0.0)
-    return (gap.abs() > CHANGED * size).any(1), seen.any(1), (kept.sum(-1) > 1).any(1)
+    most, least = (
+        torch.where(kept, one, end).amax(-1) for end, one in ((-torch.inf, one), (-torch.inf, -one))
+    )
+    unlike = (kept.sum(-1) > 1) & (most + least > CHANGED * size)  # equal tokens change alike
+    return (gap.abs() > CHANGED * size).any(1), seen.any(1), unlike.any(1)

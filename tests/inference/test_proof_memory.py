@@ -1,0 +1,204 @@
+"""What is proved of a module on one text is used on another one only where it must hold there.
+
+Each module is harmless on the first text and shows its fault on the second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import transformer_viz as tv
+from tests.foreign.blind_spots import Attention, Model, causal, strong
+from transformer_viz.inference.proof import brief
+
+TEXT = [3, 9, 14, 20, 26, 31, 5, 11, 17, 23, 29, 35]
+OTHER = [35, 4, 28, 7, 21, 0, 18, 33, 12, 25, 2, 10]
+MARK = 39  # a word of neither text
+
+
+def with_mark(text: list[int]) -> list[int]:
+    return [*text[:4], MARK, *text[5:]]
+
+
+def mean(x: Tensor) -> Tensor:
+    return x.mean(1, keepdim=True)
+
+
+def attends(change: Callable[[Tensor], Tensor]) -> Attention:
+    """An attention over changed tokens."""
+    return Attention(around=lambda part, x: part.inner(change(x)))
+
+
+def adds(extra: Callable[[Tensor], Tensor]) -> Attention:
+    """An attention beside something else that mixes tokens."""
+    return Attention(around=lambda part, x: part.inner(x) + extra(x))
+
+
+class Marked(Model):
+    """A model whose first block is told where the marked word stands ``[batch, token]``."""
+
+    def __init__(self, beside: Callable[[Tensor, Tensor], Tensor]):
+        super().__init__(adds(lambda x: beside(x, self.marked)), Attention())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        self.__dict__["marked"] = ids == MARK
+        return super().forward(ids)
+
+
+class Sorted(Model):
+    """A model whose first attention reads its words in the order of their numbers."""
+
+    def __init__(self, order: Callable[[Tensor], Tensor]):
+        super().__init__(Attention(), Attention())
+        self.order = order
+
+    def forward(self, ids: Tensor) -> Tensor:
+        order = self.order(ids)
+        x = (self.words(ids) + self.places.weight[: ids.shape[1]])[:, order]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x[:, order.argsort()])
+
+
+def by_numpy(x: Tensor, marked: Tensor) -> Tensor:
+    """The mean of the tokens, made by NumPy, where a word is marked."""
+    return torch.from_numpy(x.numpy().mean(1, keepdims=True) * np.float32(marked.numpy().any()))
+
+
+#: Modules that are harmless on the first text, and amber on the second.
+BY_TEXT: dict[str, tuple[Callable[[], nn.Module], list[int], list[int]]] = {
+    "argsort": (lambda: Sorted(lambda ids: ids[0].argsort()), sorted(TEXT), OTHER),
+    "sort in Python": (
+        lambda: Sorted(
+            lambda ids: torch.tensor(sorted(range(12), key=ids[0].tolist().__getitem__))
+        ),
+        sorted(TEXT),
+        OTHER,
+    ),
+    "sort by NumPy": (
+        lambda: Sorted(lambda ids: torch.from_numpy(ids[0].numpy().argsort(kind="stable"))),
+        sorted(TEXT),
+        OTHER,
+    ),
+    "if on a value": (
+        lambda: Marked(lambda x, m: mean(x) if bool(m.any()) else 0 * x),
+        TEXT,
+        with_mark(TEXT),
+    ),
+    "shift by a value": (
+        lambda: Marked(lambda x, m: x.roll(int(m.sum()), 1) - x),
+        TEXT,
+        with_mark(TEXT),
+    ),
+    "factor of a value": (
+        lambda: Marked(lambda x, m: mean(x) * float(m.sum())),
+        TEXT,
+        with_mark(TEXT),
+    ),
+    "where": (
+        lambda: Marked(lambda x, m: torch.where(m[..., None], mean(x), 0 * x)),
+        TEXT,
+        with_mark(TEXT),
+    ),
+    "gate": (
+        lambda: Marked(lambda x, m: m.any(1)[:, None, None].to(x.dtype) * mean(x)),
+        TEXT,
+        with_mark(TEXT),
+    ),
+    "gate of a product": (
+        lambda: Marked(lambda x, m: torch.bmm(m[..., None].to(x.dtype), mean(x))),
+        TEXT,
+        with_mark(TEXT),
+    ),
+    "one word first": (lambda: Model(adds(mean), Attention()), [7], TEXT),
+    "one word twelve times": (lambda: Model(adds(mean), Attention()), [7] * 12, TEXT),
+    "two words first": (lambda: Model(attends(lambda x: x.roll(2, 1)), Attention()), [7, 8], TEXT),
+    "NumPy": (lambda: Marked(by_numpy), TEXT, with_mark(TEXT)),
+    "if on the length": (
+        lambda: Model(attends(lambda x: x if x.shape[1] < 12 else x.flip(1)), Attention()),
+        TEXT[:9],
+        TEXT,
+    ),
+    "shift by the length": (
+        lambda: Model(attends(lambda x: x.roll(x.shape[1] % 4, 1)), Attention()),
+        TEXT,
+        TEXT[:9],
+    ),
+    "shift by what is over eight": (
+        lambda: Model(attends(lambda x: x.roll(max(0, x.shape[1] - 8), 1)), Attention()),
+        TEXT[:8],
+        TEXT[:9],
+    ),
+    "only past a length": (
+        lambda: Model(adds(lambda x: mean(x) * (x.shape[1] > 10)), Attention(causal)),
+        TEXT[:9],
+        TEXT,
+    ),
+}
+#: Those that exchanged words show on the first text already.
+SEEN_AT_ONCE = {"argsort", "sort in Python", "sort by NumPy"}
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_a_fault_that_one_text_hides_is_found_on_the_next(name):
+    make, first, second = BY_TEXT[name]
+    torch.manual_seed(0)
+    model = tv.load(strong(make()))
+    before = tv.trace(model, first).report
+    assert before.status == "green" or name in SEEN_AT_ONCE, (before.broken, before.untold)
+    again = tv.trace(model, second).report
+    assert again.status == "amber"
+    assert tv.trace(model, first).report.status == before.status
+    assert tv.trace(model, first, check="full").report.status == before.status
+    fresh = tv.trace(tv.load(strong(make())), second).report
+    assert fresh.status == "amber"
+
+
+def test_weights_and_code_that_change_between_two_texts_are_proved_anew():
+    class Gated(Model):
+        def __init__(self):
+            super().__init__(adds(lambda x: self.gate * mean(x)), Attention())
+            self.gate = nn.Parameter(torch.zeros(1))
+            self.factor = 0.0
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(ids) + self.factor
+
+    def weight(module: Gated) -> None:
+        module.gate.data.fill_(1.0)
+
+    def hook(module: Gated) -> None:
+        module.blocks[1].register_forward_hook(lambda part, given, out: out + mean(out))
+
+    def code(module: Gated) -> None:
+        part = module.blocks[1]
+        part.forward = lambda x: x + part.part(part.norm(x)) + mean(x)
+
+    for change in (weight, hook, code):
+        module = strong(Gated())
+        module.gate.data.zero_()
+        model = tv.load(module)
+        assert tv.trace(model, TEXT).report.status == "green", change.__name__
+        change(module)
+        assert tv.trace(model, TEXT).report.status == "amber", change.__name__
+
+
+def test_full_tries_every_law_by_itself_and_remembers_nothing():
+    passes = [0]
+    module = strong(Model(Attention(causal), Attention(causal)))
+    module.register_forward_pre_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+    model = tv.load(module)
+    counts = []
+    for check in (True, "full", True, "full"):
+        passes[0] = 0
+        report = tv.trace(model, TEXT, check=check).report
+        assert report.status == "green"
+        counts.append(passes[0])
+    assert counts[0] <= 8 and counts[2] == 3
+    assert counts[1] == counts[3] > 2 * len(TEXT)
+    assert len(brief.KNOWN[module]) == 1
