@@ -29,6 +29,7 @@ BENCHMARKS = {
     "slider": ("slider", "slider"),
     "base": ("slider", "base_size"),
     "notebook": ("notebook", "notebook"),
+    "cost": ("cost", "cost"),
 }
 
 

@@ -17,6 +17,7 @@ from tests.support.paths import ROOT
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import Shelved
 from transformer_viz.app.engine.query import Question, whole_layer
+from transformer_viz.app.engine.swap_jobs import compared
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
 from transformer_viz.app.engine.trace_cache import Cache
 from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
@@ -61,6 +62,15 @@ def test_a_run_that_is_abandoned_leaves_nothing_behind(engine: Engine) -> None:
         _all_left(engine)
         assert torch._C._len_torch_function_stack() == 0
     assert engine.free(ASKED, warm, Task()) == engine.free(ASKED, warm)
+
+
+def test_a_comparison_for_swaps_ends_while_it_writes(engine: Engine) -> None:
+    words = (ASKED.text, "The dog sat on the mat.", None, 1, None, ())
+    for last in (0, 2):
+        with pytest.raises(Abandoned):
+            engine.ask("tiny", compared, *words, task=Reluctant(last), stepped=True)
+        assert len(engine.cache) == 0
+        _all_left(engine)
 
 
 class Waiting(Task):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
@@ -24,7 +25,7 @@ from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz.app.checkpoint import uploads
 from transformer_viz.app.checkpoint.facts import block_table
 from transformer_viz.app.engine.engine import Engine
-from transformer_viz.app.engine.model_names import read_words
+from transformer_viz.app.engine.model_names import parted, read_words
 from transformer_viz.app.ui.progress import MARKS
 from transformer_viz.checkpoints import load, loader
 from transformer_viz.checkpoints.common import native
@@ -561,3 +562,18 @@ def test_names_of_what_was_uploaded_are_shown_as_text(visit: Visit, below: Path)
     app = drop(look(visit), **files)
     assert "<img" not in html(app)
     assert not app.exception
+
+
+def test_the_type_of_the_files_numbers_is_named_and_can_be_chosen(
+    visit: Visit, below: Path
+) -> None:
+    weights = below / "mine" / WEIGHTS
+    half = {n: x.bfloat16() for n, x in safetensors.torch.load_file(weights).items()}
+    safetensors.torch.save_file(half, weights)
+    app = open_path(look(visit), "mine")
+    assert 'dtype="auto" computes in bfloat16' in html(app).replace("&quot;", '"')
+    assert "bfloat16 in the file, computed in float32" in said(app, "facts")
+    say(app, "dtype", "auto")
+    assert "computes in bfloat16: its numbers hold about" in html(app)
+    assert "computed in float32" not in said(app, "facts") and "bfloat16" in said(app, "facts")
+    assert parted(address(app)["checkpoint"])[1] == {"dtype": "auto"}

@@ -17,7 +17,8 @@ OnProgress = Callable[[int, int], bool | None]
 LEAST = 2.0  # seconds of a proof from which it says how far it is
 FACTOR = 2.0  # of a pass of the proof to one that nothing watches
 MADE = 2  # passes that a proof takes over: the watched one and the unwatched one
-FIRST, LATER = 8, 3  # passes of a module's first proof, and of one whose laws are remembered
+FIRST, TWO_STACKS = 8, 11  # passes of a module's first proof
+LATER = 3  # those where its laws are remembered
 
 
 class ProofStopped(BaseException):
@@ -41,7 +42,8 @@ class ProofProgress:
             on_progress: told of each pass of a long proof.
             seconds: of one pass that nothing watches.
         """
-        self.done, self.of = MADE, LATER if KNOWN.get(model.module) else FIRST
+        first = TWO_STACKS if model.kind == "encoder-decoder" else FIRST
+        self.done, self.of = MADE, LATER if KNOWN.get(model.module) else first
         self.tell, self.stopped = Progress(on_progress), ""
         self.begun = time.perf_counter()
         calls = replace(model.calls, forward=self._counted(model)).standing_in(model.calls.on)

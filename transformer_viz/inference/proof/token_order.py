@@ -16,6 +16,7 @@ from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
 PASSES, FULL_PASSES = 2, 3  # in which tokens are exchanged, shortly and with each token alone
+MOST_DRAWS = 64  # of the random choice of exchanged tokens
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
 
@@ -91,16 +92,19 @@ def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ..
     """Return which value each of some tokens has in each pass, 0 for its own."""
     known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
     near = len(known) - 2 - passes // 3
-    #: Two texts agree at such a token and a third does not: its row and what it changes are seen.
-    both = {n for n, code in enumerate(known) if len({0, *code}) == 2}
-    picked: list[int] = []
-    for n in range(count):
-        free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
-        mirror = count - 1 - n
-        free -= {picked[mirror]} if mirror < n else set()
-        free = (free & both or free) if n in (0, count - 1) else free
-        picked.append(_shuffled(sorted(free), draw)[0])
-    return [known[n] for n in picked]
+    for _ in range(MOST_DRAWS):
+        picked: list[int] = []
+        for n in range(count):
+            free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
+            mirror = count - 1 - n
+            free -= {picked[mirror]} if mirror < n else set()
+            picked.append(_shuffled(sorted(free), draw)[0])
+        codes = [known[n] for n in picked]
+        # Two texts agree at each end and a third does not: what an end changes, and what changes
+        # it, are seen.
+        if all(len({0, *code}) == 2 for code in codes[:: max(1, count - 1)]):
+            break
+    return codes
 
 
 def _grows(code: Sequence[int]) -> bool:
