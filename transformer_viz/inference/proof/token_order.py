@@ -15,7 +15,7 @@ from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
-PASSES, MORE_PASSES = 2, 3  # in which tokens are exchanged
+PASSES, MORE_PASSES = 2, 4  # in which tokens are exchanged
 SHORT = 32  # tokens; of so short a text more passes cost little
 MOST_DRAWS = 64  # of the random choice of exchanged tokens
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
@@ -41,9 +41,8 @@ def exchanges(
 ) -> Iterator[Exchange]:
     """Exchange tokens for others of the same text at random, in a few passes.
 
-    Which texts agree at a token tells it from others. In a `SHORT` text up to 10 tokens are all
-    told apart, and of more each from its 7 neighbours, its mirror image and 9 of 10 others; in a
-    longer text from its 3 neighbours, its mirror image and 4 of 5 others.
+    Which texts agree at a token tells it from others: all tokens of a `SHORT` text are told apart,
+    and in a longer one each from its 3 neighbours, its mirror image and 4 of 5 others.
 
     Args:
         x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
@@ -93,7 +92,7 @@ def _shuffled(numbers: Sequence[int], draw: torch.Generator) -> list[int]:
 def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ...]]:
     """Return which value each of some tokens has in each pass, 0 for its own."""
     known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
-    near = len(known) - 2 - passes // 3
+    near = len(known) - 2 - passes // MORE_PASSES
     for _ in range(MOST_DRAWS):
         picked: list[int] = []
         for n in range(count):
@@ -111,7 +110,7 @@ def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ..
 
 def _grows(code: Sequence[int]) -> bool:
     """Whether no value of a code is left out, as codes that agree in the same passes are one, and
-    some pass of three leaves the token as it is: half of the tokens are exchanged in each pass."""
+    some pass of several leaves the token as it is: half of the tokens are exchanged in each pass."""
     kept = len(code) < MORE_PASSES or 0 in code
     return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
