@@ -233,6 +233,17 @@ class Written(torch.autograd.Function):
         return e / e.sum(-1, keepdim=True) @ v
 
 
+def carried(one: int, other: int) -> Attend:
+    """One value that one other row takes, and nothing else."""
+
+    def attend(q, k, v):
+        out = v.clone()
+        out[:, :, other] = out[:, :, other] + v[:, :, one]
+        return out
+
+    return attend
+
+
 UNSEEN: dict[str, Attend] = {
     "online softmax, blocks of two": blocks_of_two,
     "torch.pow(2, z)": base_of(lambda z: torch.pow(2, z)),
@@ -257,6 +268,8 @@ UNSEEN: dict[str, Attend] = {
     "ring of two halves": ring,
     "Fourier transform": fourier,
     "running mean": sums,
+    "the last row takes the first value": carried(0, -1),
+    "the first row takes the last value": carried(-1, 0),
 }
 
 # 2. Keys and values, or queries, in another order than the words.

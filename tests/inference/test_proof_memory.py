@@ -194,11 +194,21 @@ def test_full_tries_every_law_by_itself_and_remembers_nothing():
     module.register_forward_pre_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
     model = tv.load(module)
     counts = []
-    for check in (True, "full", True, "full"):
+    for text, check in (
+        (TEXT, True),
+        (TEXT, "full"),
+        (OTHER, True),
+        (TEXT, "full"),
+        ([*range(39), *TEXT], True),
+    ):
         passes[0] = 0
-        report = tv.trace(model, TEXT, check=check).report
+        report = tv.trace(model, text, check=check).report
         assert report.status == "green"
         counts.append(passes[0])
-    assert counts[0] <= 8 and counts[2] == 3
+    assert counts[0] <= 10 and counts[2] == counts[4] == 3
     assert counts[1] == counts[3] > 2 * len(TEXT)
     assert len(brief.KNOWN[module]) == 1
+    brief.KNOWN.clear()
+    passes[0] = 0
+    assert tv.trace(model, [*range(39), *TEXT]).report.status == "green"
+    assert passes[0] <= 8

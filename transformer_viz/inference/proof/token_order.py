@@ -15,7 +15,8 @@ from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
-PASSES, FULL_PASSES = 2, 3  # in which tokens are exchanged, shortly and with each token alone
+PASSES, MORE_PASSES = 2, 4  # in which tokens are exchanged
+SHORT = 32  # tokens; of so short a text more passes cost little
 MOST_DRAWS = 64  # of the random choice of exchanged tokens
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
@@ -38,15 +39,15 @@ class Exchange(NamedTuple):
 def exchanges(
     x: Tensor, among: Sequence[int] | None = None, every: bool = False
 ) -> Iterator[Exchange]:
-    """Exchange tokens for others of the same text, `PASSES` times, at random.
+    """Exchange tokens for others of the same text at random, in a few passes.
 
-    Which texts agree at a token tells it from others: up to 5 tokens are all told apart, and in a
-    longer text each from its 3 neighbours, its mirror image and 4 of 5 others.
+    Which texts agree at a token tells it from others: all tokens of a `SHORT` text are told apart,
+    and in a longer one each from its 3 neighbours, its mirror image and 4 of 5 others.
 
     Args:
         x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
         among: numbers of the tokens that may be exchanged; None for all.
-        every: `FULL_PASSES` times (10 for 5, 7 for 3 and 9 of 10), then each token alone.
+        every: take more passes, then exchange each token alone.
 
     Yields:
         The exchanges; none where all tokens are alike.
@@ -69,7 +70,7 @@ def exchanges(
     kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
     if len(place) < 2:
         return
-    passes = FULL_PASSES if every else PASSES
+    passes = MORE_PASSES if every or x.shape[1] <= SHORT else PASSES
     codes = _codes(len(numbers), draw, passes)
     turns = [[code[turn] for code in codes] for turn in range(passes)]
     turns += [[int(n == one) for n in numbers] for one in numbers if every]
@@ -91,7 +92,7 @@ def _shuffled(numbers: Sequence[int], draw: torch.Generator) -> list[int]:
 def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ...]]:
     """Return which value each of some tokens has in each pass, 0 for its own."""
     known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
-    near = len(known) - 2 - passes // 3
+    near = len(known) - 2 - passes // MORE_PASSES
     for _ in range(MOST_DRAWS):
         picked: list[int] = []
         for n in range(count):
@@ -109,8 +110,8 @@ def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ..
 
 def _grows(code: Sequence[int]) -> bool:
     """Whether no value of a code is left out, as codes that agree in the same passes are one, and
-    some pass of three leaves the token as it is: half of the tokens are exchanged in each pass."""
-    kept = len(code) < FULL_PASSES or 0 in code
+    some pass of several leaves the token as it is: half of the tokens are exchanged in each pass."""
+    kept = len(code) < MORE_PASSES or 0 in code
     return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
 

@@ -80,7 +80,8 @@ class NumbersMode(TorchDispatchMode):
 
 def place(x: Tensor) -> Place:
     """Return where a tensor lies and in which shape."""
-    return x.data_ptr() if not x.is_meta else 0, tuple(x.shape), x.dtype
+    stored = dense(x) and not x.is_meta
+    return x.data_ptr() if stored else 0, tuple(x.shape), x.dtype
 
 
 def sums(x: Tensor) -> Tensor:
