@@ -44,9 +44,8 @@ from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
 from .proof import token_order
-from .proof.attempt import proof_or_reason
 from .proof.mixing import Changed
-from .proof.prove import Proof, Seen, prove
+from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
 
 FULL = "full"

@@ -381,3 +381,12 @@ class Prover:
 def tolerance(types: Sequence[torch.dtype]) -> float:
     """What rounding may leave in outputs and softmaxes of these precisions."""
     return max((near(dtype) for dtype in types if dtype.is_floating_point), default=NEAR)
+
+
+def proof_or_reason(make: Callable[[], Proof]) -> Proof:
+    """Return the proof that ``make`` makes, or an empty one with the error that PyTorch raised."""
+    try:
+        return make()
+    except (RuntimeError, TypeError, IndexError) as error:
+        reason = f"the passes of the proof ended in an error ({type(error).__name__}: {error}"
+        return Proof(float("nan"), untold=(reason.partition("\n")[0] + ")",))

@@ -109,8 +109,8 @@ def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ..
 
 
 def _grows(code: Sequence[int]) -> bool:
-    """Whether no value of a code is left out, as codes that agree in the same passes are one, and
-    some pass of several leaves the token as it is: half of the tokens are exchanged in each pass."""
+    """Return whether a code leaves no value out, as codes that agree in the same passes are one,
+    and some pass of several leaves its token as it is: each exchanges half of the tokens."""
     kept = len(code) < MORE_PASSES or 0 in code
     return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
