@@ -110,7 +110,7 @@ def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ..
 
 def _grows(code: Sequence[int]) -> bool:
     """Whether no value of a code is left out, as codes that agree in the same passes are one, and
-    some pass of several leaves the token as it is: half of the tokens are exchanged in each pass."""
+    some of several passes leaves the token as it is: each exchanges about half of the tokens."""
     kept = len(code) < MORE_PASSES or 0 in code
     return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
 
