@@ -251,7 +251,7 @@ def test_laws_are_tried_once_a_module_and_each_text_in_three_passes(dtype, monke
         assert report.status == "green", report.broken
         counts.append(passes[0])
         laws.append({site: set(found) for site, found in report.laws.items()})
-    assert counts[0] <= 10 and counts[1] <= 3 and laws[0] == laws[1]
+    assert counts[0] <= 8 and counts[1] <= 3 and laws[0] == laws[1]
     assert all(
         {"temperature", "hidden key", "heads", "causal off"} <= found for found in laws[0].values()
     )

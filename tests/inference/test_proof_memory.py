@@ -5,7 +5,10 @@ Each module is harmless on the first text and shows its fault on the second one.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from functools import partial
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -188,6 +191,26 @@ def test_weights_and_code_that_change_between_two_texts_are_proved_anew():
         assert tv.trace(model, TEXT).report.status == "amber", change.__name__
 
 
+def test_a_proof_keeps_no_module_alive():
+    """Also one whose forward was replaced, as accelerate replaces it: by what refers back to it."""
+
+    def replaced(module: nn.Module) -> None:
+        part = module.blocks[1]
+        part.forward = partial(type(part).forward, part)
+
+    def bound(module: nn.Module) -> None:
+        module.blocks[1].forward = module.blocks[1].forward
+
+    for change in (lambda module: None, replaced, bound):
+        module = strong(Model(Attention(causal), Attention(causal)))
+        change(module)
+        assert tv.trace(tv.load(module), TEXT).report.status == "green"
+        gone = ref(module)
+        del module
+        gc.collect()
+        assert gone() is None, change
+
+
 def test_full_tries_every_law_by_itself_and_remembers_nothing():
     passes = [0]
     module = strong(Model(Attention(causal), Attention(causal)))
@@ -205,7 +228,7 @@ def test_full_tries_every_law_by_itself_and_remembers_nothing():
         report = tv.trace(model, text, check=check).report
         assert report.status == "green"
         counts.append(passes[0])
-    assert counts[0] <= 10 and counts[2] == counts[4] == 3
+    assert counts[0] <= 8 and counts[2] == counts[4] == 3
     assert counts[1] == counts[3] > 2 * len(TEXT)
     assert len(brief.KNOWN[module]) == 1
     brief.KNOWN.clear()

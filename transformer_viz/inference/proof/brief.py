@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -189,7 +189,7 @@ def signature(prover: Prover) -> Hashable:
     found += weights_mark(prover.module)
     parts = list(prover.module.modules())
     found += [frozenset(type(part).forward for part in parts), watching_code()]
-    found += [part.__dict__["forward"] for part in parts if "forward" in part.__dict__]
+    found += [_own_forward(part) for part in parts if "forward" in part.__dict__]
     found += [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in parts]
     for account in prover.accounts:
         record, seen = account.record, looked_at(account, prover.kernels)
@@ -203,6 +203,14 @@ def signature(prover: Prover) -> Hashable:
             (record.scores is not None and record.scores.shape[-1] > record.shape[1]),
         ]
     return tuple(found)
+
+
+def _own_forward(part: nn.Module) -> Hashable:
+    """Return what tells the forward that replaced a module's own, without keeping the module."""
+    forward = part.__dict__["forward"]
+    if isinstance(forward, MethodType):
+        return type(forward.__self__), forward.__func__
+    return ref(forward)
 
 
 def watching_code() -> Hashable:

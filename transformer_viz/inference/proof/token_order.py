@@ -15,8 +15,7 @@ from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
 
-PASSES, MORE_PASSES = 2, 4  # in which tokens are exchanged
-SHORT = 32  # tokens; of so short a text more passes cost little
+PASSES, MORE_PASSES = 2, 4  # in which tokens are exchanged, shortly and with each token alone
 MOST_DRAWS = 64  # of the random choice of exchanged tokens
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
@@ -41,8 +40,8 @@ def exchanges(
 ) -> Iterator[Exchange]:
     """Exchange tokens for others of the same text at random, in a few passes.
 
-    Which texts agree at a token tells it from others: all tokens of a `SHORT` text are told apart,
-    and in a longer one each from its 3 neighbours, its mirror image and 4 of 5 others.
+    Which texts agree at a token tells it from others: up to 5 tokens are all told apart, and in a
+    longer text each from its 3 neighbours, its mirror image and 4 of 5 others.
 
     Args:
         x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
@@ -70,7 +69,7 @@ def exchanges(
     kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
     if len(place) < 2:
         return
-    passes = MORE_PASSES if every or x.shape[1] <= SHORT else PASSES
+    passes = MORE_PASSES if every else PASSES
     codes = _codes(len(numbers), draw, passes)
     turns = [[code[turn] for code in codes] for turn in range(passes)]
     turns += [[int(n == one) for n in numbers] for one in numbers if every]
