@@ -146,7 +146,7 @@ def seen(name: str) -> Seen:
                     functools.partial(module, one.made, *inputs[1:]),
                     values=one.values,
                 )
-                for one in exchanges(inputs[0])
+                for one in exchanges(inputs[0], every=True)
             ]
         proof = prove(module, together, **both)
     maps = tuple(record.weights.detach() for record in run.attentions)
