@@ -107,7 +107,7 @@ def test_report_and_pictures_claim_no_proof(own: tv.Trace, given: tv.Trace) -> N
     page = tv.views.report(given)
     assert SAID in page and "nothing proves that it used them" in page
     assert "Capture report" not in page and "green" not in page.partition("<script")[0]
-    assert "Capture report" in tv.views.report(own)
+    assert "Capture not checked" in tv.views.report(own)
     assert manifest(given)["capture report"] == "given, not captured"
     for drawn in (tv.views.atlas(given), tv.views.lines(given, "cross")):
         assert "nothing proves that it used them" in drawn.caption
