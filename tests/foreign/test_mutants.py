@@ -34,6 +34,9 @@ BESIDE |= {
 #: What lends parts of another run, which a report never does; `tests/inference/patching` holds it
 #: to runs that are hooked by hand.
 BESIDE |= {"donations.py", "handlers/lend.py"}
+#: Masks of a softmax written out, edited; `tests/capture/test_written_out.py` holds them to plain
+#: torch. Labels of factors: every report that is green needs them right.
+BESIDE |= {"handlers/exponential_masks.py", "axes/product_labels.py"}
 #: What is kept in the place of a matrix, which a report never holds; `tests/capture/tiles` holds it
 #: to the matrices of the same pass.
 BESIDE |= {

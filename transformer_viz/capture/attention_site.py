@@ -98,10 +98,10 @@ def keep(
 ) -> None:
     """Keep scores, q, k, their scale and a relative bias where they are asked for."""
     if scores is not None and (state.request.scores(record.site) or state.request.check):
-        record.scores = layout.canonical(scores).detach()
+        record.scores = layout.canonical(scores).detach().clone()
     if state.request.qkv(record.site):
-        record.q = vectors(state, role.q, role.q_labels, record.heads, layout)
-        record.k = vectors(state, role.k, role.k_labels, record.heads, layout)
+        record.q = own_copy(vectors(state, role.q, role.q_labels, record.heads, layout))
+        record.k = own_copy(vectors(state, role.k, role.k_labels, record.heads, layout))
         record.scale, record.cap = scale_of(role)
     if state.request.tiles(record.site):
         q = vectors(state, role.q, role.q_labels, record.heads, layout)
@@ -111,6 +111,11 @@ def keep(
     if state.shows_bias(record) and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
+
+
+def own_copy(x: Tensor | None) -> Tensor | None:
+    """Return a copy of what is kept: the module may write other numbers over its own tensor."""
+    return None if x is None else x.clone()
 
 
 def vectors(

@@ -223,9 +223,9 @@ class Plan:
             )
         if not exponential:
             raise ValueError(
-                f"The weights of the attention in {path or 'this module'} are no softmax of their "
-                "scores (sparsemax, entmax or the like), so temperature and masks cannot be "
-                "applied there. Heads can be scaled."
+                f"The weights of the attention in {path or 'this module'} could not be told to be "
+                "a softmax of their scores (sparsemax and entmax are none), so temperature and "
+                "masks cannot be applied there. Heads can be scaled."
             )
         logs, hidden = unmasked.log(), weights == 0
         columns = hidden.all(-2, keepdim=True)

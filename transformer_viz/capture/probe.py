@@ -73,6 +73,7 @@ def watching(
         raise sentence from error
     finally:
         state.forget()
+    drop_undivided(state)
     merge_heads(state.capture)
     state.capture.unrecognised += _unrecognised(state)
     if state.unconfirmed:
@@ -82,6 +83,21 @@ def watching(
     lost = [edit for edit in state.intervention if edit not in state.used]
     if lost:
         raise ValueError(_lost(lost[0], state.capture))
+
+
+def drop_undivided(state: CaptureState) -> None:
+    """Drop attentions whose weights were to be divided by their sum, and were not.
+
+    Raises:
+        ValueError: an edit was made there.
+    """
+    for record, _ in state.undivided.values():
+        where = record.path or "this module"
+        told = f"weights in {where} meet a column of ones and are never divided by what it gives"
+        if any(edit.matches(record.site) for edit in state.intervention):
+            raise ValueError(f"No edit can be made here: {told}.")
+        state.capture.attentions.remove(record)
+        state.say_unrecognised(told)
 
 
 def _unrecognised(state: CaptureState) -> list[str]:

@@ -49,6 +49,8 @@ def passed(
     kwargs: Kwargs,
 ) -> Any:
     """The role of a result whose operand ``x`` had one; None where the call ends it."""
+    if func in torch_calls.PAD and not isinstance(role, Scores):
+        return None
     if isinstance(role, Located):
         scores = passed(role.scores, x, out, func, args, kwargs) if role.scores else None
         return Located(scores)
@@ -82,33 +84,54 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
     """Scores after one more call; the unmasked twin and the mask go the same way."""
     if not isinstance(out, Tensor) or out.dim() < 2:
         return None
+    joins = func in torch_calls.JOIN or func in torch_calls.PAD
+    first = _first_place(role, x, func, args, kwargs) if joins else 0
+    if first is None or (role.front and func in torch_calls.RESHAPE and out.shape != x.shape):
+        return None
     labels, folded = refolded(role, x, out, func, args, kwargs)
     role = multiplied(role, x, func, args, kwargs)
     bias = role.bias
     if bias is not None and func in torch_calls.RESHAPE:
         bias = replay(func, args, kwargs, x, bias)
-    elif bias is not None and func in torch_calls.JOIN:
-        bias = _joined(bias, x, out)
-    role = replace(role, labels=labels, folded=folded, bias=bias)
+    elif bias is not None and joins:
+        bias = _joined(bias, x, out, first)
+    grown = role.exponential or func in torch_calls.EXPONENTIAL
+    role = replace(role, labels=labels, folded=folded, bias=bias, exponential=grown)
+    role = replace(role, front=role.front + first)
     if role.base is None or role.hidden is None:
         return role
     hidden = role.hidden
-    if func in torch_calls.RESHAPE or func in torch_calls.JOIN:
+    if func in torch_calls.RESHAPE or joins:
         hidden = (
             replay(func, args, kwargs, x, hidden)
             if func in torch_calls.RESHAPE
-            else _joined(hidden, x, out)
+            else _joined(hidden, x, out, first)
         )
     return replace(role, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
 
 
-def _joined(given: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """A mask or bias of scores to which columns were joined: the new ones are visible, without
-    bias."""
+def _joined(given: Tensor, x: Tensor, out: Tensor, first: int) -> Tensor:
+    """A mask or bias of scores to which columns were joined, ``first`` of them in front: the new
+    ones are visible, without bias."""
     given = given.expand(x.shape)
     grown = torch.zeros(out.shape, dtype=given.dtype, device=out.device)
-    grown[tuple(slice(0, size) for size in given.shape)] = given
+    places = [0 if a == b else first for a, b in zip(x.shape, out.shape, strict=True)]
+    grown[tuple(slice(at, at + n) for at, n in zip(places, x.shape, strict=True))] = given
     return grown
+
+
+def _first_place(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs) -> int | None:
+    """How many columns a call joins before the first key of scores; None for scores that are padded
+    along another axis, or cut."""
+    if func in torch_calls.PAD:
+        amounts = list(kwargs["pad"] if "pad" in kwargs else args[1])
+        return amounts[0] if len(amounts) == 2 and min(amounts) >= 0 else None
+    parts = args[0] if args else kwargs["tensors"]
+    dim: int = kwargs["dim"] if "dim" in kwargs else (*args, 0)[1]
+    if not role.labels or len(role.labels) != x.dim() or role.labels[dim] != "k":
+        return 0
+    place = next((n for n, part in enumerate(parts) if part is x), 0)
+    return sum(part.shape[dim] for part in parts[:place])
 
 
 def refolded(

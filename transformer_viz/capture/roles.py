@@ -62,6 +62,8 @@ class Scores:
     q and k, their token axis "q" and their width "k". ``factor`` is what the product was
     multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
     ``folded`` are shape and labels from before all queries were put on one axis with other things.
+    ``exponential`` once an exponential was taken of them; ``front`` counts columns that were joined
+    before the first key.
     """
 
     q: Tensor | None = None
@@ -78,6 +80,8 @@ class Scores:
     factor: Any = 1.0
     inner: Any = None
     folded: Folded | None = None
+    exponential: bool = False
+    front: int = 0
 
     @property
     def loose(self) -> bool:

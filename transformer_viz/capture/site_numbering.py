@@ -76,6 +76,7 @@ class Numbering:
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
         self.seen: dict[tuple[str, int], int] = {}
+        self.homes: dict[tuple[str, str], dict[str, int]] = {}
         self.parts: dict[Any, tuple[Source, int, int]] = {}
 
     def first_row(self, place: tuple[str, int], source: Source) -> tuple[int, int]:
@@ -151,11 +152,22 @@ class Numbering:
         elif depth == before.depth and before.layer:  # beside it: a new pass begins less deep
             layer, first = before.layer, 0
         else:
-            layer, first = 0, 0
+            layer, first = self.restart(stack, kind, path, depth < before.depth), 0
+        known = self.homes.setdefault((stack, kind), {})
+        known[path] = max(layer, known.get(path, 0))
         place = Place(depth, layer, path, heads, first, source=source)
         self.last[stack, kind] = place
         self.parts[(path, depth), source.memory[-1:]] = source, rows[0], first
         return place
+
+    def restart(self, stack: str, kind: str, path: str, deep: bool) -> int:
+        """Return the layer of an attention that is less deep than the one before: a module that ran
+        before begins a new pass; another one behind a ``deep`` one begins a second stack, whose
+        layers are counted on."""
+        known = self.homes.get((stack, kind), {})
+        if path in known:
+            return known[path]
+        return max(known.values(), default=-1) + 1 if deep else 0
 
 
 def named_stack(path: str) -> str | None:

@@ -25,13 +25,13 @@ class CaptureState:
     """What the handlers share during one pass; it lives in one thread and ends with the probe.
 
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
-    ``open`` the modules whose softmax met no values yet; ``outside`` counts softmaxes that no
-    module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
-    yet; ``offset`` is the absolute position of the first query of the last self-attention,
-    ``layers`` the layer that each stack has reached,
-    ``giving`` what other runs lend to this one,
-    ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
-    scores.
+    ``open`` the modules whose softmax met no values yet; ``undivided`` the attentions whose
+    product is still to be divided by the sum of their weights, and that sum; ``outside`` counts
+    softmaxes that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that
+    met no values yet; ``offset`` is the absolute position of the first query of the last
+    self-attention, ``layers`` the layer that each stack has reached, ``giving`` what other runs
+    lend to this one, ``running`` the hand-written norm that runs just now, ``shapes_scores``
+    whether any edit needs scores.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class CaptureState:
         self.used: set[Edit] = set()
         self.giving = Giving(tuple(donations))
         self.open: dict[str, None] = {}
+        self.undivided: dict[int, tuple[AttentionRecord, Tensor]] = {}
         self.offset = 0
         self.outside = 0
         self.unconfirmed: dict[int, str] = {}
@@ -80,6 +81,11 @@ class CaptureState:
         if known is None:
             known = self.biases[id(whole)] = whole, small(bias.detach(), visible)
         return known[1]
+
+    def say_unrecognised(self, sentence: str) -> None:
+        """Add a sentence to what looked like attention and is not shown, once."""
+        if sentence not in self.capture.unrecognised:
+            self.capture.unrecognised.append(sentence)
 
     def call(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """Make a torch call as it is and pass the marks on: for calls that need no special care."""

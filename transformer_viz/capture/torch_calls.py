@@ -55,6 +55,7 @@ FILL = _of(("masked_fill", "masked_fill_"), torch, Tensor) | _aten(
     "masked_fill.Scalar", "masked_fill.Tensor"
 )
 WHERE = frozenset((torch.where, Tensor.where)) | _aten("where.self", "where.ScalarOther")
+COPY = _of(["copy_"], Tensor)
 ASSIGN = frozenset((Tensor.__setitem__,))
 
 MULTIPLY = _of(
@@ -106,6 +107,8 @@ DIVIDE = _of("div div_ divide true_divide __truediv__ __itruediv__", torch, Tens
 TANH = _of(("tanh", "tanh_"), torch, Tensor) | frozenset((F.tanh,)) | _aten("tanh.default")
 #: Keep what lies between two bounds as it is.
 CLAMP = _of("clamp clamp_ clip maximum minimum max min", torch, Tensor)
+EXPONENTIAL = _of("exp exp_", torch, Tensor) | _aten("exp.default")
+TRIANGLE = _of("tril tril_ triu triu_", torch, Tensor)
 #: Element by element, so that a score stays a score.
 ELEMENTWISE = (
     _of(
@@ -119,11 +122,15 @@ ELEMENTWISE = (
     | SUBTRACT
     | TANH
     | CLAMP
+    | TRIANGLE
     | frozenset((F.relu, F.sigmoid, F.softplus, F.silu, F.gelu, F.elu))
     | _aten("exp.default", "sigmoid.default", "relu.default")
 )
 SUM = _of(["sum"], torch, Tensor)
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
+
+#: Join columns of one number.
+PAD = frozenset((F.pad, torch._C._nn.pad))
 
 #: Keep numbers of the input numbers of the input, though not the same ones.
 NUMERIC = RESHAPE | CAST | ELEMENTWISE | JOIN
@@ -137,7 +144,7 @@ GROWS = JOIN | STORE
 #: Leave the number that scores were multiplied with as it is.
 SPARE = RESHAPE | CAST | ADD | SUBTRACT | CLAMP | FILL | WHERE | JOIN
 #: Keep the role of their first operand that has one.
-PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN
+PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN | PAD
 IDENTITY = RESHAPE | CAST
 #: Read rows or cells of a table.
 READ = (
@@ -183,7 +190,13 @@ FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
 GUMBEL = frozenset((F.gumbel_softmax,))
 SOFTMIN = frozenset((F.softmin,))
+SPARSE_SOFTMAX = _of("softmax log_softmax", torch.sparse)
 LOG_SOFTMAX = _of(["log_softmax"], torch, Tensor, F, torch.special)
+
+
+def dense(x: Tensor) -> bool:
+    """Return whether a tensor stores all of its numbers, so that views of it can be taken."""
+    return x.layout == torch.strided
 
 
 # ---- a call's arguments ------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def translate(
     def search(batch: Batch) -> list[Path]:
         return [batch.sample(sample, seed)] if sample else batch.search(beam)[0]
 
-    with torch.inference_mode():
+    with torch.no_grad():
         keep = target is None and beside is None and may_keep(intervention)
         keep = keep and (witness is None or shows_steps(model))
         if keep and reads_on(model, ids if heard is None else heard.features):
@@ -202,7 +202,7 @@ def translate_lines(
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
-        with torch.inference_mode(), edited(model, rows[0], intervention) as run:
+        with torch.no_grad(), edited(model, rows[0], intervention) as run:
             lent = run if isinstance(run, LentPasses) else None
             searched = Batch(model, rows, intervention, None, lent=lent, keep=keep)
             try:
@@ -292,7 +292,7 @@ def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) 
     if heard is None or not isinstance(target, str) or not model.config.get("opening_ids"):
         return target_ids(model, target)
     steps = len(model.config["opening_ids"])
-    with torch.inference_mode():
+    with torch.no_grad():
         first = Batch(model, heard, None, steps).search(1)[0][0].ids
     start = [] if model.bos_id is None else [model.bos_id]
     return target_ids(model, [*start, *first, *target_pieces(model, target)])

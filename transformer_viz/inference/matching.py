@@ -100,7 +100,7 @@ def _logits(pair: Pair, ids: Sequence[Sequence[int]], pixels: np.ndarray) -> np.
     """The whole module's ``logits_per_image`` ``[caption]``, one caption at a time."""
     weight = next(pair.whole.parameters())
     picture = torch.as_tensor(pixels, device=weight.device)[None].to(weight.dtype)
-    with torch.inference_mode():
+    with torch.no_grad():
         found = [
             pair.whole(
                 input_ids=torch.tensor([one], device=weight.device), pixel_values=picture

@@ -42,6 +42,7 @@ from .donors import Lender, lends
 from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .proof.attempt import proof_or_reason
 from .proof.prove import Changed, Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
@@ -225,10 +226,10 @@ def _watch(
     grad = "gradients" in words
     plain = not (grad or request.check or lends(intervention))
     if asked is not None and plain and may_read_apart(model, read.tensors[0], intervention):
-        with torch.inference_mode():
+        with torch.no_grad():
             both = watched(model, read.tensors, intervention, request, asked[1], asked[0])
         return *both, []
-    mode = torch.enable_grad() if grad else torch.inference_mode()
+    mode = torch.enable_grad() if grad else torch.no_grad()
     donations = lent_to(model, read, intervention)
     with mode:
         capture, output = watched_call(
@@ -263,11 +264,11 @@ def _report(
         capture, output, _ = _watch(model, read, Intervention(), request, ())
     difference = None
     if check:
-        with torch.inference_mode():
+        with torch.no_grad():
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    proof = proved(model, read) if check else None
+    proof = proof_or_reason(partial(proved, model, read)) if check else None
     errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),

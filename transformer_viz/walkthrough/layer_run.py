@@ -114,7 +114,7 @@ def ran(model: Model, read: Read, site: Site, intervention: Intervention) -> Ran
     request = capture_request(model, ("scores",), [site], read, False)
     edits, lent = intervention.of_the_pass(), lent_to(model, read, intervention)
     with (
-        torch.inference_mode(),
+        torch.no_grad(),
         probe(model.module, edits, request, lent) as capture,
         calls_of(_watched(stack, site)) as calls,
     ):

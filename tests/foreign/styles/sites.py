@@ -169,6 +169,10 @@ class TwoLengthsRising(Block):
     """a short and a long tensor in one with: no cache"""
 
 
+#: The layers of a second encoder: counted on behind those of the first.
+BEHIND = (Attention(layer=2), Attention(layer=3))
+
+
 def paths_can_be_named(style: Style) -> str:
     """Whether an edit can name one of two encoders by its path, and acts there alone."""
     if "path" not in {field.name for field in fields(Edit)}:
@@ -177,7 +181,7 @@ def paths_can_be_named(style: Style) -> str:
     edit = Temperature(value=2.0, path="right*")  # type: ignore[call-arg]
     spared = Other("spared")
     with torch.no_grad():
-        with Witness((spared, spared, FIRST, SECOND), Law("temperature")):
+        with Witness((spared, spared, *BEHIND), Law("temperature")):
             wanted = module(*inputs)
         with oracle.probe(module, Intervention((edit,))):
             got = module(*inputs)
@@ -186,7 +190,7 @@ def paths_can_be_named(style: Style) -> str:
 
 
 @style(
-    *(FIRST, SECOND, FIRST, SECOND),
+    *(FIRST, SECOND, *BEHIND),
     inputs=pair,
     project=tuple(f"{side}.layers.{i}.wo" for side in ("left", "right") for i in range(2)),
     row="S12",

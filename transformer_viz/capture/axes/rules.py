@@ -25,15 +25,18 @@ from .atoms import (
     cut,
     expanded,
     indexed,
+    kind_of,
     multiplied,
     of_input,
     parted,
     permuted,
     reduced,
     reshaped,
+    resized,
     size_of,
     stacked,
     summed_over,
+    unknown,
 )
 
 
@@ -179,9 +182,26 @@ def _moved(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Loo
         return (*axes[:dim], *axes[dim + 1 :])
     if name == "__getitem__":
         return indexed(axes, args[1], shape)
+    if name == "unfold":
+        return _windows(args, kwargs, axes, shape)
     if name == "repeat_interleave" and len(shape) == len(axes):
         return expanded(axes, shape, one_by_one=True)
     return None
+
+
+def _windows(args: Any, kwargs: Any, axes: Axes, shape: Shape) -> Axes | None:
+    """Windows along an axis: `Tensor.unfold` puts their places last, `F.unfold` behind the channels
+    of a picture, with the windows last."""
+    if len(axes) == 4 and len(shape) == 3:
+        places = shape[1] // max(1, size_of(axes[1]))
+        return (axes[0], (*axes[1], *axis(ITEMS, places)), axis(ITEMS, shape[2]))
+    dim = kwargs.get("dimension", args[1] if len(args) > 1 else None)
+    if not isinstance(dim, int) or len(shape) != len(axes) + 1:
+        return None
+    dim %= len(axes)
+    kind = kind_of(axes[dim]) or ITEMS
+    windows = resized(axes[dim], shape[dim])
+    return (*axes[:dim], windows, *axes[dim + 1 :], axis(kind, shape[-1]))
 
 
 def _plain_arguments(args: Any, kwargs: Any) -> tuple[Any, ...]:
@@ -203,6 +223,8 @@ def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look
             second = tuple(axis(FEATURES, size) for size in pair[1].shape)
         elif second is None and first is not None:
             second = (*first[:-2], (), axis(UNKNOWN, shape[-1]))
+        elif first is None and second is not None and len(shape) > 1:
+            first = (*second[:-2], axis(UNKNOWN, shape[-2]), ())
         return None if first is None or second is None else multiplied(first, second)
     if name in CONVOLVE:
         return None if axes is None else convolved(axes, shape)
@@ -238,10 +260,11 @@ def _looked_up(args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
 
 def _operand(x: Any, look: Look) -> Axes | None:
     """The axes of an einsum's operand. What only a parameter has may be features (a projection) or
-    tokens (learned queries): it is not known."""
-    if isinstance(x, Parameter):
-        return tuple(axis(UNKNOWN, size) for size in x.shape)
-    return look.axes(x) if isinstance(x, Tensor) else None
+    tokens (learned queries): it is not known. The other operand may know more of the same axis."""
+    if not isinstance(x, Tensor):
+        return None
+    known = None if isinstance(x, Parameter) else look.axes(x)
+    return unknown(tuple(x.shape)) if known is None else known
 
 
 def _joined(name: str, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:

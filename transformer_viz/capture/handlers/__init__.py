@@ -10,16 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import torch_calls
+from .exponential_masks import on_triangle
 from .fused_attention import on_fused, on_opaque
 from .joined_heads import on_join
-from .masks import on_assign, on_fill, on_where
+from .masks import on_assign, on_copy, on_fill, on_where
 from .matmul import on_baddbmm, on_einsum, on_matmul
 from .normalization import on_norm, on_norm_sign
 from .positions import on_index, on_lookup
 from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
-from .softmax import on_log_softmax, on_softmax, on_softmin
+from .softmax import on_log_softmax, on_softmax, on_softmin, on_sparse_softmax
 from .two_steps import on_divide, on_sum
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.
@@ -37,6 +38,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.FILL, on_fill),
         (torch_calls.WHERE, on_where),
         (torch_calls.ASSIGN, on_assign),
+        (torch_calls.COPY, on_copy),
+        (torch_calls.TRIANGLE, on_triangle),
         (torch_calls.MULTIPLY, on_multiply),
         (torch_calls.LOOKUP, on_lookup),
         (torch_calls.INDEX, on_index),
@@ -50,6 +53,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.MULTI_HEAD, on_opaque),
         (torch_calls.GUMBEL, on_opaque),
         (torch_calls.SOFTMIN, on_softmin),
+        (torch_calls.SPARSE_SOFTMAX, on_sparse_softmax),
         (torch_calls.LOG_SOFTMAX, on_log_softmax),
     )
     for call in group

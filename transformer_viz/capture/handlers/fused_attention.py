@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import types
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -139,7 +140,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
         return state.call(func, args, kwargs)
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
-    given = unpacked(state, call.arguments)
+    given = unpacked(state, plain_mask(call.arguments))
     query, key, value = given["query"], given["key"], given["value"]
     path = state.names.path()
     rows, factors = canonical(state, path, query, key, value)
@@ -188,6 +189,18 @@ def plainly(device: str) -> AbstractContextManager[Any]:
     if torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
+
+
+def plain_mask(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call with a mask object of `torch.nn.attention.bias` as what it
+    stands for: ``is_causal``, or a bool tensor where it is aligned to the lower right corner."""
+    mask = given["attn_mask"]
+    objects = sys.modules.get("torch.nn.attention.bias")  # importing it takes seconds
+    if objects is None or not isinstance(mask, objects.CausalBias):
+        return given
+    if mask.variant == objects.CausalVariant.UPPER_LEFT or mask.seq_len_q == mask.seq_len_kv:
+        return given | {"attn_mask": None, "is_causal": True}
+    return given | {"attn_mask": mask._materialize(given["query"].device)}
 
 
 def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:
@@ -326,7 +339,7 @@ def attend(
     if request.scores(site):
         record.scores = scores.detach()
     if request.qkv(site):
-        record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
+        record.q, record.k, record.v = (x.detach().clone() for x in (q, k, v))
         record.scale = float(scale)
     if tiles is not None:
         record.tiles = (tiles.result(record.first_head, record.first_row),)

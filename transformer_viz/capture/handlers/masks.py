@@ -11,7 +11,8 @@ from torch import Tensor
 from ...core.numerics import MASK_SCORE
 from ..roles import Ids, Scores
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs, in_place
+from ..torch_calls import Args, Kwargs, in_place, tensors
+from .exponential_masks import exponentials, merged, shut, zeroed
 from .rotary import assigned
 from .score_bias import filled
 
@@ -28,7 +29,7 @@ def on_where(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(given) < 3:
         return state.call(func, args, kwargs)
     condition, x, other = (given[1], given[0], given[2]) if func is Tensor.where else given[:3]
-    if low(other):
+    if low(other) or (exponentials(state, x) and shut(other)):
         return masked(state, func, args, kwargs, x, ~condition, other)
     return masked(state, func, args, kwargs, other, condition, x)
 
@@ -52,10 +53,21 @@ def on_assign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
     return None
 
 
+def on_copy(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Mark a tensor that a whole one was copied into as that one: its own past is written over."""
+    out = func(*args, **kwargs)
+    source = tensors(args, kwargs)[-1]
+    if source.shape == out.shape:
+        return state.lineage.follow(out, Tensor.clone, (source,), {})
+    return state.lineage.follow(out, func, args, kwargs)
+
+
 def masked(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Any, mask: Any, value: Any
 ) -> Any:
     """Remember what a mask hides, and the scores without it, where an edit may need them."""
+    if exponentials(state, x) and shut(value):
+        return zeroed(state, func, args, kwargs, x, lambda: mask)
     if not (isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 2 and low(value)):
         return state.call(func, args, kwargs)
     if not state.lineage.origin(x):
@@ -77,7 +89,3 @@ def low(value: Any) -> bool:
     if isinstance(value, Tensor):
         return value.numel() > 0 and value.is_floating_point() and bool((value <= MASK_SCORE).all())
     return isinstance(value, int | float) and value <= MASK_SCORE
-
-
-def merged(hidden: Tensor | None, more: Tensor) -> Tensor:
-    return more if hidden is None else hidden | more

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .. import torch_calls
 from ..axes.layout import einsum_factor, einsum_labels, factor_labels, matmul_labels
-from ..roles import Context, Located, Scores, Weights
+from ..roles import Context, Located, Scores, Total, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, tensors
 from .positions import encoded
@@ -65,6 +65,10 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
     if isinstance(roles[0], Scores) and not roles[0].loose and custom(state, roles[0], *pair):
         role = Weights(roles[0], pair[0], roles[0].labels)
         return gather(state, func, args, kwargs, role, pair[0], pair[1], form="custom")
+    grown = isinstance(roles[0], Scores) and roles[0].exponential and not lineage.origin(pair[1])
+    if grown and bool((pair[1] == 1).all()):  # a product with ones alone is a sum
+        total = Total(lineage.serial(pair[0]))
+        return lineage.propagate(func(*args, **kwargs), pair, total)
     out = func(*args, **kwargs)
     if not isinstance(out, Tensor) or out.dim() < 2:
         return lineage.follow(out, func, args, kwargs)

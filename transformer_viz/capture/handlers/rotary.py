@@ -13,6 +13,7 @@ from torch import Tensor
 from ..roles import Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, swap, tensors
+from .exponential_masks import exponentials, multiplied_mask
 from .positions import moved, stack_here, uses_positions
 from .sinusoids import drawn
 from .two_steps import spread
@@ -48,9 +49,10 @@ def on_multiply(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> A
     lineage = state.lineage
     if any(isinstance(lineage.role(t), Weights) for t in tensors(args, kwargs)):
         return spread(state, func, args, kwargs)
+    if len(parents := tensors(args, kwargs)) == 2 and any(exponentials(state, x) for x in parents):
+        return multiplied_mask(state, func, args, kwargs)
     if not lineage.edited_angles and not lineage.waves:
         return state.call(func, args, kwargs)
-    parents = tensors(args, kwargs)
     if not any(lineage.origin(t) for t in parents):
         return state.call(func, args, kwargs)
     edited = {id(t): wave for t in parents if (wave := edited_wave(state, t)) is not None}

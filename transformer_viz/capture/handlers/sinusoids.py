@@ -12,7 +12,7 @@ from collections import deque
 import torch
 from torch import Tensor
 
-from ..torch_calls import PLAIN
+from ..torch_calls import PLAIN, dense
 
 SINE, COSINE, POLAR = 0, 1, 2
 CLOSE = 1e-2
@@ -22,7 +22,7 @@ _lately: deque[tuple[Tensor, Tensor, Tensor | None]] = deque(maxlen=4)
 
 def stored(kept: list[Tensor]) -> dict[int, Tensor]:
     """The wave tables among a model's tensors, by identity: complex, angle + i times the kind."""
-    tables = {id(x): x for x in kept if x.dim() > 1 and type(x) in PLAIN}
+    tables = {id(x): x for x in kept if x.dim() > 1 and type(x) in PLAIN and dense(x)}
     found = {number: first_guess(x) for number, x in tables.items()}
     sines = [kind_and_step for kind_and_step in found.values() if kind_and_step is not None]
     known = torch.cat([step[kind != COSINE].flatten() for kind, step in sines]) if sines else None

@@ -80,6 +80,15 @@ def on_log_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -
     return state.lineage.propagate(out, [x], replace(role, same=False))
 
 
+def on_sparse_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Report the softmax of a sparse tensor: it has no axes that could be followed."""
+    state.say_unrecognised(
+        f"a sparse softmax in {state.names.path() or 'the model'} is not shown, and no edit acts "
+        "there: torch.softmax of the dense scores is"
+    )
+    return state.call(func, args, kwargs)
+
+
 def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> bool:
     """Whether a product of features with features is softmaxed: channels look at channels."""
     axes = state.lineage.axes(x)
@@ -124,7 +133,9 @@ def attention(
     """The weights of q·k: find their place, apply the edits of it, keep what is asked for."""
     path = state.names.path()
     state.open[path] = None
-    axes = state.lineage.axes(x)
+    axes, key, given = state.lineage.axes(x), labels.index("k"), x
+    if role.front:
+        x, role = sinks_last(x, role, key)
     layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin), axes)
     keys = keys_of(role, x, labels)
     record = begin(state, path, role.q_origin, role.depth, layout, x, keys, (role.q, role.k))
@@ -134,10 +145,25 @@ def attention(
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
+        out = out.roll(role.front, key) if role.front else out
+        out = out if kwargs.get("out") is None else kwargs["out"].copy_(out)
     else:
+        scores = x if kwargs.get("out") is None else x.clone()  # it may be written over
         out = func(*args, **kwargs)
     keep(state, record, layout, scores, role, plan)
-    return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path, plan=plan))
+    weights_role = Weights(role, given, labels, record, path=path, plan=plan)
+    return state.lineage.propagate(out, [given], weights_role)
+
+
+def sinks_last(x: Tensor, role: Scores, key: int) -> tuple[Tensor, Scores]:
+    """Scores with the columns that were joined in front of the keys moved behind them."""
+
+    def turned_round(x: Tensor | None) -> Tensor | None:
+        return x if x is None or x.shape[key] == 1 else x.roll(-role.front, key)
+
+    twins = (turned_round(y) for y in (role.base, role.hidden, role.bias))
+    base, hidden, bias = twins
+    return x.roll(-role.front, key), replace(role, base=base, hidden=hidden, bias=bias)
 
 
 def turned(role: Scores) -> Scores:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from ..axes.product_labels import operands
+from ..records import AttentionRecord
 from ..roles import Context, Scores, Spread, Total, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, tensors
-from .weighted_sum import operands, weigh
+from .weighted_sum import weigh
 
 
 def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -68,6 +71,24 @@ def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     return weigh(state, role.weights, labels[:-1], None, p, role.v, call, axes)
 
 
+def is_sum(x: Tensor, sums: Tensor) -> bool:
+    """Whether a divisor is the sum of the weights, kept from 0 by a bound or a small number."""
+    if x.dim() != sums.dim() + 1 or x.shape[-1] != 1 or x.shape[:-1] != sums.shape:
+        return False
+    return torch.allclose(x[..., 0].to(sums.dtype), sums, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+def divided(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, record: AttentionRecord
+) -> Any:
+    """Divide a product by the sum of its weights, which a column of ones joined to the values
+    gave: it is what the shown weights weigh."""
+    del state.undivided[id(record)]
+    record.proof = None  # of the product before it
+    out = func(*args, **kwargs)
+    return state.lineage.propagate(out, tensors(args, kwargs)[:2], Context(record))
+
+
 def on_divide(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Weights may be divided by their sum after they met the values: what was taken for weights
     is not what the values were weighed with.
@@ -77,6 +98,11 @@ def on_divide(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
     """
     roles = [state.lineage.role(x) for x in tensors(args, kwargs)[:2]]
     context, total = roles if len(roles) == 2 else (None, None)
+    if isinstance(context, Context) and id(context.record) in state.undivided:
+        by = tensors(args, kwargs)[1]
+        same = isinstance(total, Context) and context.record is total.record
+        if same or is_sum(by, state.undivided[id(context.record)][1]):
+            return divided(state, func, args, kwargs, context.record)
     if not (isinstance(context, Context) and isinstance(total, Total)):
         return state.call(func, args, kwargs)
     record = context.record

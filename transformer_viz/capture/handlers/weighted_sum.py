@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from .. import torch_calls
-from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vectors
+from ..attention_site import begin, heads_of, keep, own_copy, plan_of, positions_of, vectors
 from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
-from ..axes.layout import Layout, oriented, shared_labels
+from ..axes.layout import Layout
+from ..axes.product_labels import contracted, operands, value_labels
 from ..donations import PATTERNS
 from ..edit_plan import Plan
 from ..records import AttentionRecord
@@ -22,7 +23,7 @@ from ..site_numbering import Seen
 from ..state import CaptureState
 from ..statistics import Statistics
 from ..tiles import Factors, confirmed, fits
-from ..torch_calls import Args, Kwargs, swap, tensors
+from ..torch_calls import Args, Kwargs, swap
 from . import lend
 from .softmax import edited
 
@@ -52,6 +53,9 @@ def gather(
         words = {word: x for word, x in kwargs.items() if word != "out" or weights.dtype == x.dtype}
         return func(*swap(args, by), **swap(words, by))
 
+    ones = ones_column(v, sides) if form == "custom" else None
+    if ones is not None:
+        return weigh_joined(state, role, labels, sides, p, v, call, ones)
     return weigh(state, role, labels, sides, p, v, call, state.lineage.axes(p), form)
 
 
@@ -70,6 +74,8 @@ def weigh(
 
     ``call`` makes the product; ``labels`` name the dimensions of the weights, ``sides`` those of v.
     """
+    if p.is_complex():
+        return weigh_complex(state, role, labels, sides, p, v, call, axes, form)
     record, given = role.site, p
     made = state.lineage.serial(p) if form == "custom" else 0
     if record is None:
@@ -96,12 +102,82 @@ def weigh(
     state.unconfirmed.pop(id(record), None)
     confirm(state, record, weights)
     if state.request.qkv(record.site):
-        record.v = vectors(state, v, sides, record.heads)
-    if state.request.check:
+        record.v = own_copy(vectors(state, v, sides, record.heads))
+    if state.request.check and not v.is_complex():
         captured = layout.original(record.weights if record.weights is not None else weights)
         record.proof = call(captured.double(), v.detach().double())
     context = Context(record, made=made, edited=made > 0 and used is not given)
     return state.lineage.propagate(out, [p, v], context, deeper=1, tokens=rows_of(state, role, v))
+
+
+def weigh_complex(
+    state: CaptureState,
+    role: Weights,
+    labels: tuple[str, ...],
+    sides: tuple[str, ...] | None,
+    p: Tensor,
+    v: Tensor,
+    call: Callable[[Tensor, Tensor], Any],
+    axes: Axes | None,
+    form: str,
+) -> Any:
+    """Multiply weights of a complex type with v; only those without an imaginary part are a map."""
+    mark = state.lineage.mark(p)
+    if mark is None or bool(p.imag.any()):
+        state.say_unrecognised(
+            f"the weights of the attention in {role.path or 'this module'} are complex numbers, of "
+            "which there is no map"
+        )
+        state.open.pop(role.path, None)
+        return state.lineage.propagate(call(p, v), [p, v])
+    real = p.real.clone()
+    state.lineage.attach(real, replace(mark))
+
+    def product(weights: Tensor, values: Tensor) -> Any:
+        return call(weights.to(values.dtype), values)
+
+    return weigh(state, role, labels, sides, real, v, product, axes, form)
+
+
+def ones_column(v: Tensor, sides: tuple[str, ...] | None) -> int | None:
+    """Find the feature of the values that is 1 for every token: their product with weights is the
+    sum of the weights there."""
+    if sides is None or sides[-1] != "k" or v.shape[-1] < 2 or v.is_complex():
+        return None
+    found = (v == 1).flatten(0, -2).all(0).nonzero().flatten().tolist()
+    return found[0] if len(found) == 1 else None
+
+
+def weigh_joined(
+    state: CaptureState,
+    role: Weights,
+    labels: tuple[str, ...],
+    sides: tuple[str, ...] | None,
+    p: Tensor,
+    v: Tensor,
+    call: Callable[[Tensor, Tensor], Any],
+    ones: int,
+) -> Any:
+    """Multiply weights that are divided by their sum only afterwards: a column of ones joined to
+    the values gives that sum. Shown and edited are the weights after it."""
+    mark = state.lineage.mark(p)
+    whole = p / p.sum(labels.index("k"), keepdim=True)
+    assert mark is not None
+    state.lineage.attach(whole, replace(mark))
+
+    def product(weights: Tensor, values: Tensor) -> Any:
+        if weights is whole:
+            return call(p, values)
+        out = call(weights, values)
+        out[..., ones] = 1.0  # edited weights are not to be divided once more
+        return out
+
+    axes = state.lineage.axes(p)
+    out = weigh(state, role, labels, sides, whole, v, product, axes, "custom")
+    found = state.lineage.role(out)
+    if isinstance(found, Context):
+        state.undivided[id(found.record)] = found.record, out[..., ones].detach().clone()
+    return out
 
 
 def same_heads(role: Weights, record: AttentionRecord, layout: Layout) -> None:
@@ -145,6 +221,7 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> No
         else:
             record.untiled = found
     finish(state, record, weights)
+    record.weights = own_copy(record.weights)
 
 
 def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:
@@ -154,67 +231,6 @@ def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None)
         record.weights = weights.detach()
     state.numbering.last[record.stack, record.kind].confirmed = True
     state.capture.attentions.append(record)
-
-
-def operands(args: Args, kwargs: Kwargs) -> list[Tensor]:
-    """The factors of a product, without a tensor that only takes the result."""
-    return tensors(args, {name: value for name, value in kwargs.items() if name != "out"})
-
-
-def contracted(
-    func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...] | None, p: Tensor, v: Tensor
-) -> tuple[str, ...] | None:
-    """Labels of the weights, if this product really sums over their keys; else None."""
-    given = operands(args, kwargs)
-    if func in torch_calls.EINSUM:
-        place = next(i for i, x in enumerate(given) if x is p)
-        other = next(i for i, x in enumerate(given) if x is v and i != place)
-        return einsum_weights(args[0], labels, [x.dim() for x in given], place, other)
-    left = given[-2] is p
-    if p.dim() < 2 or v.dim() < 2:
-        return None
-    labels = oriented(labels, p.dim(), -1 if left else -2)
-    return labels if labels and p.shape[-1 if left else -2] == v.shape[-2 if left else -1] else None
-
-
-def value_labels(
-    func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...], p: Tensor, v: Tensor
-) -> tuple[str, ...] | None:
-    """Labels of v: its token axis is the one that is summed over."""
-    given = operands(args, kwargs)
-    if func not in torch_calls.EINSUM:
-        first = given[-2] is not p  # whether v is the left factor
-        return (*labels[:-2], "k", "q") if first else (*labels[:-2], "q", "k")
-    written = letters(args[0], tuple(x.dim() for x in given))
-    assert written is not None
-    mine = next(w for w, x in zip(written, given, strict=False) if x is v and x is not p)
-    other = next(w for w, x in zip(written, given, strict=False) if x is p)
-    names = dict(zip(other, labels, strict=True))
-    found = tuple("k" if c not in names else "q" if names[c] == "k" else names[c] for c in mine)
-    return found if found.count("k") == 1 and found.count("q") == 1 else None
-
-
-def einsum_weights(
-    equation: str, labels: tuple[str, ...] | None, dims: list[int], place: int, other: int
-) -> tuple[str, ...] | None:
-    """Labels of the weights in an einsum: the letter that is summed with the values is the key, the
-    last one of their own that survives the query."""
-    written = letters(equation, tuple(dims))
-    if written is None:
-        return None
-    mine, values, result = written[place], written[other], written[-1]
-    key = [c for c in mine if c in values and c not in result]
-    if len(key) != 1:
-        return None
-    if labels is not None and len(labels) == len(mine):
-        return labels if labels[mine.index(key[0])] == "k" else None
-    query = [c for c in mine if c in result and c not in values]
-    if not query:
-        return None
-    shared = [c for c in mine if c not in (query[-1], key[0])]
-    names = dict(zip(shared, shared_labels(len(shared)), strict=True))
-    names |= {query[-1]: "q", key[0]: "k"}
-    return tuple(names[c] for c in mine)
 
 
 def mixed(
@@ -308,7 +324,7 @@ def exponential(state: CaptureState, role: Scores, weights: Tensor, layout: Layo
     by hand, and not sparsemax. Where the scores cannot be reckoned again, it is believed."""
     if role.q is None or role.k is None or bool((weights < 0).any()):
         return False
-    if bool((weights == 0).any()):
+    if bool((weights == 0).any()) and not role.exponential:
         return False
     scale, cap = scale_of(role)
     if scale is None or cap is not None or role.bias is not None:

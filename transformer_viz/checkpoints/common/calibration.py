@@ -200,7 +200,7 @@ def _loss(model: Model, targets: list[list[int]], sources: list[list[int]] | Non
     if not whole:
         return math.nan
     given, there = _rectangle([target for target, _ in whole], model)
-    with torch.inference_mode():
+    with torch.no_grad():
         if sources is None:
             logits = model.calls.forward(given[:, :-1])
         else:

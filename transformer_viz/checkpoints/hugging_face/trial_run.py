@@ -50,7 +50,7 @@ def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | No
     request = CaptureRequest(weights=lambda site: site.layer == 0, norms=False, residuals=False)
     name = type(module).__name__
     try:
-        with torch.inference_mode(), probe(module, Intervention(), request) as capture:
+        with torch.no_grad(), probe(module, Intervention(), request) as capture:
             output = calls.forward(source, target)
     except Exception as error:  # whatever a foreign forward pass may raise
         raise CheckpointError(
@@ -92,7 +92,7 @@ def runs_apart(calls: Calls, source: Tensor, target: Tensor) -> bool:
     if calls.encode is None or calls.decode is None:
         return False
     try:
-        with torch.inference_mode():
+        with torch.no_grad():
             parts = calls.decode(target, calls.encode(source))
             whole = calls.forward(source, target)
     except Exception:  # whatever a foreign forward pass may raise

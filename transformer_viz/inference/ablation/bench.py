@@ -81,7 +81,7 @@ class Bench:
                 "put in its place; take method='zero' or method='uniform'."
             )
         self.padded = own and whole
-        with torch.inference_mode():
+        with torch.no_grad():
             self.batches = list(
                 batches(examples.items, self.padded, model.pad_id, model.device, seed)
             )
@@ -135,7 +135,7 @@ class Bench:
         # one head alone meets what the clean run gives; several that are made even at once do not
         probed = self.method == "uniform" and together
         for batch in self.batches:
-            with torch.inference_mode():
+            with torch.no_grad():
                 yield batch, self._batch(batch, sets, self.probed if probed else self.passes)
 
     def _batch(self, batch: Batch, sets: Sequence[Removal], passes: Passes) -> Costs:

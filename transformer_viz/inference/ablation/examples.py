@@ -197,7 +197,7 @@ def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
         if number % TOGETHER == 0:
             pause()
         if label is None:
-            with torch.inference_mode():
+            with torch.no_grad():
                 wanted, own = _own(model, read.through(model)[0]), own + 1
         else:
             wanted = _classes(model, label)

@@ -73,7 +73,7 @@ def attentions_of(model: Model, run: Run) -> list[Attention]:
         ValueError: no attention was seen.
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
-    with torch.inference_mode():
+    with torch.no_grad():
         with _Log(model.module) as clean, probe(model.module, None, quiet(lone)) as capture:
             run(False)
         sites = {record.site: record.heads for record in capture.attentions}

@@ -61,7 +61,7 @@ def watched(model: Model, sentences: list[Sentence], request: CaptureRequest) ->
     Raises:
         ValueError: no attention of the model can be seen.
     """
-    with torch.inference_mode(), probe(model.module, None, request) as capture:
+    with torch.no_grad(), probe(model.module, None, request) as capture:
         together(sentences).through(model)
     blocks: list[Block] = []
     first = 0

@@ -80,7 +80,7 @@ def laws_of_notes(
         call: what is called, as in `watched_call`.
     """
     request = CaptureRequest()
-    with torch.inference_mode():
+    with torch.no_grad():
         found = _noted(model, call, intervention.of_the_pass(), request)
         if found is None:
             return laws

@@ -60,7 +60,7 @@ def _of_few(model: Model, rows: Sequence[Held], edit: Intervention | None) -> np
     pieces = [_first_pieces(model, row, start) for row, start in zip(rows, starts, strict=True)]
     targets = _rectangle(starts, model).clamp(min=0)
     want = CaptureRequest(weights=lambda _: False, statistics=False, norms=False, residuals=False)
-    with torch.inference_mode(), probe(model.module, edit, want):
+    with torch.no_grad(), probe(model.module, edit, want):
         logits = model.calls.forward(sources.clamp(min=0), targets, sources != NOTHING)
     found = [
         logits[place, len(start) - 1].double().log_softmax(-1)[few]
@@ -88,7 +88,7 @@ def heads(model: Model, row: Held) -> tuple[Site, ...]:
     """Every head that runs, stack by stack and layer by layer."""
     source = _rectangle([source_ids(model, row.source)], model)
     target = _rectangle([target_ids(model, row.before)], model)
-    with torch.inference_mode(), probe(model.module) as run:
+    with torch.no_grad(), probe(model.module) as run:
         model.calls.forward(source, target, torch.ones_like(source, dtype=torch.bool))
     return tuple(
         Site(one.stack, one.kind, one.layer, head)

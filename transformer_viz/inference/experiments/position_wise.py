@@ -62,7 +62,7 @@ def position_wise(
             f"There are layers 0 to {len(stack.layers) - 1} and words 0 to {ids.shape[1] - 1}; got "
             f"layer {layer} and word {token}."
         )
-    with torch.inference_mode():
+    with torch.no_grad():
         x, mask = _entering(module, stack, ids, layer)
         block = cast(Layer, stack.layers[layer])
         y = _before_feed_forward(block, x, mask, stack)

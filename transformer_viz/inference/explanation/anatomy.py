@@ -117,7 +117,7 @@ def dissect(
         lone: the stack of a lone self-attention.
     """
     want = CaptureRequest(qkv=lambda _: True, hidden=True, sums=True, statistics=False, stack=lone)
-    with torch.inference_mode(), LinearCalls() as log, probe(module, None, want) as capture:
+    with torch.no_grad(), LinearCalls() as log, probe(module, None, want) as capture:
         output = run()
     places = {one.site: one.place for one in attentions}
     blocks, lost, whole = [], {}, []

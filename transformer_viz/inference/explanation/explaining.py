@@ -194,7 +194,7 @@ class Explainer:
         """Every attention of a clean run with its weights, one a site, in call order."""
         q = self.question
         want = CaptureRequest(statistics=False, norms=False, residuals=False, stack=q.lone)
-        with torch.inference_mode(), probe(q.model.module, None, want) as capture:
+        with torch.no_grad(), probe(q.model.module, None, want) as capture:
             q.read.through(q.model)
         return _first(capture.attentions, q.model.name)
 

@@ -79,14 +79,14 @@ def _masked(question: Question, sets: Sequence[Hidden]) -> list[float]:
     for row, hidden in enumerate(sets):
         seen[row, [n for _, n in hidden]] = False
     several = [None if x is None else x.repeat(count, 1) for x in (source, target)]
-    with torch.inference_mode():
+    with torch.no_grad():
         output = model.calls.forward(several[0], several[1], seen.to(source.device))
     return [question.score(question.logits(output, place)) for place in range(count)]
 
 
 def _edited(question: Question, hidden: Hidden) -> float:
     edit = Intervention(tuple(edits(question, hidden)))
-    with torch.inference_mode(), probe(question.model.module, edit, quiet(question.lone)):
+    with torch.no_grad(), probe(question.model.module, edit, quiet(question.lone)):
         output = question.read.through(question.model)
     return question.score(question.logits(output))
 

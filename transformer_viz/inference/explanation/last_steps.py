@@ -101,7 +101,7 @@ def through_last_steps(run: Callable[[], Tensor], place: Tensor, streams: list[T
     """
     for stream in streams:
         mode = Exchanged(place, stream)
-        with torch.inference_mode(), mode:
+        with torch.no_grad(), mode:
             output = run()
         if not mode.done:
             raise LookupError("The last residual sum was not met again.")

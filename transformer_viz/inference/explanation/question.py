@@ -129,7 +129,7 @@ class Question:
     @cached_property
     def value(self) -> float:
         """The score of the word in the clean run, in the unit of the model."""
-        with torch.inference_mode():
+        with torch.no_grad():
             return self.score(self.logits(self.read.through(self.model)))
 
     @property
@@ -181,7 +181,7 @@ def ask(
         hidden = {*masked, word} if _is_number(word) and 0 <= word < len(read.source) else masked
         places = tuple(sorted(int(n) for n in hidden))
         read = read_source(model, source, target, Intervention(), None, places, image)
-    with torch.inference_mode():
+    with torch.no_grad():
         found = read.through(model)
     said = _said(model, read, found)
     if model.gives == "classes":

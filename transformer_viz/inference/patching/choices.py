@@ -161,7 +161,7 @@ def _name(made: Question, token: int) -> str:
 
 def _outputs(made: Question) -> tuple[tuple[Tensor, int | None], tuple[Tensor, int | None]]:
     """The output of both clean runs, each with the row that is asked."""
-    with torch.inference_mode():
+    with torch.no_grad():
         return (made.through(), made.row), (made.lent(patterns=False).output, made.there)
 
 

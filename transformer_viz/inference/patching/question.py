@@ -123,7 +123,7 @@ def clean_pair(
 ) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], tuple[float, float]]:
     """Both clean runs: the probabilities of the two words in each, and the first one's lead; see
     `Question.chances` and `Question.difference`."""
-    with torch.inference_mode():
+    with torch.no_grad():
         lent = question.lent(patterns=False)
         runs = (question.through(), False), (lent.output, True)
         chances = [question.chances(*run) for run in runs]

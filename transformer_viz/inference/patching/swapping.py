@@ -156,7 +156,7 @@ class Bench:
             ValueError: both runs hold the pair of words equally probable.
         """
         self.question, self.model = question, question.model
-        with torch.inference_mode():
+        with torch.no_grad():
             self.lent: Lent = question.lent(patterns=what == "patterns")
             clean = question.difference(question.through())
             other = question.difference(self.lent.output, other=True)
@@ -196,7 +196,7 @@ class Bench:
         nothing = CaptureRequest(
             weights=lambda _: False, statistics=False, norms=False, residuals=False, stack=lone
         )
-        with torch.inference_mode(), probe(self.model.module, None, nothing, flat):
+        with torch.no_grad(), probe(self.model.module, None, nothing, flat):
             output = self.question.through(len(sets) + 1)
         found = self.question.difference(output)
         whole = self.other - self.clean

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
+from .mask_objects import allow_mask_objects
 
 aten = torch.ops.aten
 
@@ -134,6 +135,7 @@ class KernelMode(TorchDispatchMode):
 
     def __init__(self, module: nn.Module, changes: Changes | None = None):
         super().__init__()  # type: ignore[no-untyped-call]
+        allow_mask_objects(type(self))
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
         self.followed: dict[int, list[Followed]] = {}
@@ -170,7 +172,9 @@ class KernelMode(TorchDispatchMode):
     def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
         """Enter a kernel into the list, and follow what it gave."""
         path, outside = self.names.path(), self.names.outside()
-        kernel = Kernel(name, path, rows.detach().float(), rows.dtype, met, outside)
+        kernel = Kernel(
+            name, path, rows.detach().to(torch.float32, copy=True), rows.dtype, met, outside
+        )
         self.kernels.append(kernel)
         mark = Followed(out, len(self.kernels) - 1, context=met == "product")
         self.followed.setdefault(id(out), []).append(mark)
@@ -251,7 +255,7 @@ class KernelMode(TorchDispatchMode):
 
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What becomes of weights: the call that they meet, or what is still the same weights."""
-        results = [y for y in flat(out) if y.is_floating_point()]
+        results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
         for x in given:
             for mark in self.marks(x):

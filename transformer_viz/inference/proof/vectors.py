@@ -14,9 +14,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
+from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
 from .accounts import Account
 from .kernels import FUSED, WHOLE, flat, formula, short
+from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
 Shown = dict[str, Tensor]  # numbers of each row, by name
@@ -28,6 +30,7 @@ class NumbersMode(TorchDispatchMode):
 
     def __init__(self, sizes: Iterable[int], rows: Iterable[int]):
         super().__init__()  # type: ignore[no-untyped-call]
+        allow_mask_objects(type(self))
         self.sizes, self.rows = set(sizes), set(rows)
         self.sums: dict[int, list[Tensor]] = {}
         self.lines: dict[int, list[tuple[Tensor, Tensor]]] = {}
@@ -56,7 +59,7 @@ class NumbersMode(TorchDispatchMode):
 
     def note(self, x: Tensor) -> None:
         """Keep what tells the numbers of one tensor."""
-        if not x.is_floating_point() or not x.dim() or x.is_meta:
+        if not x.is_floating_point() or not x.dim() or x.is_meta or not dense(x):
             return
         if x.numel() in self.sizes:
             self.sums.setdefault(x.numel(), []).append(sums(x))
