@@ -62,3 +62,16 @@ def test_once_the_hand_has_chosen_no_value_is_stale_any_more(visit: Visit) -> No
     app.selectbox(key="layer").set_value(1)
     app.toggle(key="special").set_value(not app.toggle(key="special").value).run()
     assert head_in(app)[0] == "1"
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_slider_that_was_just_moved_is_not_written_back(visit: Visit, interrupted: bool) -> None:
+    """What is written is sent to the browser, and would undo a key that was pressed meanwhile."""
+    key = "try-far-head-en"
+    app = visit("labs", lab="far", tried="guess=0")
+    assert app.selectbox(key=key).proto.set_value  # a new control begins with the link's value
+    if interrupted:
+        app.session_state["_seen"], app.session_state["_ended"] = frozenset(), False
+    app.selectbox(key=key).set_value("L2H1").run()
+    assert address(app)["tried"] == "guess=0;head=L2H1"
+    assert not app.selectbox(key=key).proto.set_value

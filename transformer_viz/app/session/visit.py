@@ -127,7 +127,7 @@ def _unseen() -> set[str]:
     if not told:  # the browser was not asked
         return set()
     if not private.ended:  # then some of these may have been drawn only, and never got there
-        told &= private.seen
+        told &= private.seen | private.moves.keys()  # what was moved stands there
     private.seen, private.ended = told, False
     return set(url_state.DEFAULTS) - told
 

@@ -48,8 +48,8 @@ def told_keys() -> frozenset[str]:
 
 
 def key_of(control: str) -> str:
-    """The key in the id that Streamlit gives a control: it stands behind the last dash."""
-    return control.rpartition("-")[2]
+    """Return the key in the id that Streamlit gives a control: `$$ID-<hash>-<key>`."""
+    return control.split("-", maxsplit=2)[-1]
 
 
 def is_in_fragment() -> bool:
