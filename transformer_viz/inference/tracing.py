@@ -49,6 +49,7 @@ from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
 
 FULL = "full"
+Text = tuple[Tensor, Tensor | None]  # source and target
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 
 
@@ -357,6 +358,7 @@ def proved(
         stack=lone,
         together=together,
         changed=list(exchanges(model, read, full)),
+        join=lambda some: joined(read, some).through(model),
         seen=seen,
         brief=not full,
         asked=asked,
@@ -378,19 +380,37 @@ def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed
         size = ids.shape[1]
         words = [n for n in range(size) if n not in kept]
         for one in token_order.exchanges(ids, words, every):
-            tensors = (read.tensors[0], one.made) if side else (one.made, read.tensors[1])
-            other = replace(read, tensors=(*tensors, read.tensors[2]))
-            yield Changed(one.tokens, size, partial(other.through, model), stack, one.values)
+            other = batch_of(read, [text_of(read, one.made, stack)])
+            yield Changed(one.tokens, size, partial(other.through, model), stack, one.made)
+
+
+def text_of(read: Read, made: Tensor | None, stack: str | None) -> Text:
+    """Return source and target with changed tokens in the place of a stack's own."""
+    source, target, _ = read.tensors
+    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
+
+
+def joined(read: Read, changed: Sequence[Changed]) -> Read:
+    """Return a batch of changed texts, with the input before and behind them."""
+    own = read.tensors[:2]
+    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])
 
 
 def doubled(read: Read) -> Read:
     """A batch of two: the input, and the same with its tokens (or columns) in reverse."""
+    source, target = (
+        None if x is None else x.flip(-1 if x.dim() != 3 else 1) for x in read.tensors[:2]
+    )
+    return batch_of(read, [read.tensors[:2], (cast(Tensor, source), target)])
 
-    def both(x: Tensor | None) -> Tensor | None:
-        return None if x is None else torch.cat((x, x.flip(-1 if x.dim() != 3 else 1)))
 
-    source, target, mask = read.tensors
-    twice = None if mask is None else mask.repeat(2, *[1] * (mask.dim() - 1))
-    segments = None if read.segments is None else read.segments.repeat(2, 1)
-    tensors = (cast(Tensor, both(source)), both(target), twice)
+def batch_of(read: Read, texts: Sequence[Text]) -> Read:
+    """Return a batch of texts, all with the mask and the segments of the input."""
+    source = torch.cat([one for one, _ in texts])
+    targets = [other for _, other in texts if other is not None]
+    mask, segments = (
+        None if x is None else x.repeat(len(texts), *[1] * (x.dim() - 1))
+        for x in (read.tensors[2], read.segments)
+    )
+    tensors = (source, torch.cat(targets) if targets else None, mask)
     return replace(read, tensors=tensors, segments=segments)

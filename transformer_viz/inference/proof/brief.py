@@ -130,11 +130,6 @@ def prove_laws(
     earlier = remembered(prover, marks, known)
     own: Laws = {}
     told = len(prover.untold)
-    if earlier is None or not earlier.ordered or moves_shown(prover):
-        order(own)
-    else:
-        prover.mixers |= earlier.mixers
-        join(own, {site: only(errors, True) for site, errors in earlier.laws.items()})
     if earlier is not None:
         join(own, {site: only(errors, False) for site, errors in earlier.laws.items()})
     elif not combined(prover, own, together):
@@ -142,6 +137,11 @@ def prove_laws(
         for record, errors in (*single_heads(prover), *lifted(prover)):
             enter(own, record, errors)
         unreached(prover, reaches(prover))
+    if earlier is None or not earlier.ordered or moves_shown(prover):
+        order(own)
+    else:
+        prover.mixers |= earlier.mixers
+        join(own, {site: only(errors, True) for site, errors in earlier.laws.items()})
     join(laws, own)
     gaps = [gap for found in own.values() for gap in found.values()]
     holds = all(gap is not None and gap <= prover.tolerance for gap in gaps)
