@@ -176,9 +176,13 @@ class HeldMode(KernelMode):
 
 def chooses(name: str, given: Sequence[Tensor], out: Any) -> bool:
     """Return whether a call makes whole numbers, or yes and no, of other numbers."""
-    if not chosen(out) or name.endswith("_like") or name.startswith(("new_", "_scaled_dot")):
+    if (
+        not chosen(out)
+        or name.endswith("_like")
+        or name.startswith(("new_", "_scaled_dot", "view"))
+    ):
         return False
-    return any(x.is_floating_point() for x in given)
+    return bool(given) and given[0].is_floating_point()
 
 
 def chosen(out: Any) -> list[Tensor]:
