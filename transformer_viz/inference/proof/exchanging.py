@@ -10,9 +10,8 @@ from typing import Any
 
 from .accounts import Account, name
 from .differences import Laws, enter
-from .kernels import KernelMode
 from .mixing import Changed, RowWatch, groups, items_of, mixed, same
-from .reordered import HeldMode, ReorderMode
+from .reordered import HeldMode, ReorderMode, StepMode
 from .token_order import Stilled
 
 MOST_BATCHES = 3  # of all stacks, so that a proof makes 8 passes
@@ -32,6 +31,7 @@ class Exchanging:
             they tell the order of tokens alone.
         gaps: what `order_gap` found in each of them, by account.
         torn: whether a pass ran other kernels, or a batch gave a text other numbers.
+        other: whether numbers in Python were others than without these edits.
     """
 
     passes: Any
@@ -39,6 +39,7 @@ class Exchanging:
     held: bool = False
     gaps: dict[int, list[float | None]] = field(default_factory=dict)
     torn: bool = False
+    other: bool = False
 
     def __post_init__(self) -> None:
         self.watch = RowWatch(self.passes.module, self.passes.shapes, self.changed)
@@ -72,7 +73,7 @@ class Exchanging:
         """Make a pass with these changed texts and compare it with the unchanged one."""
         passes, some = self.passes, [self.changed[n] for n in numbers]
         still = Stilled(passes.accounts, passes.kernels, some, before)
-        mode = KernelMode(passes.module, still, keep=False)
+        mode = StepMode(passes.module, still, keep=False)
         if self.held:
             mode = HeldMode(passes.module, still, passes.choices, still.count)
         still.mode = mode
@@ -81,7 +82,10 @@ class Exchanging:
         paths = [kernel.path for kernel in mode.kernels]
         fits = paths == [kernel.path for kernel in passes.kernels]
         fits = fits and not (isinstance(mode, HeldMode) and mode.lost)
+        if before is None:
+            self.other = self.other or mode.steps != passes.steps
         self.torn = self.torn or not fits or still.torn or self.watch.torn
+        self.torn = self.torn or (self.held and self.other)
         for number, gaps in still.gaps.items():
             self.gaps.setdefault(number, []).extend(gaps if fits else [])
         if some and not self.held and crosses(passes.accounts, some[0].stack):
@@ -110,33 +114,31 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
     Args:
         passes: the prover; what is not told is entered there.
         changed: the changed texts.
-        join: runs several of them in a batch, with the unchanged one before and behind them.
+        join: runs several of them in a batch, with the unchanged one before and behind them; used
+            where the law of the batch holds.
         laws: what was found before; the order of tokens is added.
     """
     accounts: Sequence[Account] = passes.accounts
     if not accounts:
         return
+    join = join if takes_batch(passes, laws) else None
     told: set[int] = set()
-    alike = groups(changed)
-    ways_of = (False, True) if passes.chose else (False,)
-    most = max(1, MOST_BATCHES // max(1, len(alike) * len(ways_of)))
+    alike, unheld = groups(changed), False
     for some in alike:
-        for held in ways_of:
-            found = Exchanging(passes, some, held)
-            count = batches(passes, len(some), most)
-            if join is None or not takes_batch(passes, laws) or not found.in_batches(join, count):
-                found = Exchanging(passes, some, held)  # one after the other, to be sure
-                found.in_turn()
+        found = None
+        for held in (False, True):
+            if found is not None and not passes.chose and not found.other:
+                continue
+            found = exchanging(passes, some, held, join, MOST_BATCHES // len(alike))
             for number, gaps in found.gaps.items():
                 for gap in gaps:
                     if gap is not None:
                         told.add(number)
                         enter(laws, accounts[number].record, {"token order": gap})
-            if held and found.torn:
-                told -= {n for n, a in enumerate(accounts) if passes.moved & set(a.parts)}
+            unheld = unheld or (held and found.torn)
             passes.untold += mixed(found.watch)
             passes.mixers |= found.watch.known
-    left = {n for n, a in enumerate(accounts) if n not in told and a.parts}
+    left = {n for n, a in enumerate(accounts) if (unheld or n not in told) and a.parts}
     moved = reordered(passes, changed) if left else set()
     passes.untold += [
         f"{name(accounts[number].record)}: before it tokens are sorted, chosen or moved "
@@ -144,6 +146,17 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         for number in sorted(left)
         if moved & set(accounts[number].parts)
     ]
+
+
+def exchanging(
+    passes: Any, changed: Sequence[Changed], held: bool, join: Join | None, most: int
+) -> Exchanging:
+    """Make the passes of one stack: in batches, or else one after the other, to be sure."""
+    found = Exchanging(passes, changed, held)
+    if join is None or not found.in_batches(join, batches(passes, len(changed), max(1, most))):
+        found = Exchanging(passes, changed, held)
+        found.in_turn()
+    return found
 
 
 def takes_batch(passes: Any, laws: Laws) -> bool:

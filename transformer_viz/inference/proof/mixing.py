@@ -25,6 +25,7 @@ from torch.nn.modules.pooling import (
     _LPPoolNd,
     _MaxPoolNd,
 )
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .kernels import flat
 
@@ -185,7 +186,8 @@ def watched(
             turn = calls[path] = calls.get(path, -1) + 1
             for number, x in enumerate(tensors_in(out)):
                 if x.is_floating_point():
-                    visit(path, mixer, (path, turn, number), x)
+                    with _disable_current_modes():
+                        visit(path, mixer, (path, turn, number), x)
 
         return hook
 

@@ -31,7 +31,53 @@ Step = tuple[str, Any]  # such a call, and its numbers
 Choice = tuple[str, list[Tensor]]  # a call that made whole numbers of others, and these
 
 
-class ReorderMode(KernelMode):
+class StepMode(KernelMode):
+    """Lists kernels, and in ``steps`` the numbers by which parts of tensors were taken and that
+    came from outside PyTorch: from Python, or as an index that no call made."""
+
+    def __init__(self, module: nn.Module, changes: Changes | None = None, keep: bool = True):
+        super().__init__(module, changes, keep)
+        self.steps = list[Step]()
+        self.tables = {storage(x) for x in self.names.tensors}
+        self.made = set(self.tables)
+        self.counted = set[StorageWeakRef | None]()  # made of whole numbers alone
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.note_step(short(func), args)
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        self.made.update(map(storage, flat(out)))
+        given = flat((args, kwargs or {}))
+        if given and not any(map(self.measured, given)):
+            self.counted.update(map(storage, flat(out)))
+        return out
+
+    def note_step(self, name: str, args: tuple[Any, ...]) -> None:
+        """Enter the numbers of a call of the model."""
+        if name in NUMBERED and not self.names.outside():
+            self.steps.append((name, content(args[0]) if name == LIFTED else args[1:]))
+            return
+        what, index = MOVES.get(name.rstrip("_"), (0, len(args)))
+        if index < len(args) and not {storage(x) for x in flat([args[what]])} & self.tables:
+            for x in flat([args[index]]):
+                if storage(x) not in self.made and not self.names.outside():
+                    self.steps.append((name, content(x)))
+
+    def measured(self, x: Tensor) -> bool:
+        """Whether a tensor is made of other numbers than whole ones."""
+        return x.is_floating_point() and storage(x) not in self.counted
+
+    def chooses(self, name: str, given: Sequence[Tensor], out: Any) -> bool:
+        """Whether a call makes whole numbers, or yes and no, of other numbers."""
+        if not chosen(out) or name.endswith("_like"):
+            return False
+        if name.startswith(("new_", "_scaled_dot", "view")):
+            return False
+        return bool(given) and self.measured(given[0])
+
+
+class ReorderMode(StepMode):
     """Lists kernels, and in ``reordered`` the numbers of those whose rows or keys may have been
     moved about by an index that the input's numbers made.
 
@@ -43,7 +89,7 @@ class ReorderMode(KernelMode):
 
     def __init__(self, module: nn.Module, before: Sequence[Step] | None = None):
         super().__init__(module)
-        self.before, self.steps = before, list[Step]()
+        self.before = before
         self.reordered: set[int] = set()
         self.program = Program()
         self.read: StorageWeakRef | None = None  # the first tensor that no call made: the input
@@ -59,11 +105,14 @@ class ReorderMode(KernelMode):
         first, name = len(self.kernels), short(func)
         given = flat((args, kwargs or {}))
         self.note_call(func, args, kwargs or {}, given)
-        other = name in NUMBERED and self.other_numbers(name, args)
-        facts = [self.facts(x) for x in given] if name != LIFTED else [(other, False)]
-        moved = any(fact[1] for fact in facts) or self.moves(name.rstrip("_"), args)
-        moved = moved or (other and name != LIFTED and self.of_input(args[0]))
+        turn = len(self.steps)
+        facts = [self.facts(x) for x in given]
+        moved = self.moves(name.rstrip("_"), args)
+        read = bool(args) and self.of_input(args[0])
         out = super().__torch_dispatch__(func, types, args, kwargs)
+        other = name in NUMBERED and self.other_numbers(turn)
+        facts = facts if name != LIFTED else [(other, False)]
+        moved = moved or any(fact[1] for fact in facts) or (other and name != LIFTED and read)
         if moved:
             self.reordered.update(range(first, len(self.kernels)))
         sized = name.endswith("_like") or name.startswith("new_")  # takes only a shape
@@ -72,7 +121,7 @@ class ReorderMode(KernelMode):
         level = sorted_ones and all(x.is_floating_point() for x in sorted_ones)
         if made:
             self.program.note_result(name, out)
-        if chooses(name, given, out):
+        if self.chooses(name, given, out):
             self.choices.append((name, [x.clone() for x in chosen(out)]))
             whole = any(x.dtype != torch.bool for x in chosen(out))
             self.chose = self.chose or (made and whole and not self.names.outside())
@@ -103,16 +152,11 @@ class ReorderMode(KernelMode):
         moved = self.of_input(args[what]) and self.of_input(args[index])
         return moved and not self.names.outside()
 
-    def other_numbers(self, name: str, args: tuple[Any, ...]) -> bool:
+    def other_numbers(self, turn: int) -> bool:
         """Whether a call of the model has other numbers than its turn had before, or is another
         call."""
-        if self.names.outside():
+        if self.before is None or turn == len(self.steps):
             return False
-        numbers = content(args[0]) if name == LIFTED else args[1:]
-        self.steps.append((name, numbers))
-        if self.before is None:
-            return False
-        turn = len(self.steps) - 1
         return turn >= len(self.before) or self.before[turn] != self.steps[turn]
 
     def of_input(self, value: Any) -> bool:
@@ -133,7 +177,7 @@ class ReorderMode(KernelMode):
             self.known[place] = (before[0] or made, before[1] or moved)
 
 
-class HeldMode(KernelMode):
+class HeldMode(StepMode):
     """Makes all choices as another pass made them, for each of ``count`` items of a batch.
 
     ``lost`` where it makes other ones.
@@ -147,7 +191,7 @@ class HeldMode(KernelMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         out, name = super().__torch_dispatch__(func, types, args, kwargs), short(func)
-        if chooses(name, flat((args, kwargs or {})), out):
+        if self.chooses(name, flat((args, kwargs or {})), out):
             self.hold(func, args, kwargs or {}, out)
         return out
 
@@ -172,17 +216,6 @@ class HeldMode(KernelMode):
             if short(func) in TAKEN and isinstance(dim, int):
                 index = made[0] if made[0].dim() == x.dim() else made[0].unsqueeze(dim)
                 numbers[0].copy_(x.gather(dim, index).view(numbers[0].shape))
-
-
-def chooses(name: str, given: Sequence[Tensor], out: Any) -> bool:
-    """Return whether a call makes whole numbers, or yes and no, of other numbers."""
-    if (
-        not chosen(out)
-        or name.endswith("_like")
-        or name.startswith(("new_", "_scaled_dot", "view"))
-    ):
-        return False
-    return bool(given) and given[0].is_floating_point()
 
 
 def chosen(out: Any) -> list[Tensor]:
