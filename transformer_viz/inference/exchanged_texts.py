@@ -51,10 +51,20 @@ def joined(read: Read, changed: Sequence[Changed]) -> Read:
 
 def doubled(read: Read) -> Read:
     """A batch of two: the input, and the same with its tokens (or columns) in reverse."""
+    return batch_of(read, [read.tensors[:2], reverse(read)])
+
+
+def between(read: Read) -> Read:
+    """Return a batch of three: the input between two of its reverse."""
+    return batch_of(read, [reverse(read), read.tensors[:2], reverse(read)])
+
+
+def reverse(read: Read) -> Text:
+    """Return source and target with tokens (or columns) in reverse."""
     source, target = (
         None if x is None else x.flip(-1 if x.dim() != 3 else 1) for x in read.tensors[:2]
     )
-    return batch_of(read, [read.tensors[:2], (cast(Tensor, source), target)])
+    return cast(Tensor, source), target
 
 
 def batch_of(read: Read, texts: Sequence[Text]) -> Read:

@@ -39,7 +39,7 @@ from .capture_to_numpy import (
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
-from .exchanged_texts import doubled, exchanges, joined
+from .exchanged_texts import between, doubled, exchanges, joined
 from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
@@ -333,7 +333,7 @@ def proved(
     asked: Intervention | None = None,
     full: bool = False,
 ) -> Proof:
-    """The proof of the clean run of an input; its batch of two holds the input and its reverse.
+    """The proof of the clean run of an input; its batch holds the input and its reverse.
 
     Args:
         model: the model.
@@ -348,7 +348,7 @@ def proved(
         return read.through(model)
 
     def together() -> Tensor:
-        return doubled(read).through(model)
+        return (doubled(read) if full else between(read)).through(model)
 
     return prove(
         model.module,

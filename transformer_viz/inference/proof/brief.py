@@ -54,6 +54,7 @@ from .program import Program, weights_mark
 
 ORDER = "token order"
 FEW = 8  # rows and keys from which on a window hides some, and no edit leaves nothing to see
+TEXTS = 3  # of a batch with the input in the middle: neither its first nor its last
 HALF = 0.5  # what a head is scaled by: its other edits stay to be seen
 STREAM = (ScalePositions, ShufflePositions, ScaleResidual)
 Links = tuple[tuple[int, int], ...]
@@ -120,7 +121,7 @@ def prove_laws(
         prover: its watched and its kernel pass are made.
         laws: the laws of this text; the others are added.
         order: enters what exchanged tokens tell.
-        together: runs a batch whose first item is the input.
+        together: runs a batch of three with the input in the middle.
         asked: the edits of the run; those of positions and of the stream are tried where they
             stand in it.
     """
@@ -226,7 +227,7 @@ def watching_code() -> Hashable:
 
 
 def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> bool:
-    """Try all edits at once: by the probe on a batch, and at the kernels on its first item.
+    """Try all edits at once: by the probe in a batch, and at the kernels on the input alone.
 
     Returns:
         Whether all of them hold; then they are entered.
@@ -257,19 +258,19 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
     request = replace(prover.nothing, statistics=together is not None)
     try:
         capture, got = prover.watched(edits, together, request)
-    except Exception:  # an edit that is refused, or a module that takes no batch of two
+    except Exception:  # an edit that is refused, or a module that takes no batch
         return False
     if together is not None:
         grown = [
             (a.shape[0], next(iter(r.statistics.values()), torch.empty(0)).shape[:1])
             for a, r in zip(told, capture.attentions, strict=False)
         ]
-        if len(capture.attentions) != len(told) or any((2 * n,) != size for n, size in grown):
+        if len(capture.attentions) != len(told) or any((TEXTS * n,) != size for n, size in grown):
             return False
         pairs = list(zip(got, expected, strict=False))
-        if any(x.shape != (2 * y.shape[0], *y.shape[1:]) for x, y in pairs):
+        if any(x.shape != (TEXTS * y.shape[0], *y.shape[1:]) for x, y in pairs):
             return False
-        got = [x[: y.shape[0]] for x, y in pairs]
+        got = [x[y.shape[0] : 2 * y.shape[0]] for x, y in pairs]
     gap = apart(got, expected)
     if opened is not None:
         _, _, row, _ = opened

@@ -21,14 +21,15 @@ def nearer(*errors: float | None) -> float | None:
     return min((error for error in errors if error is not None), default=None)
 
 
-def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | None:
-    """How far the first items of a batch are from the same items alone; None where the batch is
-    none of theirs."""
-    if single.weights is None or double.weights is None:
+def apart_at(single: AttentionRecord, batch: AttentionRecord, place: int) -> float | None:
+    """How far the items at a place of a batch are from the same items alone; None where the batch
+    is none of theirs."""
+    if single.weights is None or batch.weights is None:
         return None
-    one, both = single.weights, double.weights
-    if both.shape == one.shape:
+    one, all_items = single.weights, batch.weights
+    if all_items.shape == one.shape:
         return None
-    if both.shape[0] <= one.shape[0] or both.shape[1:] != one.shape[1:]:
+    if all_items.shape[0] <= one.shape[0] * (1 + place) or all_items.shape[1:] != one.shape[1:]:
         return float("inf")
-    return float((both[: one.shape[0]].double() - one.double()).nan_to_num().abs().max())
+    both = all_items[one.shape[0] * place :][: one.shape[0]]
+    return float((both.double() - one.double()).nan_to_num().abs().max())

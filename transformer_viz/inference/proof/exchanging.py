@@ -162,7 +162,7 @@ def exchanging(
 def takes_batch(passes: Any, laws: Laws) -> bool:
     """Whether each text of a batch is known to give what it gives alone."""
     gaps = [laws.get(name(account.record), {}).get("batch") for account in passes.accounts]
-    return all(gap is not None and gap <= passes.tolerance for gap in gaps)
+    return passes.separate and all(gap is not None and gap <= passes.tolerance for gap in gaps)
 
 
 def batches(passes: Any, count: int, most: int) -> int:

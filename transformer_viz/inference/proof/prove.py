@@ -17,7 +17,7 @@ from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, apart, name, near, selectors
 from .brief import prove_laws
-from .differences import Laws, apart_first, enter, nearer
+from .differences import Laws, apart_at, enter, nearer
 from .exchanging import Join, order_of_tokens
 from .further import further, numbers_of
 from .kernels import Kernel, KernelMode, flat
@@ -93,10 +93,11 @@ def prove(
 
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
-    out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
-    some tokens exchanged, which tell whether row 3 is token 3 and whether anything else mixes
-    tokens; ``join`` runs several of them in a batch, with the input before and behind them. Twenty
-    or so passes more; the module is not changed.
+    out, ``call`` does), with ``brief`` of three with the input in the middle; without it the axis
+    of the batch is not told. ``changed`` are calls with some tokens exchanged, which tell whether
+    row 3 is token 3 and whether anything else mixes tokens; ``join`` runs several of them in a
+    batch, with the input before and behind them. Twenty or so passes more; the module is not
+    changed.
     """
     prover = Prover(module, call, stack, seen)
     if brief:
@@ -113,6 +114,10 @@ class Prover:
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
         self.mixers: dict[str, str] = {}
+        self.place, self.separate = (
+            0,
+            True,
+        )  # of the input in the batch; whether it stays alone there
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
@@ -151,7 +156,7 @@ class Prover:
         asked: Intervention,
     ) -> Proof:
         """Prove what depends on the text, and the laws of the module unless they are known."""
-        laws = self.of_input()
+        laws, self.place = self.of_input(), 1
         prove_laws(self, laws, partial(order_of_tokens, self, changed, join), together, asked)
         return self.made(laws)
 
@@ -214,24 +219,29 @@ class Prover:
     def batch(
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
-        """Whether the first item alone gives row 0 of the batch, for each attention."""
+        """Whether an item of the batch gives what it gives alone, for each attention."""
         if together is None:
             return {}
         try:
             one = self.capture
             if alone is not None:
                 one, _ = self.watched(call=alone, request=self.matrices)
-            both, _ = self.watched(call=together, request=self.matrices)
+            both, out = self.watched(call=together, request=self.matrices)
         except Exception as error:
             self.untold.append(
-                f"The batch could not be told: the model does not take two ({error})"
+                f"The batch could not be told: the model does not take one ({error})"
             )
             return {name(account.record): {"batch": None} for account in self.accounts}
+        rows = [
+            x[self.place * len(y) :][: len(y)] if x.dim() and y.dim() else x
+            for x, y in zip(out, self.plain, strict=False)
+        ]
+        self.separate = apart(rows, self.plain) <= self.tolerance
         pairs = list(zip(one.attentions, both.attentions, strict=False))
         same = len(one.attentions) == len(both.attentions) == len(self.accounts)
         found: Laws = {}
         for account, (single, double) in zip(self.accounts, pairs, strict=False):
-            alike = apart_first(single, double) if same else None
+            alike = apart_at(single, double, self.place) if same else None
             if alike is None:
                 self.untold.append(
                     f"{name(account.record)}: its first axis does not grow with the batch of the "
