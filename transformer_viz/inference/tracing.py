@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,11 +39,12 @@ from .capture_to_numpy import (
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
-from .exchanged_texts import between, doubled, exchanges, joined
 from .long_texts import proof_too_large, refuse_flood
-from .model_inputs import Read, Source, read_source
+from .model_inputs import Pair, Read, Source, batch_of, between, doubled, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
+from .proof import token_order
+from .proof.mixing import Changed
 from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
 
@@ -361,3 +362,34 @@ def proved(
         brief=not full,
         asked=asked,
     )
+
+
+def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed]:
+    """Calls on the same input with some words exchanged, then ``every`` word alone; special tokens
+    and patches of a picture stay."""
+    for side, ids in enumerate(read.tensors[:2]):
+        if ids is None or ids.is_floating_point() or ids.dim() != 2:
+            continue
+        tokens = read.target if side else read.source
+        kept = set(read.beside.places) if side == 0 and read.beside is not None else set()
+        kept |= set() if tokens is None else {n for n, one in enumerate(tokens.special) if one}
+        stack = None
+        if read.tensors[1] is not None:
+            stack = "decoder" if side else "encoder"
+        size = ids.shape[1]
+        words = [n for n in range(size) if n not in kept]
+        for one in token_order.exchanges(ids, words, every):
+            other = batch_of(read, [text_of(read, one.made, stack)])
+            yield Changed(one.tokens, size, partial(other.through, model), stack, one.made)
+
+
+def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
+    """Return source and target with changed tokens in the place of a stack's own."""
+    source, target, _ = read.tensors
+    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
+
+
+def joined(read: Read, changed: Sequence[Changed]) -> Read:
+    """Return a batch of changed texts, with the input before and behind them."""
+    own = read.tensors[:2]
+    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])

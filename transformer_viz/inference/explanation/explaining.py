@@ -24,7 +24,7 @@ from ...metrics.attribution.gradient import Raised, relevance
 from ...metrics.attribution.rollout import Rolled, halved, rolled
 from ...model import Transformer
 from ..ablation.places import Attention, attentions_of, own_attentions
-from ..exchanged_texts import doubled
+from ..model_inputs import doubled
 from ..run_card import hash_of_ids, model_card
 from . import captions, stream_logits
 from .anatomy import Anatomy, dissect

@@ -33,7 +33,6 @@ from ...core.interventions import (
 )
 from ...core.numerics import COLD
 from .accounts import Account, apart, name
-from .differences import Laws, enter
 from .further import (
     Passes,
     among_what_ran,
@@ -47,7 +46,7 @@ from .further import (
     unreached,
 )
 from .kernels import KernelMode
-from .laws import RADIUS, VALUE, Law, LawAtKernels
+from .laws import RADIUS, VALUE, Law, LawAtKernels, Laws, enter
 from .numbering import first_of_stairs, looked_at
 from .own_edits import EditsAtKernels, hidden_links, own_edits
 from .program import Program, weights_mark

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from .accounts import Account, name
-from .differences import Laws, enter
+from .laws import Laws, enter
 from .mixing import Changed, RowWatch, groups, items_of, mixed, same
 from .reordered import HeldMode, ReorderMode, StepMode
 from .token_order import Stilled

@@ -81,7 +81,7 @@ class Kernel:
     was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
     it weighed when it met the next product, the output projection, features last; None if it met
     none.
-    ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some.
+    ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
     ``lead`` is the shape of the weights without the axis of the keys.
     """
 
@@ -179,11 +179,8 @@ class KernelMode(TorchDispatchMode):
     def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
         """Enter a kernel into the list, and follow what it gave."""
         path, outside = self.names.path(), self.names.outside()
-        kept = (
-            rows.detach().to(torch.float32, copy=True)
-            if self.keep
-            else torch.empty(0, 0, device="cpu")
-        )
+        kept = rows.detach() if self.keep else torch.empty(0, 0, device="cpu")
+        kept = kept.to(torch.float32, copy=True)
         kernel = Kernel(name, path, kept, rows.dtype, met, outside, lead=self.lead)
         self.kernels.append(kernel)
         mark = Followed(out, len(self.kernels) - 1, context=met == "product")

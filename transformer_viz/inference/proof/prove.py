@@ -17,11 +17,10 @@ from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, apart, name, near, selectors
 from .brief import prove_laws
-from .differences import Laws, apart_at, enter, nearer
 from .exchanging import Join, order_of_tokens
 from .further import further, numbers_of
 from .kernels import Kernel, KernelMode, flat
-from .laws import LAWS, SEEN, Law, LawAtKernels
+from .laws import LAWS, SEEN, Law, LawAtKernels, Laws, apart_at, enter, nearer
 from .mixing import MIXED as MIXED
 from .mixing import Changed as Changed
 from .mixing import shapes_of
