@@ -16,7 +16,7 @@ from .token_order import Stilled
 
 MOST_BATCHES = 3  # of all stacks, so that a proof makes 8 passes
 COPIES = 4  # of a layer's scores that a pass holds at once
-LEAST = 2**24  # numbers that a batch may hold though the maps are fewer
+LEAST = 2**26  # numbers that a batch may hold though the maps are fewer
 Join = Callable[[Sequence[Changed]], Any]
 
 
