@@ -22,7 +22,7 @@ Join = Callable[[Sequence[Changed]], Any]
 
 @dataclass
 class Exchanging:
-    """Passes in which tokens of one stack are exchanged.
+    """Passes in which tokens are exchanged: of one stack, or ``held`` of all of them.
 
     Attributes:
         passes: the prover that makes them.
@@ -123,21 +123,20 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         return
     join = join if takes_batch(passes, laws) else None
     told: set[int] = set()
-    alike, unheld = groups(changed), False
-    for some in alike:
-        found = None
-        for held in (False, True):
-            if found is not None and not passes.chose and not found.other:
-                continue
-            found = exchanging(passes, some, held, join, MOST_BATCHES // len(alike))
-            for number, gaps in found.gaps.items():
-                for gap in gaps:
-                    if gap is not None:
-                        told.add(number)
-                        enter(laws, accounts[number].record, {"token order": gap})
-            unheld = unheld or (held and found.torn)
-            passes.untold += mixed(found.watch)
-            passes.mixers |= found.watch.known
+    alike = groups(changed)
+    most = MOST_BATCHES // max(1, len(alike) + passes.chose)
+    made = [exchanging(passes, some, False, join, most) for some in alike]
+    if made and (passes.chose or any(found.other for found in made)):
+        made.append(exchanging(passes, changed, True, join, most))
+    for found in made:
+        for number, gaps in found.gaps.items():
+            for gap in gaps:
+                if gap is not None:
+                    told.add(number)
+                    enter(laws, accounts[number].record, {"token order": gap})
+        passes.untold += mixed(found.watch)
+        passes.mixers |= found.watch.known
+    unheld = any(found.held and found.torn for found in made)
     left = {n for n, a in enumerate(accounts) if (unheld or n not in told) and a.parts}
     moved = reordered(passes, changed) if left else set()
     passes.untold += [
@@ -151,7 +150,7 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
 def exchanging(
     passes: Any, changed: Sequence[Changed], held: bool, join: Join | None, most: int
 ) -> Exchanging:
-    """Make the passes of one stack: in batches, or else one after the other, to be sure."""
+    """Make the passes of these texts: in batches, or else one after the other, to be sure."""
     found = Exchanging(passes, changed, held)
     if join is None or not found.in_batches(join, batches(passes, len(changed), max(1, most))):
         found = Exchanging(passes, changed, held)
