@@ -109,7 +109,10 @@ class RowWatch:
 
         def visit(path: str, mixer: str, key: Key, x: Tensor) -> None:
             items = items_of(x, self.shapes.get(key, ()), count)
-            if items is None or not self._axes(items[0], bool(mixer)):
+            if items is None:
+                self.torn = self.torn or (count > 1 and self._lost(key, x))
+                return
+            if not self._axes(items[0], bool(mixer)):
                 return
             if not numbers:
                 self._rows[key] = [self._digest(items[0], others) for others in self._others]
@@ -135,6 +138,14 @@ class RowWatch:
                 self._put_back(item, whole, others)
 
         return watched(self.module, call, visit)
+
+    def _lost(self, key: Key, x: Tensor) -> bool:
+        """Whether an output of a batch belongs to a module that shows rows for one text alone: it
+        ran more often, or in another shape."""
+        path, _, number = key
+        known = self.shapes.get(key, self.shapes.get((path, 0, number)))
+        other = key not in self.shapes or known != tuple(x.shape)
+        return known is not None and self.size in known and other
 
     def _axes(self, x: Tensor, padded: bool = False) -> list[int]:
         """The axes that may be tokens; the last one of a ``padded`` convolution, whose further
