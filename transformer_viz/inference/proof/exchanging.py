@@ -22,7 +22,7 @@ Join = Callable[[Sequence[Changed]], Any]
 
 @dataclass
 class Exchanging:
-    """Passes in which tokens are exchanged: of one stack, or ``held`` of all of them.
+    """Passes in which tokens are exchanged: of one stack, or ``held`` of several.
 
     Attributes:
         passes: the prover that makes them.
@@ -77,7 +77,8 @@ class Exchanging:
         if self.held:
             mode = HeldMode(passes.module, still, passes.choices, still.count)
         still.mode = mode
-        run = call if self.held else partial(self.watch.run, numbers, still.count, call)
+        several = len({one.stack for one in self.changed}) > 1  # of several, rows are not compared
+        run = call if several else partial(self.watch.run, numbers, still.count, call)
         still.out = passes.under(mode, run)
         paths = [kernel.path for kernel in mode.kernels]
         fits = paths == [kernel.path for kernel in passes.kernels]
@@ -127,7 +128,9 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
     most = MOST_BATCHES // max(1, len(alike) + passes.chose)
     made = [exchanging(passes, some, False, join, most) for some in alike]
     if made and (passes.chose or any(found.other for found in made)):
-        made.append(exchanging(passes, changed, True, join, most))
+        mixing = any(found.watch.known for found in made)  # these are put back by stack
+        texts = alike if mixing else [changed]
+        made += [exchanging(passes, some, True, join, most) for some in texts]
     for found in made:
         for number, gaps in found.gaps.items():
             for gap in gaps:
