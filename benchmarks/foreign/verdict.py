@@ -115,12 +115,7 @@ def proved(
         alone, together = (lambda: call(tuple(x[:1] for x in inputs))), call
     if configuration.tokens and tensors and not inputs[0].is_floating_point():
         changed = [
-            Changed(
-                one.tokens,
-                inputs[0].shape[1],
-                partial(call, (one.made, *inputs[1:])),
-                values=one.values,
-            )
+            Changed(one.tokens, inputs[0].shape[1], partial(call, (one.made, *inputs[1:])))
             for one in exchanges(inputs[0])
         ]
     return prove(module, call, alone=alone, together=together, changed=changed)

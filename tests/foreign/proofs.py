@@ -95,10 +95,7 @@ def exchanges(inputs: tuple[Any, ...], call: Callable[..., Any]) -> list[Changed
     x = inputs[0]
     if len(inputs) != 1 or x.is_nested or tuple(x.shape) not in (IDS, (*IDS, WIDTH)):
         return []
-    return [
-        Changed(one.tokens, TOKENS, partial(call, (one.made,)), values=one.values)
-        for one in exchanges_of(x)
-    ]
+    return [Changed(one.tokens, TOKENS, partial(call, (one.made,))) for one in exchanges_of(x)]
 
 
 def asked(style: Style) -> bool:

@@ -144,7 +144,6 @@ def seen(name: str) -> Seen:
                     one.tokens,
                     inputs[0].shape[1],
                     functools.partial(module, one.made, *inputs[1:]),
-                    values=one.values,
                 )
                 for one in exchanges(inputs[0], every=True)
             ]

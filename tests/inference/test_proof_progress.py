@@ -50,7 +50,7 @@ def test_a_stopped_proof_leaves_the_maps_and_says_so(monkeypatch, tmp_path) -> N
     expected = {
         edits: tv.trace(tv.load(random_gpt2()), IDS, intervention=edits) for edits in (None, warm)
     }
-    for passes, edits in ((2, None), (4, None), (7, None), (3, warm)):
+    for passes, edits in ((2, None), (4, None), (5, None), (3, warm)):
         model, made = counted(random_gpt2())
 
         def tell(done: int, of: int, last: int = passes) -> bool:
@@ -76,7 +76,7 @@ def test_what_progress_raises_ends_the_trace_at_any_pass(monkeypatch) -> None:
     for last, error in (
         (2, KeyboardInterrupt()),
         (5, StopIteration()),
-        (7, RuntimeError("enough")),
+        (4, RuntimeError("enough")),
     ):
 
         def tell(done: int, of: int, last: int = last, error: BaseException = error) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from .token_ids import (
 #: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path, or
 #: a sound as samples.
 Source = Any
+Pair = tuple[Tensor, Tensor | None]  # the tensors of source and target
 
 
 @dataclass(frozen=True)
@@ -341,3 +342,33 @@ def source_and_target(model: Model, sentence: Any) -> tuple[Source, Source | Non
     if pair and not model.pairs and not isinstance(sentence[0], int | np.integer):
         return sentence[0], sentence[1]
     return sentence, None
+
+
+def doubled(read: Read) -> Read:
+    """A batch of two: the input, and the same with its tokens (or columns) in reverse."""
+    return batch_of(read, [read.tensors[:2], reverse(read)])
+
+
+def between(read: Read) -> Read:
+    """Return a batch of three: the input between two of its reverse."""
+    return batch_of(read, [reverse(read), read.tensors[:2], reverse(read)])
+
+
+def reverse(read: Read) -> Pair:
+    """Return source and target with tokens (or columns) in reverse."""
+    source, target = (
+        None if x is None else x.flip(-1 if x.dim() != 3 else 1) for x in read.tensors[:2]
+    )
+    return cast(Tensor, source), target
+
+
+def batch_of(read: Read, texts: Sequence[Pair]) -> Read:
+    """Return a batch of texts, all with the mask and the segments of the input."""
+    source = torch.cat([one for one, _ in texts])
+    targets = [other for _, other in texts if other is not None]
+    mask, segments = (
+        None if x is None else x.repeat(len(texts), *[1] * (x.dim() - 1))
+        for x in (read.tensors[2], read.segments)
+    )
+    tensors = (source, torch.cat(targets) if targets else None, mask)
+    return replace(read, tensors=tensors, segments=segments)

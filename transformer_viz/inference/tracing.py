@@ -40,7 +40,7 @@ from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
-from .model_inputs import Read, Source, read_source
+from .model_inputs import Pair, Read, Source, batch_of, between, doubled, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
 from .proof import token_order
@@ -334,7 +334,7 @@ def proved(
     asked: Intervention | None = None,
     full: bool = False,
 ) -> Proof:
-    """The proof of the clean run of an input; its batch of two holds the input and its reverse.
+    """The proof of the clean run of an input; its batch holds the input and its reverse.
 
     Args:
         model: the model.
@@ -349,7 +349,7 @@ def proved(
         return read.through(model)
 
     def together() -> Tensor:
-        return doubled(read).through(model)
+        return (doubled(read) if full else between(read)).through(model)
 
     return prove(
         model.module,
@@ -357,6 +357,7 @@ def proved(
         stack=lone,
         together=together,
         changed=list(exchanges(model, read, full)),
+        join=lambda some: joined(read, some).through(model),
         seen=seen,
         brief=not full,
         asked=asked,
@@ -378,19 +379,17 @@ def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed
         size = ids.shape[1]
         words = [n for n in range(size) if n not in kept]
         for one in token_order.exchanges(ids, words, every):
-            tensors = (read.tensors[0], one.made) if side else (one.made, read.tensors[1])
-            other = replace(read, tensors=(*tensors, read.tensors[2]))
-            yield Changed(one.tokens, size, partial(other.through, model), stack, one.values)
+            other = batch_of(read, [text_of(read, one.made, stack)])
+            yield Changed(one.tokens, size, partial(other.through, model), stack, one.made)
 
 
-def doubled(read: Read) -> Read:
-    """A batch of two: the input, and the same with its tokens (or columns) in reverse."""
+def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
+    """Return source and target with changed tokens in the place of a stack's own."""
+    source, target, _ = read.tensors
+    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
 
-    def both(x: Tensor | None) -> Tensor | None:
-        return None if x is None else torch.cat((x, x.flip(-1 if x.dim() != 3 else 1)))
 
-    source, target, mask = read.tensors
-    twice = None if mask is None else mask.repeat(2, *[1] * (mask.dim() - 1))
-    segments = None if read.segments is None else read.segments.repeat(2, 1)
-    tensors = (cast(Tensor, both(source)), both(target), twice)
-    return replace(read, tensors=tensors, segments=segments)
+def joined(read: Read, changed: Sequence[Changed]) -> Read:
+    """Return a batch of changed texts, with the input before and behind them."""
+    own = read.tensors[:2]
+    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])

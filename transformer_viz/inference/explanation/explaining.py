@@ -24,8 +24,8 @@ from ...metrics.attribution.gradient import Raised, relevance
 from ...metrics.attribution.rollout import Rolled, halved, rolled
 from ...model import Transformer
 from ..ablation.places import Attention, attentions_of, own_attentions
+from ..model_inputs import doubled
 from ..run_card import hash_of_ids, model_card
-from ..tracing import doubled
 from . import captions, stream_logits
 from .anatomy import Anatomy, dissect
 from .deletion import DRAWS, MOST, DeletionCurve, deletion_curve

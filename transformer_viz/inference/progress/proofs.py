@@ -17,7 +17,7 @@ OnProgress = Callable[[int, int], bool | None]
 LEAST = 2.0  # seconds of a proof from which it says how far it is
 FACTOR = 2.0  # of a pass of the proof to one that nothing watches
 MADE = 2  # passes that a proof takes over: the watched one and the unwatched one
-FIRST, TWO_STACKS = 8, 11  # passes of a module's first proof
+FIRST, TWO_STACKS = 6, 7  # passes of a module's first proof
 LATER = 3  # those where its laws are remembered
 
 

@@ -33,7 +33,6 @@ from ...core.interventions import (
 )
 from ...core.numerics import COLD
 from .accounts import Account, apart, name
-from .differences import Laws, enter
 from .further import (
     Passes,
     among_what_ran,
@@ -47,13 +46,14 @@ from .further import (
     unreached,
 )
 from .kernels import KernelMode
-from .laws import RADIUS, VALUE, Law, LawAtKernels
+from .laws import RADIUS, VALUE, Law, LawAtKernels, Laws, enter
 from .numbering import first_of_stairs, looked_at
 from .own_edits import EditsAtKernels, hidden_links, own_edits
 from .program import Program, weights_mark
 
 ORDER = "token order"
 FEW = 8  # rows and keys from which on a window hides some, and no edit leaves nothing to see
+TEXTS = 3  # of a batch with the input in the middle: neither its first nor its last
 HALF = 0.5  # what a head is scaled by: its other edits stay to be seen
 STREAM = (ScalePositions, ShufflePositions, ScaleResidual)
 Links = tuple[tuple[int, int], ...]
@@ -120,7 +120,7 @@ def prove_laws(
         prover: its watched and its kernel pass are made.
         laws: the laws of this text; the others are added.
         order: enters what exchanged tokens tell.
-        together: runs a batch whose first item is the input.
+        together: runs a batch of three with the input in the middle.
         asked: the edits of the run; those of positions and of the stream are tried where they
             stand in it.
     """
@@ -130,11 +130,6 @@ def prove_laws(
     earlier = remembered(prover, marks, known)
     own: Laws = {}
     told = len(prover.untold)
-    if earlier is None or not earlier.ordered or moves_shown(prover):
-        order(own)
-    else:
-        prover.mixers |= earlier.mixers
-        join(own, {site: only(errors, True) for site, errors in earlier.laws.items()})
     if earlier is not None:
         join(own, {site: only(errors, False) for site, errors in earlier.laws.items()})
     elif not combined(prover, own, together):
@@ -142,6 +137,11 @@ def prove_laws(
         for record, errors in (*single_heads(prover), *lifted(prover)):
             enter(own, record, errors)
         unreached(prover, reaches(prover))
+    if earlier is None or not earlier.ordered or moves_shown(prover):
+        order(own)
+    else:
+        prover.mixers |= earlier.mixers
+        join(own, {site: only(errors, True) for site, errors in earlier.laws.items()})
     join(laws, own)
     gaps = [gap for found in own.values() for gap in found.values()]
     holds = all(gap is not None and gap <= prover.tolerance for gap in gaps)
@@ -226,7 +226,7 @@ def watching_code() -> Hashable:
 
 
 def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> bool:
-    """Try all edits at once: by the probe on a batch, and at the kernels on its first item.
+    """Try all edits at once: by the probe in a batch, and at the kernels on the input alone.
 
     Returns:
         Whether all of them hold; then they are entered.
@@ -257,19 +257,19 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
     request = replace(prover.nothing, statistics=together is not None)
     try:
         capture, got = prover.watched(edits, together, request)
-    except Exception:  # an edit that is refused, or a module that takes no batch of two
+    except Exception:  # an edit that is refused, or a module that takes no batch
         return False
     if together is not None:
         grown = [
             (a.shape[0], next(iter(r.statistics.values()), torch.empty(0)).shape[:1])
             for a, r in zip(told, capture.attentions, strict=False)
         ]
-        if len(capture.attentions) != len(told) or any((2 * n,) != size for n, size in grown):
+        if len(capture.attentions) != len(told) or any((TEXTS * n,) != size for n, size in grown):
             return False
         pairs = list(zip(got, expected, strict=False))
-        if any(x.shape != (2 * y.shape[0], *y.shape[1:]) for x, y in pairs):
+        if any(x.shape != (TEXTS * y.shape[0], *y.shape[1:]) for x, y in pairs):
             return False
-        got = [x[: y.shape[0]] for x, y in pairs]
+        got = [x[y.shape[0] : 2 * y.shape[0]] for x, y in pairs]
     gap = apart(got, expected)
     if opened is not None:
         _, _, row, _ = opened

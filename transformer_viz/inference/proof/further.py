@@ -14,8 +14,8 @@ from ...capture import Capture, CaptureRequest
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...core.interventions import Causal, Intervention, ScalePositions, ScaleResidual
 from .accounts import NEAR, Account, apart, name, near, selectors
-from .differences import nearer
 from .kernels import Kernel, KernelMode
+from .laws import nearer
 from .numbering import (
     Disturbed,
     Tilted,

@@ -81,7 +81,8 @@ class Kernel:
     was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
     it weighed when it met the next product, the output projection, features last; None if it met
     none.
-    ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some.
+    ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
+    ``lead`` is the shape of the weights without the axis of the keys.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Kernel:
     projected: tuple[int, ...] | None = None
     weighed: int = 0
     projections: list[tuple[int, ...]] = field(default_factory=list)
+    lead: tuple[int, ...] = ()
 
     @property
     def width(self) -> int:
@@ -142,6 +144,7 @@ class KernelMode(TorchDispatchMode):
         self.keep = keep
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
+        self.lead: tuple[int, ...] = ()  # of the kernel that runs
         self.followed: dict[int, list[Followed]] = {}
         self.exponentials: dict[int, tuple[Tensor, Tensor, int]] = {}
 
@@ -176,12 +179,9 @@ class KernelMode(TorchDispatchMode):
     def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
         """Enter a kernel into the list, and follow what it gave."""
         path, outside = self.names.path(), self.names.outside()
-        kept = (
-            rows.detach().to(torch.float32, copy=True)
-            if self.keep
-            else torch.empty(0, 0, device="cpu")
-        )
-        kernel = Kernel(name, path, kept, rows.dtype, met, outside)
+        kept = rows.detach() if self.keep else torch.empty(0, 0, device="cpu")
+        kept = kept.to(torch.float32, copy=True)
+        kernel = Kernel(name, path, kept, rows.dtype, met, outside, lead=self.lead)
         self.kernels.append(kernel)
         mark = Followed(out, len(self.kernels) - 1, context=met == "product")
         self.followed.setdefault(id(out), []).append(mark)
@@ -190,6 +190,7 @@ class KernelMode(TorchDispatchMode):
     def softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """Run a softmax, edited or not, and keep its rows."""
         x, dim, number = args[0], args[1], len(self.kernels)
+        self.lead = lead_of(x, dim)
         log = func is aten._log_softmax.default
         if self.changes is not None:
             x = unrowed(self.changes.scores(number, rowed(x, dim)), x, dim)
@@ -208,6 +209,7 @@ class KernelMode(TorchDispatchMode):
         given = dict(zip(names, args, strict=False)) | kwargs
         number, kind = len(self.kernels), torch.promote_types(given["query"].dtype, torch.float32)
         out = func(*args, **kwargs)
+        self.lead = tuple(given["query"].shape[:-1])
         if self.changes is None:
             weights = weights_of(given, kind)
         else:
@@ -241,6 +243,7 @@ class KernelMode(TorchDispatchMode):
     def written(self, out: Tensor, dim: int, in_place: bool = False) -> Tensor:
         """A softmax by hand becomes a kernel of the list; edits act on its logarithm."""
         number = len(self.kernels)
+        self.lead = lead_of(out, dim)
         if self.changes is not None:
             logs = self.changes.scores(number, rowed(out, dim).log())
             rows = self.changes.weights(number, logs.softmax(-1).nan_to_num(0.0))
@@ -336,6 +339,11 @@ def flat(values: Any) -> list[Tensor]:
     elif not isinstance(values, list | tuple):
         return []
     return [x for value in values for x in flat(value)]
+
+
+def lead_of(x: Tensor, dim: int) -> tuple[int, ...]:
+    """Return the shape of a tensor without the axis ``dim``."""
+    return tuple(size for n, size in enumerate(x.shape) if n != dim % x.dim())
 
 
 def rowed(x: Tensor, dim: int) -> Tensor:

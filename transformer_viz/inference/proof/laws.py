@@ -1,4 +1,7 @@
-"""Edits made twice: by the probe in the module, and by their law at the kernels of a plain run."""
+"""Edits made twice: by the probe in the module, and by their law at the kernels of a plain run.
+
+The differences that laws leave are entered by place.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from ...capture.records import AttentionRecord
 from ...core.interventions import BlockKeys, Edit, Intervention, ScaleHead, Temperature, Window
-from .accounts import Account, by_kernel
+from .accounts import Account, by_kernel, name
 
+Laws = dict[str, dict[str, float | None]]  # by site and law
 VALUE = 2.0  # of the temperature that is tried
 RADIUS = 1  # of the window that is tried
 SEEN = 1e-6  # a key with less weight than this was not looked at
@@ -128,3 +133,30 @@ class LawAtKernels:
         return {
             int(head) + first for head in (rows // account.shape[2] % account.shape[1]).unique()
         }
+
+
+def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) -> None:
+    """Enter what was found at a place; where it ran more than once the worst counts."""
+    known = laws.setdefault(name(record), {})
+    for law, error in errors.items():
+        before = known.get(law, 0.0)
+        known[law] = None if error is None or before is None else max(error, before)
+
+
+def nearer(*errors: float | None) -> float | None:
+    """The smallest of several differences, as far as they could be told."""
+    return min((error for error in errors if error is not None), default=None)
+
+
+def apart_at(single: AttentionRecord, batch: AttentionRecord, place: int) -> float | None:
+    """How far the items at a place of a batch are from the same items alone; None where the batch
+    is none of theirs."""
+    if single.weights is None or batch.weights is None:
+        return None
+    one, all_items = single.weights, batch.weights
+    if all_items.shape == one.shape:
+        return None
+    if all_items.shape[0] <= one.shape[0] * (1 + place) or all_items.shape[1:] != one.shape[1:]:
+        return float("inf")
+    both = all_items[one.shape[0] * place :][: one.shape[0]]
+    return float((both.double() - one.double()).nan_to_num().abs().max())

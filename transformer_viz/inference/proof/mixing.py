@@ -8,10 +8,10 @@ mixes tokens.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import combinations, groupby
+from itertools import groupby
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +25,7 @@ from torch.nn.modules.pooling import (
     _LPPoolNd,
     _MaxPoolNd,
 )
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .kernels import flat
 
@@ -60,119 +61,91 @@ class Changed:
         size: how many tokens there are.
         call: runs the module.
         stack: the stack that reads them; None if there is only one.
-        values: a number a token that equal tokens share, in all calls of a text; may be left out.
+        made: the changed tokens.
     """
 
     tokens: tuple[int, ...]
     size: int
     call: Callable[[], Any]
     stack: str | None = None
-    values: tuple[int, ...] = ()
-
-    def unlike(self, other: Changed) -> tuple[int, ...]:
-        """The tokens that differ from those of another call."""
-        pairs = zip(self.values, other.values, strict=False)
-        return tuple(n for n, (one, two) in enumerate(pairs) if one != two)
+    made: Tensor | None = None
 
 
 @dataclass
 class RowWatch:
     """Watches the rows of all module outputs over passes in which some tokens are exchanged.
 
-    ``known`` are modules that mix tokens by their kind, with its name; ``first`` is the path of
-    the first other module whose output shows a change in another token's row.
+    ``shapes`` are those of the outputs for one text. ``known`` are modules that mix tokens by their
+    kind, with its name; ``first`` is the path of the first other module whose output shows a change
+    in another token's row. ``torn`` where a batch gave equal texts other numbers.
     """
 
     module: nn.Module
-    size: int
+    shapes: dict[Key, tuple[int, ...]]
     changed: Sequence[Changed]
     known: dict[str, str] = field(default_factory=dict)
     first: str | None = None
+    torn: bool = False
     _rows: dict[Key, list[Tensor]] = field(default_factory=dict)
     _whole: dict[Key, Tensor] = field(default_factory=dict)
-    _turns: dict[tuple[int, int, Key], Tensor] = field(default_factory=dict)
-    _calls: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sizes = {size for x in self.module.parameters() for size in x.shape}
-        self._feature_size = self.size in sizes
-        self._others = [self._but(one.tokens) for one in self.changed]
-        several = [n for n, one in enumerate(self.changed) if len(one.tokens) > 1]
-        self._pairs = {
-            (n, m): self._but(tokens)
-            for n, m in combinations(several, 2)
-            if (tokens := self.changed[m].unlike(self.changed[n]))
-        }
+        self.size = self.changed[0].size
+        self._feature_size = self.size in {n for x in self.module.parameters() for n in x.shape}
+        self._others = [
+            torch.tensor([n for n in range(self.size) if n not in one.tokens], dtype=torch.long)
+            for one in self.changed
+        ]
 
-    def _but(self, tokens: Collection[int]) -> Tensor:
-        return torch.tensor([n for n in range(self.size) if n not in tokens], dtype=torch.long)
+    def run(self, numbers: Sequence[int], count: int, call: Callable[[], T]) -> T:
+        """Run a call and compare the other rows with those of the unchanged text.
 
-    def before(self, call: Callable[[], T]) -> T:
-        """Run the unchanged call and keep what its rows are."""
+        Args:
+            numbers: of the changed texts in it; none for the unchanged one, which comes first.
+            count: the texts of a batch, where the unchanged one stands before and behind them; 1
+                where a text runs alone.
+            call: runs them.
+        """
 
-        def keep(path: str, mixer: str, key: Key, x: Tensor) -> None:
-            self._rows[key] = [self._digest(x, other) for other in self._others]
-            if mixer:
-                self._whole[key] = x.detach().clone()
-
-        return self._watched(call, keep)
-
-    def after(self, number: int, call: Callable[[], T]) -> T:
-        """Run the call with the tokens of a number exchanged and compare the other rows with those
-        of the unchanged call, and of an earlier one."""
-        others = self._others[number]
-
-        def compare(path: str, mixer: str, key: Key, x: Tensor) -> None:
-            known = self._rows.get(key)
-            if known is None or self.first is not None:
+        def visit(path: str, mixer: str, key: Key, x: Tensor) -> None:
+            items = items_of(x, self.shapes.get(key, ()), count)
+            if items is None:
+                self.torn = self.torn or (count > 1 and self._lost(key, x))
                 return
-            now = self._digest(x, others)
-            if now.shape == known[number].shape and not same(now, known[number], x.dtype):
-                if not mixer:
-                    self.first = path
-                    return
-                self.known[path] = mixer
-                self._put_back(x, self._whole[key], others)
-            if not mixer and not self.known:  # else exchanged rows carry their neighbours too
-                self._compare_pairs(number, path, key, x)
-
-        return self._watched(call, compare)
-
-    def _compare_pairs(self, number: int, path: str, key: Key, x: Tensor) -> None:
-        """Compare the rows that two exchanges leave alike, though both may have exchanged them."""
-        for (one, two), others in self._pairs.items():
-            if number == one:
-                self._turns[one, two, key] = self._digest(x, others)
-            before = self._turns.pop((one, two, key), None) if number == two else None
-            now = None if before is None else self._digest(x, others)
-            if now is None or before is None or now.shape != before.shape:
-                continue
-            if not same(now, before, x.dtype):
-                self.first = path
-
-    def _watched(self, call: Callable[[], T], visit: Callable[[str, str, Key, Tensor], None]) -> T:
-        self._calls.clear()
-        with ExitStack() as hooks, torch.no_grad():
-            inside = "\n"  # of a mixer: its parts are not looked at
-            for path, part in self.module.named_modules():
-                if path.startswith(inside):
+            if not self._axes(items[0], bool(mixer)):
+                return
+            if not numbers:
+                self._rows[key] = [self._digest(items[0], others) for others in self._others]
+                if mixer:
+                    self._whole[key] = items[0].detach().clone()
+                return
+            batch = count > 1
+            if not batch and key not in self._rows:
+                return
+            if batch and not torch.equal(items[0], items[-1]):
+                one, other = (self._digest(items[n], torch.arange(self.size)) for n in (0, -1))
+                self.torn = self.torn or not same(one, other, x.dtype)
+            whole = items[0] if batch else self._whole.get(key)
+            for number, item in zip(numbers, items[1:-1] if batch else items, strict=True):
+                others = self._others[number]
+                before = self._digest(items[0], others) if batch else self._rows[key][number]
+                if self.first is not None or same(self._digest(item, others), before, x.dtype):
                     continue
-                mixer = mixer_of(part)
-                inside = f"{path}." if mixer else inside
-                hook = self._hook(path, mixer, visit)
-                hooks.callback(part.register_forward_hook(hook).remove)
-            return call()
+                if not mixer or whole is None:
+                    self.first = path
+                    continue
+                self.known[path] = mixer
+                self._put_back(item, whole, others)
 
-    def _hook(
-        self, path: str, mixer: str, visit: Callable[[str, str, Key, Tensor], None]
-    ) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(part: nn.Module, given: Any, out: Any) -> None:
-            turn = self._calls[path] = self._calls.get(path, -1) + 1
-            for number, x in enumerate(tensors_in(out)):
-                if x.is_floating_point() and self._axes(x, bool(mixer)):
-                    visit(path, mixer, (path, turn, number), x)
+        return watched(self.module, call, visit)
 
-        return hook
+    def _lost(self, key: Key, x: Tensor) -> bool:
+        """Whether an output of a batch belongs to a module that shows rows for one text alone: it
+        ran more often, or in another shape."""
+        path, _, number = key
+        known = self.shapes.get(key, self.shapes.get((path, 0, number)))
+        other = key not in self.shapes or known != tuple(x.shape)
+        return known is not None and self.size in known and other
 
     def _axes(self, x: Tensor, padded: bool = False) -> list[int]:
         """The axes that may be tokens; the last one of a ``padded`` convolution, whose further
@@ -212,11 +185,71 @@ class RowWatch:
         x.index_copy_(axis, others, before.index_select(axis, others))
 
 
+def watched(
+    module: nn.Module, call: Callable[[], T], visit: Callable[[str, str, Key, Tensor], None]
+) -> T:
+    """Run a call and visit each tensor of numbers that a part of a module returns: its path, its
+    kind if it mixes tokens, its key and itself."""
+    calls: dict[str, int] = {}
+
+    def hook_of(path: str, mixer: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(part: nn.Module, given: Any, out: Any) -> None:
+            turn = calls[path] = calls.get(path, -1) + 1
+            for number, x in enumerate(tensors_in(out)):
+                if x.is_floating_point():
+                    with _disable_current_modes():
+                        visit(path, mixer, (path, turn, number), x)
+
+        return hook
+
+    with ExitStack() as hooks, torch.no_grad():
+        inside = "\n"  # of a mixer: its parts are not looked at
+        for path, part in module.named_modules():
+            if path.startswith(inside):
+                continue
+            mixer = mixer_of(part)
+            inside = f"{path}." if mixer else inside
+            hooks.callback(part.register_forward_hook(hook_of(path, mixer)).remove)
+        return call()
+
+
+def shapes_of(module: nn.Module, call: Callable[[], T]) -> tuple[T, dict[Key, tuple[int, ...]]]:
+    """Return what a call gives, and the shapes of what the parts of its module return."""
+    shapes: dict[Key, tuple[int, ...]] = {}
+
+    def note(path: str, mixer: str, key: Key, x: Tensor) -> None:
+        shapes[key] = tuple(x.shape)
+
+    return watched(module, call, note), shapes
+
+
+def ways(x: Tensor, single: Sequence[int], count: int) -> list[Tensor]:
+    """Return the views ``[item, *single]`` of a tensor of several items, each of which has a shape
+    alone; none where it did not grow with them."""
+    if count == 1:
+        return [x[None]] if tuple(x.shape) == tuple(single) else []
+    grown = [n for n, (one, other) in enumerate(zip(x.shape, single, strict=False)) if one != other]
+    if x.dim() != len(single) or len(grown) != 1 or x.shape[grown[0]] != count * single[grown[0]]:
+        return []
+    axis, size = grown[0], single[grown[0]]
+    found = [x.unflatten(axis, (count, size)).movedim(axis, 0)]
+    return found if size == 1 else [*found, x.unflatten(axis, (size, count)).movedim(axis + 1, 0)]
+
+
 def same(now: Tensor, before: Tensor, dtype: torch.dtype) -> bool:
     """Whether digests of rows are equal but for rounding."""
     eps = torch.finfo(dtype).eps
     allowed = max(FEWEST * eps, min(ROUNDING * eps, 1e-5)) * before[:, :1].clamp(min=1e-30)
     return bool(((now - before).abs() <= allowed).all())
+
+
+def items_of(x: Tensor, single: Sequence[int], count: int) -> Tensor | None:
+    """Return the view ``[item, *single]`` of a batch whose first and last items are alike; None
+    where the tensor did not grow with the batch."""
+    found = ways(x, single, count)
+    if len(found) < 2:
+        return found[0] if found else None
+    return min(found, key=lambda way: float((way[0] - way[-1]).detach().float().norm()))
 
 
 def mixer_of(part: nn.Module) -> str:

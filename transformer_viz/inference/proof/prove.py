@@ -13,25 +13,21 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ...capture import Capture, CaptureRequest, probe
-from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, apart, name, near, selectors
 from .brief import prove_laws
-from .differences import Laws, apart_first, enter, nearer
+from .exchanging import Join, order_of_tokens
 from .further import further, numbers_of
 from .kernels import Kernel, KernelMode, flat
-from .laws import LAWS, SEEN, Law, LawAtKernels
+from .laws import LAWS, SEEN, Law, LawAtKernels, Laws, apart_at, enter, nearer
 from .mixing import MIXED as MIXED
 from .mixing import Changed as Changed
-from .mixing import RowWatch, groups, mixed
+from .mixing import shapes_of
 from .reordered import ReorderMode
 from .rows import first_row_gap, numbers_gap, rows_gap
-from .token_order import Stilled, order_gap
 
 Call = Callable[[], Any]
-Stills = list[AttentionRecord | None]  # attentions while each row looks at its own token alone
-MOST_KEPT = 256  # tokens of which the exchanges are compared with each other
 MOST_SITES = 64  # are tried one by one where a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
@@ -89,20 +85,22 @@ class Explicit(TorchFunctionMode):
 
 def prove(
     module: nn.Module, call: Call, *, stack: str = "encoder", alone: Call | None = None,
-    together: Call | None = None, changed: Sequence[Changed] = (), seen: Seen | None = None,
-    brief: bool = False, asked: Intervention | None = None,
+    together: Call | None = None, changed: Sequence[Changed] = (), join: Join | None = None,
+    seen: Seen | None = None, brief: bool = False, asked: Intervention | None = None,
 ) -> Proof:  # fmt: skip
     """Prove what the probe shows of one call of a module, and what its edits do there.
 
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
-    out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
-    some tokens exchanged, which tell whether row 3 is token 3 and whether anything else mixes
-    tokens. Twenty or so passes more; the module is not changed.
+    out, ``call`` does), with ``brief`` of three with the input in the middle; without it the axis
+    of the batch is not told. ``changed`` are calls with some tokens exchanged, which tell whether
+    row 3 is token 3 and whether anything else mixes tokens; ``join`` runs several of them in a
+    batch, with the input before and behind them. Twenty or so passes more; the module is not
+    changed.
     """
     prover = Prover(module, call, stack, seen)
     if brief:
-        return prover.prove_briefly(together, changed, asked or Intervention())
+        return prover.prove_briefly(together, changed, join, asked or Intervention())
     return prover.prove(alone, together, changed)
 
 
@@ -115,6 +113,10 @@ class Prover:
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
         self.mixers: dict[str, str] = {}
+        self.place, self.separate = (
+            0,
+            True,
+        )  # of the input in the batch; whether it stays alone there
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
@@ -123,8 +125,9 @@ class Prover:
         self.numbers_seen = numbers_of(self.capture)
         mode = ReorderMode(module)
         with mode:  # the mode of numbers hands calls down to it
-            self.plain = self.under(self.numbers_seen)
+            self.plain, self.shapes = shapes_of(module, lambda: self.under(self.numbers_seen))
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
+        self.choices, self.chose = mode.choices, mode.chose
         self.accounts = accounts(self.capture.attentions, self.kernels)
         self.program = mode.program
         self.program.close([n for a in self.accounts for n in a.record.shape])
@@ -138,18 +141,22 @@ class Prover:
     ) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
         laws = self.of_input()
-        self.order_of_tokens(changed, laws)
+        order_of_tokens(self, changed, None, laws)
         self.try_each(laws, together, alone)
         for record, errors in further(self):
             enter(laws, record, errors)
         return self.made(laws)
 
     def prove_briefly(
-        self, together: Call | None, changed: Sequence[Changed], asked: Intervention
+        self,
+        together: Call | None,
+        changed: Sequence[Changed],
+        join: Join | None,
+        asked: Intervention,
     ) -> Proof:
         """Prove what depends on the text, and the laws of the module unless they are known."""
-        laws = self.of_input()
-        prove_laws(self, laws, partial(self.order_of_tokens, changed), together, asked)
+        laws, self.place = self.of_input(), 1
+        prove_laws(self, laws, partial(order_of_tokens, self, changed, join), together, asked)
         return self.made(laws)
 
     def of_input(self) -> Laws:
@@ -211,24 +218,29 @@ class Prover:
     def batch(
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
-        """Whether the first item alone gives row 0 of the batch, for each attention."""
+        """Whether an item of the batch gives what it gives alone, for each attention."""
         if together is None:
             return {}
         try:
             one = self.capture
             if alone is not None:
                 one, _ = self.watched(call=alone, request=self.matrices)
-            both, _ = self.watched(call=together, request=self.matrices)
+            both, out = self.watched(call=together, request=self.matrices)
         except Exception as error:
             self.untold.append(
-                f"The batch could not be told: the model does not take two ({error})"
+                f"The batch could not be told: the model does not take one ({error})"
             )
             return {name(account.record): {"batch": None} for account in self.accounts}
+        rows = [
+            x[self.place * len(y) :][: len(y)] if x.dim() and y.dim() else x
+            for x, y in zip(out, self.plain, strict=False)
+        ]
+        self.separate = apart(rows, self.plain) <= self.tolerance
         pairs = list(zip(one.attentions, both.attentions, strict=False))
         same = len(one.attentions) == len(both.attentions) == len(self.accounts)
         found: Laws = {}
         for account, (single, double) in zip(self.accounts, pairs, strict=False):
-            alike = apart_first(single, double) if same else None
+            alike = apart_at(single, double, self.place) if same else None
             if alike is None:
                 self.untold.append(
                     f"{name(account.record)}: its first axis does not grow with the batch of the "
@@ -236,69 +248,6 @@ class Prover:
                 )
             enter(found, account.record, {"batch": alike})
         return found
-
-    def order_of_tokens(self, changed: Sequence[Changed], laws: Laws) -> None:
-        """Tell by exchanged tokens whether row 3 is token 3, and whether anything else than the
-        attentions that are shown lets tokens reach each other."""
-        if not self.accounts:
-            return
-        told: set[int] = set()
-        for alike in groups(changed):
-            stack = alike[0].stack
-            watch = RowWatch(self.module, alike[0].size, alike)
-            before, plain = self.stilled(partial(watch.before, self.call))
-            kept: list[tuple[Changed, Stills]] = []
-            for turn, one in enumerate(alike):
-                after, out = self.stilled(partial(watch.after, turn, one.call))
-                pairs = [(one.tokens, before)]
-                if not watch.known:  # else an exchanged row carries its neighbours too
-                    pairs += [
-                        (tokens, seen) for other, seen in kept if (tokens := one.unlike(other))
-                    ]
-                for tokens, seen in pairs:
-                    for number, account in enumerate(self.accounts):
-                        gap = order_gap(seen[number], after[number], tokens, one.size, stack)
-                        if gap is not None:
-                            told.add(number)
-                            enter(laws, account.record, {"token order": gap})
-                if len(one.tokens) > 1 and one.size <= MOST_KEPT:
-                    kept.append((one, after))
-                if self.crosses(stack) and watch.first is None and apart(out, plain) > 0:
-                    watch.first = ""
-            self.untold += mixed(watch)
-            self.mixers |= watch.known
-        left = {n for n, a in enumerate(self.accounts) if n not in told and a.parts}
-        moved = self.reordered(changed) if left else set()
-        self.untold += [
-            f"{name(self.accounts[number].record)}: before it tokens are sorted, chosen or moved "
-            "by their own numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
-            for number in sorted(left)
-            if moved & set(self.accounts[number].parts)
-        ]
-
-    def crosses(self, stack: str | None) -> bool:
-        """Whether what a stack reads reaches the output by cross-attention alone."""
-        return stack is not None and any(
-            a.record.kind == "cross" and a.record.stack != stack for a in self.accounts
-        )
-
-    def reordered(self, changed: Sequence[Changed]) -> set[int]:
-        """The numbers of the kernels that read tokens which the input's numbers moved about."""
-        found = self.moved
-        for one in {other.stack: other for other in reversed(changed)}.values():
-            mode = ReorderMode(self.module, self.steps)
-            self.under(mode, one.call)
-            found = found | mode.reordered
-        return found
-
-    def stilled(self, call: Call) -> tuple[Stills, list[Tensor]]:
-        """The attentions of a call in which each row looks at its own token alone, and what the
-        call gave."""
-        still = Stilled(self.accounts)
-        mode = KernelMode(self.module, still)
-        out = self.under(mode, call)
-        same = [kernel.path for kernel in mode.kernels] == [kernel.path for kernel in self.kernels]
-        return [still.record(account) if same else None for account in self.accounts], out
 
     def tried(self) -> list[Law]:
         """The laws that this input can show: a hidden key must leave every row another one."""

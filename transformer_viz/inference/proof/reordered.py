@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .kernels import KernelMode, flat, short
+from .kernels import Changes, KernelMode, flat, short
+from .mixing import ways
 from .program import Program, content
 
 #: Calls that take or put numbers by an index: the places of what is moved, and of the index.
@@ -22,28 +23,79 @@ MOVES = (
     | dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), (3, 2))
 )
 SORTS = frozenset(("sort", "msort", "topk"))  # their numbers are moved by themselves
+TAKEN = frozenset(("sort", "topk", "max", "min", "kthvalue", "median", "mode"))  # with places
 LIFTED = "lift_fresh"  # what Python's numbers become
 #: Calls that take a part of a tensor by Python's numbers.
 NUMBERED = frozenset(("select", "slice", "narrow", "roll", "split_with_sizes", LIFTED))
 Step = tuple[str, Any]  # such a call, and its numbers
+Choice = tuple[str, list[Tensor]]  # a call that made whole numbers of others, and these
 
 
-class ReorderMode(KernelMode):
+class StepMode(KernelMode):
+    """Lists kernels, and in ``steps`` the numbers by which parts of tensors were taken and that
+    came from outside PyTorch: from Python, or as an index that no call made."""
+
+    def __init__(self, module: nn.Module, changes: Changes | None = None, keep: bool = True):
+        super().__init__(module, changes, keep)
+        self.steps = list[Step]()
+        self.tables = {storage(x) for x in self.names.tensors}
+        self.made = set(self.tables)
+        self.counted = set[StorageWeakRef | None]()  # made of whole numbers alone
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.note_step(short(func), args)
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        self.made.update(map(storage, flat(out)))
+        given = flat((args, kwargs or {}))
+        if given and not any(map(self.measured, given)):
+            self.counted.update(map(storage, flat(out)))
+        return out
+
+    def note_step(self, name: str, args: tuple[Any, ...]) -> None:
+        """Enter the numbers of a call of the model."""
+        if name in NUMBERED and not self.names.outside():
+            self.steps.append((name, content(args[0]) if name == LIFTED else args[1:]))
+            return
+        what, index = MOVES.get(name.rstrip("_"), (0, len(args)))
+        if index < len(args) and not {storage(x) for x in flat([args[what]])} & self.tables:
+            for x in flat([args[index]]):
+                if storage(x) not in self.made and not self.names.outside():
+                    self.steps.append((name, content(x)))
+
+    def measured(self, x: Tensor) -> bool:
+        """Whether a tensor is made of other numbers than whole ones."""
+        return x.is_floating_point() and storage(x) not in self.counted
+
+    def chooses(self, name: str, given: Sequence[Tensor], out: Any) -> bool:
+        """Whether a call makes whole numbers, or yes and no, of other numbers."""
+        if not chosen(out) or name.endswith("_like"):
+            return False
+        if name.startswith(("new_", "_scaled_dot", "view")):
+            return False
+        return bool(given) and self.measured(given[0])
+
+
+class ReorderMode(StepMode):
     """Lists kernels, and in ``reordered`` the numbers of those whose rows or keys may have been
     moved about by an index that the input's numbers made.
 
     An index that went through Python's numbers is known by being another one than in the
     ``steps`` of ``before``, a pass on another input. Views share what is known of their storage; it
-    holds no tensor alive. ``program`` are all calls of the pass.
+    holds no tensor alive. ``program`` are all calls of the pass, and ``choices`` what its numbers
+    decided; ``chose`` whether numbers of the input chose others, as a top-k does.
     """
 
     def __init__(self, module: nn.Module, before: Sequence[Step] | None = None):
         super().__init__(module)
-        self.before, self.steps = before, list[Step]()
+        self.before = before
         self.reordered: set[int] = set()
         self.program = Program()
         self.read: StorageWeakRef | None = None  # the first tensor that no call made: the input
         self.known: dict[StorageWeakRef, tuple[bool, bool]] = {}  # of the input, and moved
+        self.choices: list[Choice] = []
+        self.chose = False
         for x in self.names.tensors:
             self.mark(x, False, False)
 
@@ -53,11 +105,14 @@ class ReorderMode(KernelMode):
         first, name = len(self.kernels), short(func)
         given = flat((args, kwargs or {}))
         self.note_call(func, args, kwargs or {}, given)
-        other = name in NUMBERED and self.other_numbers(name, args)
-        facts = [self.facts(x) for x in given] if name != LIFTED else [(other, False)]
-        moved = any(fact[1] for fact in facts) or self.moves(name.rstrip("_"), args)
-        moved = moved or (other and name != LIFTED and self.of_input(args[0]))
+        turn = len(self.steps)
+        facts = [self.facts(x) for x in given]
+        moved = self.moves(name.rstrip("_"), args)
+        read = bool(args) and self.of_input(args[0])
         out = super().__torch_dispatch__(func, types, args, kwargs)
+        other = name in NUMBERED and self.other_numbers(turn)
+        facts = facts if name != LIFTED else [(other, False)]
+        moved = moved or any(fact[1] for fact in facts) or (other and name != LIFTED and read)
         if moved:
             self.reordered.update(range(first, len(self.kernels)))
         sized = name.endswith("_like") or name.startswith("new_")  # takes only a shape
@@ -66,6 +121,10 @@ class ReorderMode(KernelMode):
         level = sorted_ones and all(x.is_floating_point() for x in sorted_ones)
         if made:
             self.program.note_result(name, out)
+        if self.chooses(name, given, out):
+            self.choices.append((name, [x.clone() for x in chosen(out)]))
+            whole = any(x.dtype != torch.bool for x in chosen(out))
+            self.chose = self.chose or (made and whole and not self.names.outside())
         for x in flat(out):
             threshold = level and x.dtype == torch.bool  # which numbers reach it is no order
             self.mark(x, made, moved and not sized and not threshold)
@@ -93,16 +152,11 @@ class ReorderMode(KernelMode):
         moved = self.of_input(args[what]) and self.of_input(args[index])
         return moved and not self.names.outside()
 
-    def other_numbers(self, name: str, args: tuple[Any, ...]) -> bool:
+    def other_numbers(self, turn: int) -> bool:
         """Whether a call of the model has other numbers than its turn had before, or is another
         call."""
-        if self.names.outside():
+        if self.before is None or turn == len(self.steps):
             return False
-        numbers = content(args[0]) if name == LIFTED else args[1:]
-        self.steps.append((name, numbers))
-        if self.before is None:
-            return False
-        turn = len(self.steps) - 1
         return turn >= len(self.before) or self.before[turn] != self.steps[turn]
 
     def of_input(self, value: Any) -> bool:
@@ -121,6 +175,52 @@ class ReorderMode(KernelMode):
         if place is not None:
             before = self.known.get(place, (False, False))
             self.known[place] = (before[0] or made, before[1] or moved)
+
+
+class HeldMode(StepMode):
+    """Makes all choices as another pass made them, for each of ``count`` items of a batch.
+
+    ``lost`` where it makes other ones.
+    """
+
+    def __init__(self, module: nn.Module, changes: Changes, choices: Sequence[Choice], count: int):
+        super().__init__(module, changes, keep=False)
+        self.choices, self.count, self.turn, self.lost = choices, count, 0, False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out, name = super().__torch_dispatch__(func, types, args, kwargs), short(func)
+        if self.chooses(name, flat((args, kwargs or {})), out):
+            self.hold(func, args, kwargs or {}, out)
+        return out
+
+    def hold(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """Give what a call made the numbers of the other pass."""
+        known = self.choices[self.turn] if self.turn < len(self.choices) else ("", [])
+        self.turn += 1
+        made = chosen(out)
+        if known[0] != short(func) or len(known[1]) != len(made):
+            self.lost = True
+            return
+        for x, other in zip(made, known[1], strict=True):
+            found = [x[None]] if x.shape == other.shape else ways(x, other.shape, self.count)
+            if not found:
+                self.lost = True
+                return
+            found[0].copy_(other)
+        numbers = flat(out)
+        if len(numbers) == 2 and numbers[0].is_floating_point():  # numbers, and where they stood
+            given = dict(zip((one.name for one in func._schema.arguments), args, strict=False))
+            dim, x = (given | kwargs).get("dim", -1), args[0]
+            if short(func) in TAKEN and isinstance(dim, int):
+                index = made[0] if made[0].dim() == x.dim() else made[0].unsqueeze(dim)
+                numbers[0].copy_(x.gather(dim, index).view(numbers[0].shape))
+
+
+def chosen(out: Any) -> list[Tensor]:
+    """Return the tensors of whole numbers, or of yes and no, in what a call gave."""
+    return [x for x in flat([out]) if not (x.is_floating_point() or x.is_complex())]
 
 
 def storage(x: Tensor) -> StorageWeakRef | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import torch
@@ -14,9 +15,9 @@ from torch.nn import functional as F
 from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
+from .kernels import Kernel, KernelMode
+from .mixing import Changed, ways
 
-PASSES, MORE_PASSES = 2, 4  # in which tokens are exchanged, shortly and with each token alone
-MOST_DRAWS = 64  # of the random choice of exchanged tokens
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 WRONG = float("inf")
 
@@ -26,27 +27,24 @@ class Exchange(NamedTuple):
 
     Attributes:
         tokens: numbers of the exchanged tokens.
-        values: one number a token; equal tokens have equal numbers, in all exchanges of a text.
         made: the changed text.
     """
 
     tokens: tuple[int, ...]
-    values: tuple[int, ...]
     made: Tensor
 
 
 def exchanges(
     x: Tensor, among: Sequence[int] | None = None, every: bool = False
 ) -> Iterator[Exchange]:
-    """Exchange tokens for others of the same text at random, in a few passes.
+    """Exchange tokens for others of the same text, about half of them at a time.
 
-    Which texts agree at a token tells it from others: up to 5 tokens are all told apart, and in a
-    longer text each from its 3 neighbours, its mirror image and 4 of 5 others.
+    Of any two tokens each is exchanged once while the other one stays.
 
     Args:
         x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
         among: numbers of the tokens that may be exchanged; None for all.
-        every: take more passes, then exchange each token alone.
+        every: exchange each token alone too.
 
     Yields:
         The exchanges; none where all tokens are alike.
@@ -64,95 +62,129 @@ def exchanges(
     for value, n in place.items():
         if not any(bool(alike[n, m]) for m in apart.values()):
             apart[value] = n
-    place = apart
-    numbers = [n for n in numbers if values[n] in place]
-    kinds = [(values[n], _shuffled([v for v in place if v != values[n]], draw)) for n in numbers]
-    if len(place) < 2:
+    numbers = [n for n in numbers if values[n] in apart]
+    if len(apart) < 2:
         return
-    passes = MORE_PASSES if every else PASSES
-    codes = _codes(len(numbers), draw, passes)
-    turns = [[code[turn] for code in codes] for turn in range(passes)]
-    turns += [[int(n == one) for n in numbers] for one in numbers if every]
-    for turn in turns:
-        made, now = x.clone(), list(values)
-        for n, (own, others), step in zip(numbers, kinds, turn, strict=True):
-            now[n] = ([own, *others])[step if step <= len(others) else len(others)]
-            made[:, n] = x[:, place[now[n]]]
-        tokens = tuple(n for n in numbers if now[n] != values[n])
+    turns = [
+        [n for n, taken in zip(numbers, turn, strict=True) if taken]
+        for turn in zip(*codes(len(numbers), draw), strict=True)
+    ]
+    turns += [[n] for n in numbers if every]
+    for tokens in turns:
+        made = x.clone()
+        for n in tokens:
+            others = [m for value, m in apart.items() if value != values[n]]
+            made[:, n] = x[:, others[int(torch.randint(len(others), (), generator=draw))]]
         if tokens:
-            yield Exchange(tokens, tuple(now), made)
+            yield Exchange(tuple(tokens), made)
 
 
-def _shuffled(numbers: Sequence[int], draw: torch.Generator) -> list[int]:
-    """Return numbers in a random order."""
-    return [numbers[n] for n in torch.randperm(len(numbers), generator=draw).tolist()]
+def codes(count: int, draw: torch.Generator) -> list[tuple[int, ...]]:
+    """Return a code for each of some tokens: in which exchanges it takes part.
 
-
-def _codes(count: int, draw: torch.Generator, passes: int) -> list[tuple[int, ...]]:
-    """Return which value each of some tokens has in each pass, 0 for its own."""
-    known = [code for code in product(range(passes + 1), repeat=passes) if _grows(code)]
-    near = len(known) - 2 - passes // MORE_PASSES
-    for _ in range(MOST_DRAWS):
-        picked: list[int] = []
-        for n in range(count):
-            free = set(range(len(known))) - set(picked if count <= len(known) else picked[-near:])
-            mirror = count - 1 - n
-            free -= {picked[mirror]} if mirror < n else set()
-            picked.append(_shuffled(sorted(free), draw)[0])
-        codes = [known[n] for n in picked]
-        # Two texts agree at each end and a third does not: what an end changes, and what changes
-        # it, are seen.
-        if all(len({0, *code}) == 2 for code in codes[:: max(1, count - 1)]):
-            break
-    return codes
-
-
-def _grows(code: Sequence[int]) -> bool:
-    """Return whether a code leaves no value out, as codes that agree in the same passes are one,
-    and some pass of several leaves its token as it is: each exchanges half of the tokens."""
-    kept = len(code) < MORE_PASSES or 0 in code
-    return kept and all(value <= max(code[:n], default=0) + 1 for n, value in enumerate(code))
+    All codes have equally many ones, so that none contains another one.
+    """
+    length = next(n for n in range(1, count + 2) if comb(n, (n + 1) // 2) >= count)
+    ones = list(combinations(range(length), (length + 1) // 2))
+    picked = torch.randperm(len(ones), generator=draw)[:count].tolist()
+    return [tuple(int(n in ones[one]) for n in range(length)) for one in picked]
 
 
 class Stilled:
-    """Lets each row look at its own token alone and keeps the ``seen`` scores by kernel: a changed
-    token stays in its own row through all layers."""
+    """Edit that lets each row look at its own token alone and compares the scores of changed texts
+    with those of the unchanged one: a changed token stays in its own row through all layers.
 
-    def __init__(self, accounts: Sequence[Account]):
+    Attributes:
+        turns: the changed texts of this pass. In a batch the unchanged text stands before and
+            behind them; else it ran in the pass ``before``.
+        gaps: of each account what `order_gap` found in each of them.
+        out: what the pass gave.
+        torn: whether the pass is no batch of such texts.
+    """
+
+    def __init__(
+        self,
+        accounts: Sequence[Account],
+        kernels: Sequence[Kernel],
+        turns: Sequence[Changed] = (),
+        before: Stilled | None = None,
+    ):
+        self.accounts, self.kernels, self.turns = accounts, kernels, turns
         self.by_kernel = by_kernel(accounts)
+        self.count = len(turns) + 2 if before is None and turns else 1
+        self.kept: dict[int, AttentionRecord] = {} if before is None else before.kept
+        self.gaps: dict[int, list[float | None]] = {}
+        self.torn = False
         self.seen: dict[int, Tensor] = {}
+        self.rows: dict[int, Tensor] = {}  # numbers of a kernel's rows [item, row]
+        self.mode: KernelMode | None = None
+        self.out: list[Tensor] = []
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """As they are."""
-        if number in self.by_kernel:
-            self.seen[number] = scores.detach().cpu()
+        """Compare the scores of an attention whose kernels all ran."""
+        if number not in self.by_kernel or self.mode is None:
+            return scores
+        self.rows.pop(number, None)
+        account, kernel = self.by_kernel[number][0], self.kernels[number]
+        lines = torch.arange(len(scores), device="cpu").view(self.mode.lead)
+        found = [way.reshape(self.count, -1) for way in ways(lines, kernel.lead, self.count)]
+        if not found or scores.shape[-1] != kernel.rows.shape[-1]:
+            self.torn = True
+            return scores
+        seen = scores.detach().cpu()
+        self.rows[number] = min(found, key=lambda rows: ends_apart(seen, rows))
+        self.seen[number] = seen
+        if account.parts.keys() <= self.seen.keys():
+            for n, one in enumerate(self.accounts):
+                if one.parts is account.parts:
+                    self.compare(n, one)
+            for part in account.parts:
+                del self.seen[part]
         return scores
+
+    def compare(self, number: int, account: Account) -> None:
+        """Compare an attention of the changed texts with that of the unchanged one."""
+        if not self.turns:
+            self.kept[number] = self.record(account, 0)
+            return
+        before = self.kept.get(number)
+        if self.count > 1:
+            before, last = (self.record(account, item) for item in (0, self.count - 1))
+            gap = order_gap(before, last, (), 0, account.record.stack)
+            self.torn = self.torn or gap is not None
+        self.gaps[number] = [
+            order_gap(before, self.record(account, item), one.tokens, one.size, one.stack)
+            for item, one in enumerate(self.turns, self.count > 1)
+        ]
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
         """1 for a row's own key, and nothing for any other, nor for those of another sequence."""
-        if number not in self.by_kernel:
+        if number not in self.rows:
             return weights
         account, rows = self.by_kernel[number]
         record, still = account.record, torch.zeros_like(weights)
         own = rows % account.shape[2] + record.offset - record.first_key
         there = (own >= 0) & (own < weights.shape[-1]) & (record.kind == "self")
-        still[there.nonzero().flatten(), own[there]] = 1.0
+        still[self.rows[number][:, there], own[there]] = 1.0
         return still
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
         """As it is."""
         return x
 
-    def record(self, account: Account) -> AttentionRecord | None:
-        """An attention with the scores that it had here; None where not all of them ran."""
+    def record(self, account: Account, item: int) -> AttentionRecord:
+        """Return an attention with the scores that an item had here."""
         batch, heads, queries, keys = account.shape
         scores = torch.full((batch * heads * queries, keys), -torch.inf, device="cpu")
         for number, rows in account.parts.items():
-            seen = self.seen.pop(number, None)
-            if seen is None or len(seen) != len(rows) or seen.shape[-1] > keys:
-                return None
+            seen = self.seen[number][self.rows[number][item]]
             scores[rows] = F.pad(seen.float(), (0, keys - seen.shape[-1]), value=-torch.inf)
         return replace(account.record, scores=scores.view(account.shape))
+
+
+def ends_apart(x: Tensor, rows: Tensor) -> float:
+    """Return how far the rows of the last item are from those of the first one."""
+    return float((x[rows[-1]].float() - x[rows[0]].float()).nan_to_num().abs().max())
 
 
 def order_gap(
@@ -226,7 +258,8 @@ def _carry(tokens: Collection[int], first: int, size: int, items: int, count: in
     numbers = torch.arange(items * count, device="cpu").view(items, count)
     windows = items > 1 and count < size and items * count % size == 0
     numbers = numbers % (size if windows else count)
-    return torch.isin(numbers + first, torch.tensor(sorted(tokens), device="cpu"))
+    chosen = torch.tensor(sorted(tokens), dtype=torch.long, device="cpu")
+    return torch.isin(numbers + first, chosen)
 
 
 def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -236,7 +269,6 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     A number added to a whole row changes no softmax: the mean change of a row's cells outside
     ``columns`` ``[item, key]`` is taken off.
     """
-    one, other = one.double(), other.double()
     seen = (one > MASK_SCORE) & (other > MASK_SCORE)
     size = one[seen].abs().max() if bool(seen.any()) else one.new_ones(())
     gap = torch.where(seen, other - one, 0.0)

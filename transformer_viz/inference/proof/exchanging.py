@@ -1,0 +1,191 @@
+"""Passes in which some tokens are exchanged for others: in batches, or one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from .accounts import Account, name
+from .laws import Laws, enter
+from .mixing import Changed, RowWatch, groups, items_of, mixed, same
+from .reordered import HeldMode, ReorderMode, StepMode
+from .token_order import Stilled
+
+MOST_BATCHES = 3  # of all stacks, so that a proof makes 8 passes
+COPIES = 4  # of a layer's scores that a pass holds at once
+LEAST = 2**26  # numbers that a batch may hold though the maps are fewer
+Join = Callable[[Sequence[Changed]], Any]
+
+
+@dataclass
+class Exchanging:
+    """Passes in which tokens are exchanged: of one stack, or ``held`` of several.
+
+    Attributes:
+        passes: the prover that makes them.
+        changed: the changed texts.
+        held: whether all choices, such as a top-k, stay as the unchanged text made them. Then
+            they tell the order of tokens alone.
+        gaps: what `order_gap` found in each of them, by account.
+        torn: whether a pass ran other kernels, or a batch gave a text other numbers.
+        other: whether numbers in Python were others than without these edits.
+    """
+
+    passes: Any
+    changed: Sequence[Changed]
+    held: bool = False
+    gaps: dict[int, list[float | None]] = field(default_factory=dict)
+    torn: bool = False
+    other: bool = False
+
+    def __post_init__(self) -> None:
+        self.watch = RowWatch(self.passes.module, self.passes.shapes, self.changed)
+
+    @property
+    def clean(self) -> bool:
+        """Whether all passes tell that everything is right."""
+        gaps = [gap for found in self.gaps.values() for gap in found]
+        return not self.torn and self.watch.first is None and math.inf not in gaps
+
+    def in_batches(self, join: Join, count: int) -> bool:
+        """Run all changed texts in so many batches; return whether that tells they are right."""
+        for numbers in (range(n, len(self.changed), count) for n in range(count)):
+            try:
+                self.run(numbers, partial(join, [self.changed[n] for n in numbers]))
+            except Exception:  # a module that takes no such batch
+                return False
+            if not self.clean:
+                return False
+        return True
+
+    def in_turn(self) -> None:
+        """Run the unchanged text, then each changed one."""
+        before = self.run((), self.passes.call)
+        for number, one in enumerate(self.changed):
+            self.run((number,), one.call, before)
+
+    def run(
+        self, numbers: Sequence[int], call: Callable[[], Any], before: Stilled | None = None
+    ) -> Stilled:
+        """Make a pass with these changed texts and compare it with the unchanged one."""
+        passes, some = self.passes, [self.changed[n] for n in numbers]
+        still = Stilled(passes.accounts, passes.kernels, some, before)
+        mode = StepMode(passes.module, still, keep=False)
+        if self.held:
+            mode = HeldMode(passes.module, still, passes.choices, still.count)
+        still.mode = mode
+        several = len({one.stack for one in self.changed}) > 1  # of several, rows are not compared
+        run = call if several else partial(self.watch.run, numbers, still.count, call)
+        still.out = passes.under(mode, run)
+        paths = [kernel.path for kernel in mode.kernels]
+        fits = paths == [kernel.path for kernel in passes.kernels]
+        fits = fits and not (isinstance(mode, HeldMode) and mode.lost)
+        if before is None:
+            self.other = self.other or mode.steps != passes.steps
+        self.torn = self.torn or not fits or still.torn or self.watch.torn
+        self.torn = self.torn or (self.held and self.other)
+        for number, gaps in still.gaps.items():
+            self.gaps.setdefault(number, []).extend(gaps if fits else [])
+        if some and not self.held and crosses(passes.accounts, some[0].stack):
+            self.compare_outputs(still, before)
+        return still
+
+    def compare_outputs(self, still: Stilled, before: Stilled | None) -> None:
+        """Find whether the output shows tokens that it can read by cross-attention alone."""
+        for n, (x, single) in enumerate(zip(still.out, self.passes.plain, strict=False)):
+            items = items_of(x, single.shape, still.count) if x.is_floating_point() else None
+            if items is None:
+                continue
+            unchanged = items[0] if before is None else before.out[n]
+            lines = unchanged.reshape(1, -1).float()
+            size = lines.norm(dim=1, keepdim=True)
+            for item in items:
+                gap = (item.reshape(1, -1).float() - lines).norm(dim=1, keepdim=True)
+                if self.watch.first is None and not same(size + gap, size, x.dtype):
+                    self.watch.first = ""
+
+
+def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, laws: Laws) -> None:
+    """Tell by exchanged tokens whether row 3 is token 3, and whether anything else than the
+    attentions that are shown lets tokens reach each other.
+
+    Args:
+        passes: the prover; what is not told is entered there.
+        changed: the changed texts.
+        join: runs several of them in a batch, with the unchanged one before and behind them; used
+            where the law of the batch holds.
+        laws: what was found before; the order of tokens is added.
+    """
+    accounts: Sequence[Account] = passes.accounts
+    if not accounts:
+        return
+    join = join if takes_batch(passes, laws) else None
+    told: set[int] = set()
+    alike = groups(changed)
+    most = MOST_BATCHES // max(1, len(alike) + passes.chose)
+    made = [exchanging(passes, some, False, join, most) for some in alike]
+    if made and (passes.chose or any(found.other for found in made)):
+        mixing = any(found.watch.known for found in made)  # these are put back by stack
+        texts = alike if mixing else [changed]
+        made += [exchanging(passes, some, True, join, most) for some in texts]
+    for found in made:
+        for number, gaps in found.gaps.items():
+            for gap in gaps:
+                if gap is not None:
+                    told.add(number)
+                    enter(laws, accounts[number].record, {"token order": gap})
+        passes.untold += mixed(found.watch)
+        passes.mixers |= found.watch.known
+    unheld = any(found.held and found.torn for found in made)
+    left = {n for n, a in enumerate(accounts) if (unheld or n not in told) and a.parts}
+    moved = reordered(passes, changed) if left else set()
+    passes.untold += [
+        f"{name(accounts[number].record)}: before it tokens are sorted, chosen or moved "
+        "by their own numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
+        for number in sorted(left)
+        if moved & set(accounts[number].parts)
+    ]
+
+
+def exchanging(
+    passes: Any, changed: Sequence[Changed], held: bool, join: Join | None, most: int
+) -> Exchanging:
+    """Make the passes of these texts: in batches, or else one after the other, to be sure."""
+    found = Exchanging(passes, changed, held)
+    if join is None or not found.in_batches(join, batches(passes, len(changed), max(1, most))):
+        found = Exchanging(passes, changed, held)
+        found.in_turn()
+    return found
+
+
+def takes_batch(passes: Any, laws: Laws) -> bool:
+    """Whether each text of a batch is known to give what it gives alone."""
+    gaps = [laws.get(name(account.record), {}).get("batch") for account in passes.accounts]
+    return passes.separate and all(gap is not None and gap <= passes.tolerance for gap in gaps)
+
+
+def batches(passes: Any, count: int, most: int) -> int:
+    """In how many batches texts run: each holds as many numbers as the maps, up to ``most``."""
+    cells = [math.prod(account.shape) for account in passes.accounts]
+    one = COPIES * max(cells) + sum(x.numel() for x in passes.plain)
+    return min(most, count, -(-count * one // max(sum(cells), LEAST)))
+
+
+def crosses(accounts: Sequence[Account], stack: str | None) -> bool:
+    """Whether what a stack reads reaches the output by cross-attention alone."""
+    return stack is not None and any(
+        a.record.kind == "cross" and a.record.stack != stack for a in accounts
+    )
+
+
+def reordered(passes: Any, changed: Sequence[Changed]) -> set[int]:
+    """The numbers of the kernels that read tokens which the input's numbers moved about."""
+    found: set[int] = passes.moved
+    for one in {other.stack: other for other in reversed(changed)}.values():
+        mode = ReorderMode(passes.module, passes.steps)
+        passes.under(mode, one.call)
+        found = found | mode.reordered
+    return found
