@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
+from transformer_viz.app.pages.swap import variant
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import Intervention, SwapHead, SwapStream
 from transformer_viz.i18n import numeral
@@ -178,3 +179,15 @@ def test_models_of_one_stack(meet: Callable[..., AppTest], name: str, link: dict
     assert not app.exception and not app.error
     stack = "decoder" if name == "lm" else "encoder"
     assert list(charts(app)) == [f"swap-heads-{stack}"] or told(app)
+
+
+def test_a_text_of_the_models_own_words_has_a_variant() -> None:
+    for text, examples, other in (
+        ("rot hund jagt", ("rot hund jagt", "blau katze malt"), "rot hund malt"),
+        ("blau katze malt", ("rot hund jagt", "blau katze malt"), "blau katze jagt"),
+        ("abcd", ("abcd", "efgh"), "efgh"),
+        ("typed by hand", ("rot hund jagt", "blau katze malt"), "typed by hand"),
+        ("rot hund jagt", ("rot hund jagt",), "rot hund jagt"),
+        (FIRST_TEXT, (), OTHER),
+    ):
+        assert variant(text, examples) == other, text

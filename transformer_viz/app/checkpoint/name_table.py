@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -275,9 +275,9 @@ def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFram
     return edited
 
 
-def _width(texts: Iterable[str | None]) -> int:
+def _width(texts: Iterable[Any]) -> int:
     """Return the width in pixels that shows the longest text of a column in full."""
-    longest = max(len(text or "") for text in texts)
+    longest = max(len(text) for text in texts if isinstance(text, str))
     return min(WIDEST, round(LETTER * longest) + MARGIN)
 
 
@@ -331,6 +331,9 @@ def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: b
         except (ValueError, OSError) as error:
             st.error(escape_markdown(spoken(error)))
             return
+    elif is_first(engine, name):
+        st.error(say("There is no names.json beside the weights yet. Put it there, then open."))
+        return
     if "layout" in words or choice.proposal.layout != st.session_state.get(_key("best", name)):
         words["layout"] = choice.proposal.layout
     private.renaming = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 import streamlit as st
@@ -142,7 +142,7 @@ def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
     if private.swapped_about not in ("", text):  # the variant was of another sentence
         state.other = state.between = ""
     private.swapped_about = text
-    other = state.other or VARIANTS.get(text, text)
+    other = state.other or variant(text, scene.kind.examples)
     widget_sync.show({OTHER: other, PAIR: state.between})
     with layout.row("bottom", gap="medium", key="swap-choices"):
         st.text_input(
@@ -183,6 +183,19 @@ def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
             )
         )
     return other, (words[0], words[1]), state.swapped
+
+
+def variant(text: str, examples: Sequence[str] = ()) -> str:
+    """Return a sentence that differs from a text by a word; the text itself where none is known.
+
+    Args:
+        text: what is read.
+        examples: texts of words of the model's own list.
+    """
+    others = [example for example in examples if example != text]
+    if text in examples and others:
+        return " ".join((*text.split()[:-1], others[0].split()[-1]))
+    return VARIANTS.get(text, text)
 
 
 def _typed(widget: str, name: str) -> None:
