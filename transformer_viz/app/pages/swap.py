@@ -205,17 +205,29 @@ def _typed(widget: str, name: str) -> None:
 
 
 def _compared(scene: Scene, other: str, pair: tuple[str, ...] | None) -> Compared:
+    from ...inference.patching.output_words import SameOutputs
+
     question, produced = scene.question, scene.before.produced
     own = tuple(produced.ids) if scene.kind.translates and produced is not None else None
     texts = (question.text, other)
     words = (*(with_second(question, text) for text in texts), own, question.beam, pair)
     words = (*words, question.masked)
-    found: Compared = run_with_progress(
-        lambda task: scene.engine.ask(question.model, compared, *words, task=task, stepped=True),
-        key="swap-compared",
-        label=say("Running both sentences ..."),
-        about=words,
-    )
+    try:
+        found: Compared = run_with_progress(
+            lambda task: scene.engine.ask(
+                question.model, compared, *words, task=task, stepped=True
+            ),
+            key="swap-compared",
+            label=say("Running both sentences ..."),
+            about=words,
+        )
+    except SameOutputs as error:
+        raise ValueError(
+            say(
+                "Both sentences have the same output. Name a pair of words, or change the other "
+                "sentence."
+            )
+        ) from error
     return found
 
 
