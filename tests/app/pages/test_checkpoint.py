@@ -441,12 +441,29 @@ def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Pat
     name = app.session_state["checkpoint"]
     assert name.endswith('//{"source_vocabulary":"first.txt","target_vocabulary":"second.txt"}')
     assert name.startswith("upload:")
+    for label, file, fits in (
+        ("Source vocabulary", "second.txt", None),  # both sides of one file for a moment
+        ("Target vocabulary", "first.txt", False),
+        ("Source vocabulary", "first.txt", None),
+        ("Target vocabulary", "second.txt", True),
+    ):
+        asked = next(one for one in app.selectbox if one.label == label)
+        app = asked.set_value(file).run()
+        assert not app.exception and fits in (None, not app.error), (label, file)
+        if fits is False:
+            assert "swap them" in app.error[0].value
     app.button(key="said-target_vocabulary").click().run()
     assert "second.txt (target)" in html(app) and "Give the other" not in html(app)
     named = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}',
                  src__txt=words["first__txt"], tgt__txt=words["second__txt"])  # fmt: skip
     assert "<code>dog</code>" in html(named)
     assert not [one for one in named.selectbox if one.label == "Source vocabulary"]
+    named = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}',
+                 src__txt=words["second__txt"], tgt__txt=words["first__txt"])  # fmt: skip
+    assert "swap them" in named.error[0].value  # names that say the wrong side
+    for label, file in {"Source vocabulary": "tgt.txt", "Target vocabulary": "src.txt"}.items():
+        named = next(one for one in named.selectbox if one.label == label).set_value(file).run()
+    assert not named.error and "<code>dog</code>" in html(named)
     for place in ("../a.txt", "/etc/passwd", ".hidden", "a/b.txt"):
         with pytest.raises(ValueError, match="holds no words of a config"):
             read_words(json.dumps({"source_vocabulary": place}))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from tests.conftest import SENTENCES
@@ -127,6 +129,21 @@ def test_the_language_stays_on_every_page_and_in_the_link(visit: Visit) -> None:
             app = go(app, page)
             assert app.query_params["lang"] in ("zh", ["zh"])
     assert "每个头看向哪些词？" in html(app)
+
+
+def test_the_menus_keep_the_language_when_a_button_leads_to_another_page(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    menus, draw = [], st.navigation
+
+    def navigation(pages: Any, **words: Any) -> Any:
+        menus.append(tuple(pages))
+        return draw(pages, **words)
+
+    app = go(visit(lang="de"), "checkpoint")
+    monkeypatch.setattr(st, "navigation", navigation)
+    app = app.button(key="explore").click().run()
+    assert not app.exception and {menu[0] for menu in menus} == {"Sehen"}, menus
 
 
 def test_pictures_and_panels_speak_and_data_do_not(visit: Visit) -> None:

@@ -200,6 +200,7 @@ def test_a_path_is_never_written_to(visit: Visit, roots: Path) -> None:
     assert "Put names.json beside the weights on the server" in html(app)
     control(app, "number_input", "heads").set_value(H)
     app = press(app, "Open with names.json")
+    assert "no names.json beside the weights yet" in errors(app)
     assert [file.name for file in (roots / "runs").iterdir()] == ["mine.pt"]
     names = propose_names(roots / "runs" / "mine.pt").names
     (roots / "runs" / "names.json").write_text(json.dumps(names))
@@ -253,3 +254,22 @@ def test_another_layout_is_proposed_anew(visit: Visit) -> None:
     assert "No weight has the names" in html(app) and not app.exception
     app = control(app, "selectbox", "Layout").set_value("torch_tutorial_seq2seq").run()
     assert "No weight has the names" not in html(app)
+
+
+def test_the_names_of_two_stacks_fit_into_the_table_at_1280(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each name is shown in full, and all columns fit into the 848 pixels of the card."""
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(name_table.st, "data_editor", lambda frame, **words: drawn.update(words))
+    whole = torch.nn.Transformer(8, 2, 2, 2, 8)
+    keys = [f"machine.{key}" for key in whole.state_dict()]
+    names = [f"transformer.{key}" for key in whole.state_dict()]
+    cells = {name_table.WEIGHT: keys, name_table.NAME: names}
+    rest = {name_table.SHAPE: "96 × 32", name_table.WHY: "by its shape"}
+    for some in (names, [*names[1:], None], [None] * len(names)):
+        frame = pd.DataFrame({**cells, name_table.NAME: some}).assign(**rest)
+        name_table.edit_frame(frame, names, "key")
+        widths = {word: one["width"] for word, one in drawn["column_config"].items()}
+        assert widths[name_table.WEIGHT] >= 5.9 * max(map(len, keys))
+        assert sum(widths.values()) <= 848, widths

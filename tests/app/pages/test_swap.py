@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
+from transformer_viz.app.pages import swap
+from transformer_viz.app.pages.swap import variant
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import Intervention, SwapHead, SwapStream
 from transformer_viz.i18n import numeral
+from transformer_viz.inference.patching.output_words import SameOutputs
 
 from ...support.page_content import address, charts, go, heatmap, html, said, told
 
@@ -141,7 +145,7 @@ def test_equal_leads_have_no_carrier(visit: Visit) -> None:
     """The tiny model with ramp weights hardly listens to its source."""
     app = visit("swap", other="The dog sat.")
     assert not app.exception and not app.error
-    assert "no difference whose carrier" in told(app) or "part nowhere" in told(app)
+    assert "no difference whose carrier" in told(app) or "the same output" in told(app)
 
 
 @pytest.mark.parametrize(
@@ -178,3 +182,26 @@ def test_models_of_one_stack(meet: Callable[..., AppTest], name: str, link: dict
     assert not app.exception and not app.error
     stack = "decoder" if name == "lm" else "encoder"
     assert list(charts(app)) == [f"swap-heads-{stack}"] or told(app)
+
+
+def test_equal_outputs_are_said_in_the_words_of_the_page(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def same(*_: Any, **__: Any) -> None:
+        raise SameOutputs("name a pair of words (words=)")
+
+    monkeypatch.setattr(swap, "run_with_progress", same)
+    app = visit("swap", other="The dog sat.", lang="de")
+    assert "Beide Sätze haben dieselbe Ausgabe" in told(app) and "words=" not in told(app)
+
+
+def test_a_text_of_the_models_own_words_has_a_variant() -> None:
+    for text, examples, other in (
+        ("rot hund jagt", ("rot hund jagt", "blau katze malt"), "rot hund malt"),
+        ("blau katze malt", ("rot hund jagt", "blau katze malt"), "blau katze jagt"),
+        ("abcd", ("abcd", "efgh"), "efgh"),
+        ("typed by hand", ("rot hund jagt", "blau katze malt"), "typed by hand"),
+        ("rot hund jagt", ("rot hund jagt",), "rot hund jagt"),
+        (FIRST_TEXT, (), OTHER),
+    ):
+        assert variant(text, examples) == other, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.conftest import SENTENCES, ramp
 from tests.support import page_actions
 from tests.support.browser import visit
 from tests.support.page_actions import query
+from tests.support.scripts import script
 from transformer_viz import load
 from transformer_viz.inference.inspection import inspect
 
@@ -154,6 +156,30 @@ def test_a_guess_is_put_right_beside_where_it_stands(page: Page, url: str, tmp_p
     expect(page.get_by_test_id("stAlert")).to_contain_text("heads")
     page.get_by_role("button", name="heads = 7").click()
     opened(page, "layout torch_transformer")
+
+
+def test_the_form_of_names_can_be_read_on_a_dark_phone(
+    page: Page, url: str, tmp_path: Path
+) -> None:
+    """Its button stands out, and a guess stands below its name."""
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.emulate_media(color_scheme="dark")
+    core = torch.load(torch_core(tmp_path))
+    words = {name: torch.zeros(9, 24) for name in ("woerter", "words", "speak.weight")}
+    torch.save({**words, **{f"machine.{key}": core[key] for key in core}}, tmp_path / "mine.pt")
+    drop(page, url, tmp_path / "mine.pt")
+    button = page.get_by_role("button", name="Open with these names")
+    expect(button).to_be_visible()
+    end = time.monotonic() + 10  # the colours change with a movement
+    while button.evaluate(script("contrast")) < 4.5:
+        assert time.monotonic() < end
+        page.wait_for_timeout(100)
+    page.locator(".st-key-card-names").get_by_role("spinbutton").first.fill("6")
+    button.click()
+    expect(page.locator('[data-what="names-mapped"]')).to_be_visible()
+    row = page.locator(".st-key-row-norm")
+    name, control = row.locator(".tv-guess").bounding_box(), row.locator("input").bounding_box()
+    assert name and control and name["y"] + name["height"] <= control["y"] + 1
 
 
 def test_a_hostile_file_is_refused_in_one_sentence_and_runs_nothing(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -44,7 +44,7 @@ OWN_NAMES = mark(
 ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
 WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
-WIDTHS = {WEIGHT: 290, NAME: 330, SHAPE: 100, WHY: 125}  # pixels; all fit at 1280
+LETTER, MARGIN, WIDEST = 5.9, 16, 460  # pixels of a letter, around a text, of a column at most
 
 
 def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:
@@ -249,6 +249,13 @@ def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFram
     """Draw the table and return it as it was edited."""
     height = min(HEIGHT, ROW_HEIGHT * (len(frame) + 1) + 3)
     column = st.column_config
+    titles = {
+        WEIGHT: say("Weight in the file"),
+        NAME: say("Name in the layout"),
+        SHAPE: say("Shape"),
+        WHY: say("Why"),
+    }
+    widths = {word: _width([title, *frame[word]]) for word, title in titles.items()}
     edited: pd.DataFrame = st.data_editor(
         frame,
         key=key,
@@ -259,15 +266,19 @@ def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFram
         placeholder=say("no name"),
         disabled=[WEIGHT, SHAPE, WHY],
         column_config={
-            WEIGHT: column.TextColumn(say("Weight in the file"), width=WIDTHS[WEIGHT]),
-            SHAPE: column.TextColumn(say("Shape"), width=WIDTHS[SHAPE]),
+            **{word: column.TextColumn(titles[word], width=widths[word]) for word in titles},
             NAME: column.SelectboxColumn(
-                say("Name in the layout"), options=options, required=False, width=WIDTHS[NAME]
+                titles[NAME], options=options, required=False, width=widths[NAME]
             ),
-            WHY: column.TextColumn(say("Why"), width=WIDTHS[WHY]),
         },
     )
     return edited
+
+
+def _width(texts: Iterable[Any]) -> int:
+    """Return the width in pixels that shows the longest text of a column in full."""
+    longest = max(len(text) for text in texts if isinstance(text, str))
+    return min(WIDEST, round(LETTER * longest) + MARGIN)
 
 
 def _frame(lines: Iterable[Line]) -> pd.DataFrame:
@@ -320,6 +331,9 @@ def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: b
         except (ValueError, OSError) as error:
             st.error(escape_markdown(spoken(error)))
             return
+    elif is_first(engine, name):
+        st.error(say("There is no names.json beside the weights yet. Put it there, then open."))
+        return
     if "layout" in words or choice.proposal.layout != st.session_state.get(_key("best", name)):
         words["layout"] = choice.proposal.layout
     private.renaming = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from ...core.errors import visible
 from ...i18n import say
 from ..engine import model_names
 from ..ui import layout
@@ -29,27 +31,65 @@ def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
         name: The model.
         look: Opens a model.
     """
-    from ...checkpoints.vocabularies.beside import offered_files, side_files
-    from ...checkpoints.vocabularies.by_size import SIDES, sides_of_note
+    from ...checkpoints.vocabularies.beside import side_files
+    from ...checkpoints.vocabularies.by_size import sides_of_note
     from ...preprocessing.vocabularies import NO_SOURCE, ONE_OF_TWO
 
-    folder = path if path.is_dir() else path.parent
-    files = [file.name for file in offered_files(folder)] if model_names.is_own(name) else []
-    chosen = model_names.parted(name)[1]
     one_side = {NO_SOURCE, ONE_OF_TWO} & set(found.notes)
-    open_question = one_side or side_files(folder).unclear or found.vocabulary.typed
+    unclear = one_side or side_files(_folder(path)).unclear or found.vocabulary.typed
     taken: dict[str, str] = {}
     for note in found.notes:
         taken |= sides_of_note(note)
-    said = taken or any(word in chosen for word in model_names.VOCABULARIES)
-    if not files or not (said or open_question):
-        return
+    if unclear or taken or _is_chosen(name):
+        _draw(_files(path, name), name, look, taken)
+
+
+def choose_again(path: Path, sentence: str, name: str, look: Look) -> bool:
+    """Ask for the file of each side after a refusal that is about such a file.
+
+    Args:
+        path: The weights, or their folder.
+        sentence: Why the model could not be opened.
+        name: The model.
+        look: Opens a model.
+
+    Returns:
+        Whether the choice is shown.
+    """
+    files = _files(path, name)
+    about = any(re.search(rf"(?<![\w.-]){re.escape(visible(file))}", sentence) for file in files)
+    return (about or _is_chosen(name)) and _draw(files, name, look, {})
+
+
+def _folder(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
+
+
+def _files(path: Path, name: str) -> list[str]:
+    from ...checkpoints.vocabularies.beside import offered_files
+
+    if not model_names.is_own(name):
+        return []
+    return [file.name for file in offered_files(_folder(path))]
+
+
+def _is_chosen(name: str) -> bool:
+    return any(word in model_names.parted(name)[1] for word in model_names.VOCABULARIES)
+
+
+def _draw(files: list[str], name: str, look: Look, taken: dict[str, str]) -> bool:
+    """Draw the choice; `taken` is the file of each side that was taken by its size."""
+    from ...checkpoints.vocabularies.by_size import SIDES
+
+    if not files:
+        return False
     with st.container(border=True, key="card-vocabularies"):
         layout.heading(say("Which file holds the words of which side?"))
         with layout.row("bottom"):
             labels = (say("Source vocabulary"), say("Target vocabulary"))
             for word, label, side in zip(model_names.VOCABULARIES, labels, SIDES, strict=True):
                 _select(word, label, files, name, look, taken.get(side, ""))
+    return True
 
 
 def _select(word: str, label: str, files: list[str], name: str, look: Look, by_size: str) -> None:

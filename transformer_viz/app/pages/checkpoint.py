@@ -267,5 +267,7 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
             place.error(escape_markdown(sentence))
     else:
         place.error(escape_markdown(sentence))
+        if shelved is not None:
+            vocabulary_choice.choose_again(shelved.path, sentence, name, _look_at)
         config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
     return None

@@ -30,7 +30,7 @@ from ..ui import layout
 from ..ui.progress import explained, run_with_progress
 from ..ui.terms import terms
 from ..ui.text_format import changed_words
-from .swap import TYPED, VARIANTS
+from .swap import TYPED, variant
 
 QUESTION = mark("What is different, head by head, and on which words?")
 WITH = {
@@ -165,7 +165,7 @@ def _sentences(scene: Scene) -> Sides | None:
     if not _reads_text(scene):
         return None
     text = scene.question.text
-    other = state.other or VARIANTS.get(text, text)
+    other = state.other or variant(text, scene.kind.examples)
     widget_sync.show({OTHER: other})
     st.text_input(
         say("the other sentence"), key=OTHER, max_chars=TYPED, on_change=_typed, width=560

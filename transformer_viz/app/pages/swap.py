@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 import streamlit as st
@@ -142,7 +142,7 @@ def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
     if private.swapped_about not in ("", text):  # the variant was of another sentence
         state.other = state.between = ""
     private.swapped_about = text
-    other = state.other or VARIANTS.get(text, text)
+    other = state.other or variant(text, scene.kind.examples)
     widget_sync.show({OTHER: other, PAIR: state.between})
     with layout.row("bottom", gap="medium", key="swap-choices"):
         st.text_input(
@@ -185,6 +185,19 @@ def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
     return other, (words[0], words[1]), state.swapped
 
 
+def variant(text: str, examples: Sequence[str] = ()) -> str:
+    """Return a sentence that differs from a text by a word; the text itself where none is known.
+
+    Args:
+        text: what is read.
+        examples: texts of words of the model's own list.
+    """
+    others = [example for example in examples if example != text]
+    if text in examples and others:
+        return " ".join((*text.split()[:-1], others[0].split()[-1]))
+    return VARIANTS.get(text, text)
+
+
 def _typed(widget: str, name: str) -> None:
     """In a callback: a text was typed, unless the browser only repeats what was written over."""
     text = " ".join(str(st.session_state[widget]).split())
@@ -192,17 +205,29 @@ def _typed(widget: str, name: str) -> None:
 
 
 def _compared(scene: Scene, other: str, pair: tuple[str, ...] | None) -> Compared:
+    from ...inference.patching.output_words import SameOutputs
+
     question, produced = scene.question, scene.before.produced
     own = tuple(produced.ids) if scene.kind.translates and produced is not None else None
     texts = (question.text, other)
     words = (*(with_second(question, text) for text in texts), own, question.beam, pair)
     words = (*words, question.masked)
-    found: Compared = run_with_progress(
-        lambda task: scene.engine.ask(question.model, compared, *words, task=task, stepped=True),
-        key="swap-compared",
-        label=say("Running both sentences ..."),
-        about=words,
-    )
+    try:
+        found: Compared = run_with_progress(
+            lambda task: scene.engine.ask(
+                question.model, compared, *words, task=task, stepped=True
+            ),
+            key="swap-compared",
+            label=say("Running both sentences ..."),
+            about=words,
+        )
+    except SameOutputs as error:
+        raise ValueError(
+            say(
+                "Both sentences have the same output. Name a pair of words, or change the other "
+                "sentence."
+            )
+        ) from error
     return found
 
 

@@ -83,7 +83,8 @@ def begin(engine: Engine) -> None:
 
 def speak_first() -> None:
     """Speak the visitor's language before the state of the visit is there: the pages' names."""
-    speak(st.session_state.get("lang") or st.query_params.get("lang") or browser_language())
+    chosen = st.session_state.get("lang") or private.kept.get("lang")  # gone where a page switched
+    speak(chosen or st.query_params.get("lang") or browser_language())
 
 
 def browser_language() -> str:

@@ -10,6 +10,10 @@ from ...preprocessing.tokenizers import target_side
 from ..token_ids import target_pieces, vocabulary_ids
 
 
+class SameOutputs(ValueError):
+    """Two outputs that part nowhere, so that no pair of words follows from them."""
+
+
 def parting(
     model: Model,
     own: list[int],
@@ -24,7 +28,7 @@ def parting(
     )
     if words is None:
         if common == min(len(own), len(theirs)):
-            raise ValueError(
+            raise SameOutputs(
                 f"The model writes “{texts[0]}” for the one and “{texts[1]}” for the other "
                 "sentence, which part nowhere; name a pair of words (words=) and, if need be, what "
                 "stands before it (target=)."
