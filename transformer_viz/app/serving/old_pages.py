@@ -4,6 +4,9 @@ Its browser connects anew and Streamlit begins a new visit, in which nothing is 
 page then says is about controls and a fragment that this visit does not know, so Streamlit drops
 it without a word. Here such a page is drawn from its link first, and then hears what was said: the
 visitor's move counts, and nobody notices but by the seconds.
+
+A visit that is still here may have lost a run: Streamlit stops it when the connection breaks, and a
+browser that had not heard of its begin does not ask for it again. Such a run is made once more.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from ..ui.streamlit_private import key_of, session_id
+from ..ui.streamlit_private import key_of, session_id, wish_of_run
 
 STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
 SESSION = 2  # the place of the visit's name among what a browser offers as subprotocols
@@ -30,20 +33,35 @@ TYPED = ("text", "second", "target")
 
 
 class Visit:
-    """One visit of this process; gone when Streamlit lets go of its state."""
+    """One visit of this process; gone when Streamlit lets go of its state.
+
+    ``wish`` is the message that asks for its last run of a whole page again; empty if that ended.
+    """
+
+    wish = b""
 
 
 VISITS: WeakValueDictionary[str, Visit] = WeakValueDictionary()
 
 
-def note_visit() -> None:
-    """Note in a run of a page that its visit is here."""
+def note_begin() -> None:
+    """Note at the begin of a run of a whole page that its visit is here, and what it asked for."""
     # Imported here, as below: the server answers while its pages are still imported.
     from ..session.keys import private
 
     name = session_id()
     if private.visit is None and name is not None:
         private.visit = VISITS[name] = Visit()
+    if private.visit is not None:
+        private.visit.wish = wish_of_run()
+
+
+def note_end() -> None:
+    """Note that a run of a whole page came to its end."""
+    from ..session.keys import private
+
+    if private.visit is not None:
+        private.visit.wish = b""
 
 
 class OldPages:
@@ -55,7 +73,10 @@ class OldPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "websocket" and scope["path"].endswith(STREAM)
         offered = scope.get("subprotocols", []) if is_page else []
-        if len(offered) <= SESSION or offered[SESSION] in VISITS:
+        visit = VISITS.get(offered[SESSION]) if len(offered) > SESSION else None
+        if visit is not None and visit.wish:
+            receive = _say_first(_without_clicks(visit.wish), receive)
+        if len(offered) <= SESSION or visit is not None:
             await self.app(scope, receive, send)
             return
         page = _Page(receive, send)
@@ -131,6 +152,31 @@ class _Page:
     def end(self) -> None:
         if self._coming is not None:
             self._coming.cancel()
+
+
+def _say_first(wish: bytes, receive: Receive) -> Receive:
+    """Return what a browser says, with a wish before all but the opening of its connection."""
+    left = [wish]
+
+    async def again() -> Message:
+        if left and connected:
+            return {"type": "websocket.receive", "bytes": left.pop()}
+        connected.append(True)
+        return await receive()
+
+    connected: list[bool] = []
+    return again
+
+
+def _without_clicks(wish: bytes) -> bytes:
+    """Take clicks out of a wish: they were heard."""
+    said = BackMsg()
+    said.ParseFromString(wish)
+    widgets = said.rerun_script.widget_states.widgets
+    kept = [one for one in widgets if one.WhichOneof("value") not in CLICKS]
+    del widgets[:]
+    widgets.extend(kept)
+    return bytes(said.SerializeToString())
 
 
 def _rerun(message: Message) -> BackMsg | None:

@@ -6,6 +6,7 @@ stop button or the browser's Back that silently does nothing.
 
 from __future__ import annotations
 
+from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
@@ -27,6 +28,18 @@ def session_id() -> str | None:
     """Whose run this is, the same in all of a visit; None outside a run."""
     context = get_script_run_ctx(suppress_warning=True)
     return None if context is None else context.session_id
+
+
+def wish_of_run() -> bytes:
+    """Return the message that asks for this run once more; empty outside a run."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        return b""
+    said = BackMsg()
+    said.rerun_script.query_string = context.query_string
+    said.rerun_script.page_script_hash = context.page_script_hash
+    said.rerun_script.widget_states.widgets.extend(context.session_state.get_widget_states())
+    return bytes(said.SerializeToString())
 
 
 def uploaded_bytes() -> int:
