@@ -1,4 +1,4 @@
-"""What traces, explanations, rankings, swaps and opening cost on models of real size.
+"""Measure the cost of traces, explanations, rankings, swaps and opening at real model sizes.
 
 Run as a program with a task, a shape, a type of number and a length, it prints its figures as JSON.
 """

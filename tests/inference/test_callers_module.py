@@ -1,4 +1,4 @@
-"""What a trace leaves of the caller's module, and modules that hold what PyTorch cannot view."""
+"""Test that a trace leaves the caller's module as it was, whatever tensors it holds."""
 
 from __future__ import annotations
 

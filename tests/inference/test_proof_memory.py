@@ -1,4 +1,4 @@
-"""What is proved of a module on one text is used on another one only where it must hold there.
+"""Test that a proof of one text is used on another one only where it must hold there.
 
 Each module is harmless on the first text and shows its fault on the second one.
 """

@@ -52,7 +52,7 @@ from .vocabularies.beside import sounds
 
 
 class Layout(Protocol):
-    """What a layout's file offers.
+    """Describe what the module of a layout offers.
 
     ``WORDS`` are the words that a user may override; ``NAMES`` regular expressions of which every
     weight of this layout matches one, so that a file nobody knows can be told what it is nearest.

@@ -96,7 +96,7 @@ class KernelRun:
 
     @property
     def mixes(self) -> bool:
-        """Whether it mixes tokens and is no softmax."""
+        """Return whether it mixes tokens and is no softmax."""
         return self.fate in self.MIXERS
 
 

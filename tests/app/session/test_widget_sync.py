@@ -66,7 +66,7 @@ def test_once_the_hand_has_chosen_no_value_is_stale_any_more(visit: Visit) -> No
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_slider_that_was_just_moved_is_not_written_back(visit: Visit, interrupted: bool) -> None:
-    """What is written is sent to the browser, and would undo a key that was pressed meanwhile."""
+    """Writing a value sends it to the browser, where it would undo a key pressed meanwhile."""
     key = "try-far-head-en"
     app = visit("labs", lab="far", tried="guess=0")
     assert app.selectbox(key=key).proto.set_value  # a new control begins with the link's value

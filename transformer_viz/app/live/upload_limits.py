@@ -47,7 +47,7 @@ class Counted:
 
     @property
     def breaks_off(self) -> bool:
-        """Whether more of the body is still to come."""
+        """Return whether more of the body is still to come."""
         return not self._over
 
     async def receive(self) -> Message:

@@ -30,7 +30,7 @@ def multiplied_mask(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) 
 
 
 def exponentials(state: CaptureState, x: Any) -> bool:
-    """Whether a tensor is the exponential of scores whose masks an edit may need."""
+    """Return whether a tensor is the exponential of scores whose masks an edit may need."""
     role = state.lineage.role(x) if state.shapes_scores else None
     return isinstance(role, Scores) and role.exponential
 
@@ -51,7 +51,7 @@ def zeroed(
 
 
 def shut(value: Any) -> bool:
-    """Whether a fill value is the 0 of a mask behind the exponential."""
+    """Return whether a fill value is the 0 of a mask behind the exponential."""
     if isinstance(value, Tensor):
         return value.numel() == 1 and not value.is_meta and bool(value == 0)
     return isinstance(value, int | float) and value == 0

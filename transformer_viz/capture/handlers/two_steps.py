@@ -72,7 +72,7 @@ def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def is_sum(x: Tensor, sums: Tensor) -> bool:
-    """Whether a divisor is the sum of the weights, kept from 0 by a bound or a small number."""
+    """Return whether a divisor is the sum of the weights, bounded or shifted away from 0."""
     if x.dim() != sums.dim() + 1 or x.shape[-1] != 1 or x.shape[:-1] != sums.shape:
         return False
     return torch.allclose(x[..., 0].to(sums.dtype), sums, rtol=1e-3, atol=1e-5, equal_nan=True)

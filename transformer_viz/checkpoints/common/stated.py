@@ -151,7 +151,7 @@ def _words(value: Any) -> Mapping[Any, Any]:
 
 
 def _numbers_words(held: Mapping[Any, Any]) -> bool:
-    """Whether a mapping is a vocabulary and states no options: its values count on from 0 or 1."""
+    """Return whether a mapping is a vocabulary, not options: its values count on from 0 or 1."""
     values = list(held.values())
     if len(values) < FEWEST_PIECES or not all(type(value) is int for value in values):
         return False

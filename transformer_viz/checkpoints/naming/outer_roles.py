@@ -1,4 +1,4 @@
-"""What weights outside of the layers are for: embeddings, positions, last norms and the output."""
+"""Find the roles of weights outside the layers: embeddings, positions, last norms, output."""
 
 from __future__ import annotations
 
