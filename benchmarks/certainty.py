@@ -21,9 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import transformer_viz as tv
+from training.corpus import read_pairs
+from training.evaluate import certainties
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
-from transformer_viz.training.corpus import read_pairs
-from transformer_viz.training.evaluate import certainties
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "certainty.md"
@@ -53,7 +53,7 @@ INTRODUCTION = """# When the translator is not sure
 
 The certainty of a translation is the geometric mean of the probabilities of its pieces (beam 4).
 Below the model's own limit, which 95 % of the sentences of its validation file reach
-(`python -m transformer_viz.training.evaluate --certainty`), the app says under the translation
+(`python -m training.evaluate --certainty`), the app says under the translation
 that the model is not sure. How often it does, on sentences that are in no training file, written by
 
     python -m benchmarks.certainty --data DIR

@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import transformer_viz as tv
+from training.write_file import note
 from transformer_viz.app.labs import jobs
 from transformer_viz.app.labs.experiments import (
     positional_encodings,
@@ -37,7 +38,6 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.metrics.attention.score_variance import ROWS, head_spreads, random_spread
 from transformer_viz.metrics.positions.positions import position_rows
 from transformer_viz.metrics.positions.shift_errors import shift_errors
-from transformer_viz.training.write_file import note
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
 SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de

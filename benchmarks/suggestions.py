@@ -19,8 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 import transformer_viz as tv
+from training.card import hide
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.training.card import hide
 
 HERE = Path(__file__).resolve().parent
 READ = HERE / "suggestions.tsv"

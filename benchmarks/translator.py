@@ -22,10 +22,10 @@ import click
 
 import transformer_viz as tv
 from benchmarks import pronouns
+from training.corpus import read_pairs
+from training.evaluate import corpus_bleu, references
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.generation import translate_lines
-from transformer_viz.training.corpus import read_pairs
-from transformer_viz.training.evaluate import corpus_bleu, references
 
 HERE = Path(__file__).resolve().parent
 PAGE, KEPT = HERE.parent / "docs" / "translator.md", HERE / "translator.json"

@@ -108,8 +108,6 @@ FLOORS: dict[str, float] = {
     "app": 5.9,
     "cli": 5,
     "__main__": 5,
-    "training/mix": 4.9,
-    "training": 5,
 }
 #: The rooms of the app that draw with Streamlit; the engine and what renders bytes do not.
 STREAMLIT = (
@@ -130,13 +128,13 @@ STREAMLIT = (
 HOMES = {
     "torch": (
         *("model", "preprocessing", "capture", "checkpoints", "inference", "walkthrough"),
-        *("opening", "training"),
+        "opening",
     ),
     "plotly": ("views",),
     "matplotlib": ("views",),
     "streamlit": tuple(f"app/{room}" for room in STREAMLIT),
-    "click": ("app/live", "cli", "training"),
-    "sentencepiece": ("preprocessing", "training"),
+    "click": ("app/live", "cli"),
+    "sentencepiece": ("preprocessing",),
     "transformers": ("checkpoints",),
     "huggingface_hub": ("checkpoints",),
     "pyarrow": ("corpus",),

@@ -318,7 +318,7 @@ def test_every_layout_names_itself_and_refuses_what_is_not_its_own(tmp_path):
 
 
 def test_a_vocabulary_of_another_model_is_refused(tmp_path):
-    from transformer_viz.training.corpus import train_vocabulary
+    from training.corpus import train_vocabulary
 
     pairs = [("the red cat runs", "la rosa kato kuras")] * 9
     pieces = train_vocabulary(pairs, 276)

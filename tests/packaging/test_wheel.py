@@ -136,6 +136,15 @@ def test_what_readme_shows_runs_from_an_empty_folder(installed: Path, tmp_path: 
     assert {path.name for path in tmp_path.iterdir()} == {"run.safetensors", "dog.safetensors"}
 
 
+def test_training_needs_a_clone(installed: Path, tmp_path: Path) -> None:
+    around = {**os.environ, "PYTHONPATH": str(installed)}
+    words = [sys.executable, "-m", "transformer_viz", "train", "recipe.toml"]
+    said = subprocess.run(words, cwd=tmp_path, env=around, capture_output=True, text=True)
+    assert said.returncode == 2
+    assert "needs a clone of the repository" in said.stderr
+    assert len(said.stderr.strip().splitlines()) == 1
+
+
 @pytest.fixture
 def served(installed: Path, tmp_path: Path) -> Iterator[str]:
     port = free_port()

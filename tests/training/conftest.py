@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from transformer_viz.training.corpus import train_vocabulary
+from training.corpus import train_vocabulary
 
 RECIPE = """
 name = "tiny"

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests.support.paths import ROOT
-from transformer_viz.training.mix.agreement import Deed, agreement_pair, because, but, so
-from transformer_viz.training.mix.frames import FRAMES
-from transformer_viz.training.mix.inflection import contract, english_phrase, phrase, pronoun
-from transformer_viz.training.mix.nouns import HELD_OUT, HELD_OUT_GERMAN, NOUNS, Noun, read
-from transformer_viz.training.mix.single import fill
+from training.mix.agreement import Deed, agreement_pair, because, but, so
+from training.mix.frames import FRAMES
+from training.mix.inflection import contract, english_phrase, phrase, pronoun
+from training.mix.nouns import HELD_OUT, HELD_OUT_GERMAN, NOUNS, Noun, read
+from training.mix.single import fill
 
 BEAR = Noun("bear", "Bär", "m", "Bären")
 LAMP = Noun("lamp", "Lampe", "f", "Lampe")

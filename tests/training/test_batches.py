@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transformer_viz.training.batches import language, masked, translation
-from transformer_viz.training.corpus import MASK, Pair, encode_pairs, joined
-from transformer_viz.training.recipe import Data
+from training.batches import language, masked, translation
+from training.corpus import MASK, Pair, encode_pairs, joined
+from training.recipe import Data
 
 ROWS: list[Pair] = [([7, 8, 3], [9, 10, 11, 3]), ([7, 3], [12, 3])]
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 from PIL import Image
 
+from training import command, evaluate
+from training.digits import HELD_OUT, NAMES, Digits, moved, read_digits
+from training.evaluate import accuracy
+from training.loop import Run
+from training.pictures import answers, chances
+from training.recipe import Recipe
 from transformer_viz.checkpoints import load
 from transformer_viz.core.trace import Trace
-from transformer_viz.training import command, evaluate
-from transformer_viz.training.digits import HELD_OUT, NAMES, Digits, moved, read_digits
-from transformer_viz.training.evaluate import accuracy
-from transformer_viz.training.loop import Run
-from transformer_viz.training.pictures import answers, chances
-from transformer_viz.training.recipe import Recipe
 
 RECIPE = """
 name = "tiny"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from training import command
+from training.grow import grown, rows_of, spelled
+from training.loop import Run
+from training.recipe import Recipe
 from transformer_viz.checkpoints import load
 from transformer_viz.model import Transformer
-from transformer_viz.training import command
-from transformer_viz.training.grow import grown, rows_of, spelled
-from transformer_viz.training.loop import Run
-from transformer_viz.training.recipe import Recipe
 
 from .test_training import data, recipe
 

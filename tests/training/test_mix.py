@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from transformer_viz.training.mix.names import (
+from training.mix.names import (
     COUNTRIES,
     FOUND,
     OF_ENGLISH,
@@ -15,10 +15,10 @@ from transformer_viz.training.mix.names import (
     genitive,
     swap_names,
 )
-from transformer_viz.training.mix.numbers import another_number, vary_numbers
-from transformer_viz.training.mix.phrases import LINES, phrase_pair
-from transformer_viz.training.mix.shares import Mix
-from transformer_viz.training.mix.text import (
+from training.mix.numbers import another_number, vary_numbers
+from training.mix.phrases import LINES, phrase_pair
+from training.mix.shares import Mix
+from training.mix.text import (
     gather,
     joined,
     neighbours,

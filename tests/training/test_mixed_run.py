@@ -8,11 +8,11 @@ import pytest
 import sentencepiece
 import torch
 
-from transformer_viz.training.card import averaging, fading
-from transformer_viz.training.loop import Progress, Run
-from transformer_viz.training.recipe import Recipe, Schedule
-from transformer_viz.training.sentences import Sentences
-from transformer_viz.training.whole_words import SPACE, frequent
+from training.card import averaging, fading
+from training.loop import Progress, Run
+from training.recipe import Recipe, Schedule
+from training.sentences import Sentences
+from training.whole_words import SPACE, frequent
 
 RECIPE = """
 name = "tiny"

@@ -12,13 +12,13 @@ from benchmarks import pronouns, translator
 from benchmarks.pronouns import Asked, Carrier, Pronouns, log_chances, read
 from benchmarks.translator import KEPT, complete
 from tests.support.paths import ROOT
+from training.recipe import Recipe
 from transformer_viz import load, trace
 from transformer_viz.app.pages.about import ABOUT
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.sites import Site
 from transformer_viz.inference.experiments.held_pronouns import off
 from transformer_viz.inference.generation import translate
-from transformer_viz.training.recipe import Recipe
 
 ROWS = [
     Asked("1", "one", "The cat saw the dog because it was big.", "..., weil", "er"),

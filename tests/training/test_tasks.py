@@ -10,14 +10,14 @@ import click.testing
 import pytest
 import torch
 
+from training import command, evaluate
+from training.card import fills, hide
+from training.corpus import MASK, read_training
+from training.evaluate import NOTHING, guesses, hidden_rows, next_rows
+from training.loop import Run
+from training.recipe import Data, Recipe
 from transformer_viz.checkpoints import load
 from transformer_viz.core.trace import Trace
-from transformer_viz.training import command, evaluate
-from transformer_viz.training.card import fills, hide
-from transformer_viz.training.corpus import MASK, read_training
-from transformer_viz.training.evaluate import NOTHING, guesses, hidden_rows, next_rows
-from transformer_viz.training.loop import Run
-from transformer_viz.training.recipe import Data, Recipe
 
 
 @pytest.fixture(params=["language", "masked"])

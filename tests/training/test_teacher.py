@@ -6,8 +6,8 @@ import click.testing
 import pytest
 
 import transformer_viz as tv
-from transformer_viz.training import teacher
-from transformer_viz.training.corpus import read_pairs
+from training import teacher
+from training.corpus import read_pairs
 
 SENTENCES = ["I love my dog.", "Where is the train station?", "Good morning."]
 

@@ -16,15 +16,15 @@ import pandas as pd
 import pytest
 import torch
 
+from training import command
+from training.corpus import encode_pairs, endless, epoch_batches, read_pairs
+from training.evaluate import bleu, corpus_bleu, references
+from training.loop import LOG, Run
+from training.package import package, save_weights
+from training.recipe import Recipe, Schedule
 from transformer_viz.checkpoints import load
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.generation import translate
-from transformer_viz.training import command
-from transformer_viz.training.corpus import encode_pairs, endless, epoch_batches, read_pairs
-from transformer_viz.training.evaluate import bleu, corpus_bleu, references
-from transformer_viz.training.loop import LOG, Run
-from transformer_viz.training.package import package, save_weights
-from transformer_viz.training.recipe import Recipe, Schedule
 from transformer_viz.views.charts.training_curve import training_curve
 
 RECIPE = """
@@ -105,8 +105,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import torch
-from transformer_viz.training.loop import Run
-from transformer_viz.training.recipe import Recipe
+from training.loop import Run
+from training.recipe import Recipe
 torch.set_num_threads(1)
 def tell(progress):
     if progress.step == 10:

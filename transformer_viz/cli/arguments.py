@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -283,23 +282,6 @@ def new_file(out: str, what: str) -> Path:
     if path.is_dir():
         raise ValueError(f"--out names a file for the {what}, and {out!r} is a folder.")
     return path
-
-
-def recipe_data(recipe: Path, folder: str | None) -> Path | None:
-    """The folder of a recipe's data, which only a recipe with data of its own goes without."""
-    if folder is not None and not Path(folder).is_dir():
-        raise ValueError(
-            f"There is no folder {folder!r}; --data names the one with the recipe's sentences."
-        )
-    try:
-        words = tomllib.loads(recipe.read_text(encoding="utf-8")).get("data", {})
-    except ValueError as error:
-        raise ValueError(f"{recipe.name} is not a recipe: {error}.") from error
-    if folder is None and words.get("train"):
-        raise ValueError(
-            f"{recipe.name} learns from sentences; name the folder they are in with --data DIR."
-        )
-    return None if folder is None else Path(folder)
 
 
 def kept_parts(words: tuple[str, ...]) -> tuple[str, ...] | None:

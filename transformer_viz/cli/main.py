@@ -22,13 +22,11 @@ from .arguments import (
     existing_picture,
     head_places,
     kept_parts,
-    known_checkpoint,
     layer_numbers,
     new_file,
     one_place,
     one_question,
     read_intervention,
-    recipe_data,
     stored_run,
     token_span,
     trace_file,
@@ -51,6 +49,7 @@ from .rank import rank
 from .serve import app
 from .swap import swap
 from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_line, tell
+from .train import train
 
 if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
@@ -343,52 +342,6 @@ def _of_kind(model: Model, command: str, kind: str) -> Model:
     return model
 
 
-@main.command()
-@click.argument("recipe", metavar="RECIPE.toml")
-@click.option("--data", metavar="DIR", help="The folder of the recipe's data, if it needs any.")
-@click.option("--device", help="cpu or cuda; left out, a GPU if there is one.")
-@click.option(
-    "--folder",
-    metavar="DIR",
-    help="Where the run is kept: runs/NAME (with the seed, if one is given) if left out.",
-)
-@click.option("--out", metavar="DIR", help="Where the model goes: model/ in that folder.")
-@click.option(
-    "--continue-from",
-    metavar="PATH",
-    help="Begin with these weights, grown where the recipe is larger.",
-)
-@click.option("--decay-from", type=int, help="The update from which the learning rate falls.")
-@click.option("--steps", type=int, help="The last update, where the learning rate is zero.")
-@click.option("--seed", type=int, help="Of the first weights and the order of the text.")
-def train(
-    recipe: str,
-    data: str | None,
-    device: str | None,
-    folder: str | None,
-    out: str | None,
-    continue_from: str | None,
-    decay_from: int | None,
-    steps: int | None,
-    seed: int | None,
-) -> None:
-    """Train a recipe; the same command again goes on where a stopped run was saved last."""
-    if not Path(recipe).is_file():
-        raise ValueError(f"There is no recipe {recipe!r}; name a file such as recipes/en-de.toml.")
-    sentences = recipe_data(Path(recipe), data)
-    start = None if continue_from is None else known_checkpoint(continue_from)
-    named = Path(recipe).stem if seed is None else f"{Path(recipe).stem}-{seed}"
-    kept = Path(folder) if folder else Path("runs") / named
-    made = Path(out) if out else kept / "model"
-    with after_a_second("Reading the data"):
-        from ..training.command import run
-    run(
-        Path(recipe), sentences, kept, made, device,
-        continue_from=start, decay_from=decay_from, steps=steps, seed=seed,
-    )  # fmt: skip
-    tell(f"{made}: look inside with transformer-viz app --model {made}")
-
-
 main.add_command(app)
 main.add_command(atlas)
 main.add_command(align)
@@ -398,3 +351,4 @@ main.add_command(names)
 main.add_command(rank)
 main.add_command(explain)
 main.add_command(swap)
+main.add_command(train)

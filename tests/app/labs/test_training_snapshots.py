@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 import transformer_viz as tv
 from tests.support.head_formulas import entropy
+from training.evaluate import bleu
+from training.snapshots import forced_loss, main, measure, moments
 from transformer_viz.app.heads.jobs import measured as head_measures
 from transformer_viz.app.labs.experiments.training_snapshots import (
     SnapshotResult,
@@ -22,8 +24,6 @@ from transformer_viz.app.labs.measure_curves import GROUPS, lines_of
 from transformer_viz.app.labs.snapshots import MODEL, Moment, logged, measured
 from transformer_viz.checkpoints.common.bundled import PRETRAINED, SNAPSHOTS
 from transformer_viz.metrics.head_measures.registry import MEASURES
-from transformer_viz.training.evaluate import bleu
-from transformer_viz.training.snapshots import forced_loss, main, measure, moments
 
 PAIRS = [
     ("I love my dog.", "Ich liebe meinen Hund."),
@@ -68,7 +68,7 @@ def test_measuring_writes_a_row_for_each_snapshot(
     config = json.loads((PRETRAINED / MODEL / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"snapshots": [64]}))
     (folder.parent / "test.tsv").write_text("\n".join("\t".join(pair) for pair in PAIRS) + "\n")
-    monkeypatch.setattr("transformer_viz.training.snapshots.shelved", lambda name: folder)
+    monkeypatch.setattr("training.snapshots.shelved", lambda name: folder)
     run = CliRunner().invoke(main, [MODEL, "--data", str(tmp_path), "--file", "test.tsv"])
     assert run.exit_code == 0, run.output
     words = json.loads((folder / SNAPSHOTS).read_text())

@@ -3,7 +3,7 @@
 A small model learns more from another model's translations than from people's, which say one
 thing in many ways: sequence-level distillation (Kim and Rush 2016, section 3.2).
 
-``python -m transformer_viz.training.teacher en-de --data DIR --file tatoeba/eng-deu.train.tsv.gz
+``python -m training.teacher en-de --data DIR --file tatoeba/eng-deu.train.tsv.gz
 --out taught.tsv`` writes them; the same command again goes on where it was stopped.
 """
 
@@ -16,9 +16,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ..checkpoints.common.model import Model
-from ..checkpoints.loader import load
-from ..inference.generation import translate_lines
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.loader import load
+from transformer_viz.inference.generation import translate_lines
+
 from .corpus import read_pairs
 from .progress import bar
 from .write_file import write

@@ -13,9 +13,10 @@ import pandas as pd
 import sentencepiece
 import torch
 
-from ..checkpoints.common.bundled import VOCABULARY, vocabulary_of
-from ..checkpoints.loader import choose_device, load
-from ..views.charts.training_curve import training_curve
+from transformer_viz.checkpoints.common.bundled import VOCABULARY, vocabulary_of
+from transformer_viz.checkpoints.loader import choose_device, load
+from transformer_viz.views.charts.training_curve import training_curve
+
 from .grow import Start
 from .loop import Progress, Run
 from .package import ORIGIN, package, read_origin

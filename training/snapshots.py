@@ -1,6 +1,6 @@
 """How good a model was at each of its snapshots, measured once and kept beside them.
 
-``python -m transformer_viz.training.snapshots en-de-small --data DIR`` translates the test file
+``python -m training.snapshots en-de-small --data DIR`` translates the test file
 with every snapshot and with the finished weights, and writes ``snapshots.json`` into the model's
 folder: update, BLEU (greedy), and the loss on the test file.
 """
@@ -18,9 +18,10 @@ import click
 import torch
 from torch.nn import functional as F
 
-from ..checkpoints.common.bundled import CONFIG, SNAPSHOTS, shelved
-from ..checkpoints.common.model import Model
-from ..checkpoints.loader import load
+from transformer_viz.checkpoints.common.bundled import CONFIG, SNAPSHOTS, shelved
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.loader import load
+
 from .batches import padded
 from .corpus import read_pairs
 from .evaluate import NOTHING, TEST, TOGETHER, bleu

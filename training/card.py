@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.common.bundled import WEIGHTS, called
-from ..checkpoints.common.model import Model
-from ..inference.generation import translate_lines
+from transformer_viz.checkpoints.common.bundled import WEIGHTS, called
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.inference.generation import translate_lines
+
 from . import pictures
 from .batches import CHOSEN, HIDDEN, REPLACED
 from .evaluate import UNSURE, Guesses, Hits, Score
@@ -194,7 +195,7 @@ def quality(recipe: Recipe, model: Model, score: Score | Guesses | Hits | None) 
         return "It was not measured when this card was written."
     assert model.folder is not None
     file = recipe.data.test
-    command = f"python -m transformer_viz.training.evaluate {called(model.folder)}"
+    command = f"python -m training.evaluate {called(model.folder)}"
     if isinstance(score, Hits):
         share = f"{score.right / score.images:.1%}"
         said = f"**Accuracy {share}** ({score.right} of {score.images}) {pictures.HELD}"

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from ..checkpoints.common.bundled import CONFIG
-from ..checkpoints.common.model import Model
+from transformer_viz.checkpoints.common.bundled import CONFIG
+from transformer_viz.checkpoints.common.model import Model
+
 from .digits import HELD_OUT, NAMES, Digits, read_digits
 from .write_file import write
 

@@ -1,6 +1,6 @@
 """A finished run made into a folder of ``pretrained/``: weights, config, vocabulary, log, card.
 
-``python -m transformer_viz.training.package RECIPE RUN OUT [--data DIR]`` does it again.
+``python -m training.package RECIPE RUN OUT [--data DIR]`` does it again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import sentencepiece
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.common import native
-from ..checkpoints.common.bundled import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
-from ..checkpoints.common.fill_weights import NoFirstWeights, compare, shared_names
-from ..checkpoints.common.model import Model
-from ..checkpoints.files.reading import Weights, refuse_non_finite
-from ..checkpoints.loader import load
-from ..inference.generation import translate
-from ..inference.tracing import trace
-from ..model import Transformer
+from transformer_viz.checkpoints.common import native
+from transformer_viz.checkpoints.common.bundled import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.common.fill_weights import NoFirstWeights, compare, shared_names
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.files.reading import Weights, refuse_non_finite
+from transformer_viz.checkpoints.loader import load
+from transformer_viz.inference.generation import translate
+from transformer_viz.inference.tracing import trace
+from transformer_viz.model import Transformer
+
 from .card import BEAM, card, hide, sureness
 from .corpus import MASK, read_pairs
 from .digits import Digits

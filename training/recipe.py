@@ -11,7 +11,8 @@ from typing import Any
 
 import sentencepiece
 
-from ..model import ModelConfig
+from transformer_viz.model import ModelConfig
+
 from .mix.shares import Mix
 
 CONTINUED_WARMUP = 100  # updates in which a fresh optimiser gathers its averages

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.common.bundled import CONFIG
+from transformer_viz.checkpoints.common.bundled import CONFIG
 
 
 def write(path: Path, content: bytes) -> None:

@@ -1,6 +1,6 @@
 """How good a model is on what it never learned from, by the measure of its task.
 
-``python -m transformer_viz.training.evaluate en-de --data DIR`` prints the score: BLEU of
+``python -m training.evaluate en-de --data DIR`` prints the score: BLEU of
 translations, perplexity and first guesses of a language model, accuracy on the digits.
 """
 
@@ -17,10 +17,11 @@ import click
 import numpy as np
 import torch
 
-from ..checkpoints.common.model import Model
-from ..checkpoints.loader import load
-from ..inference.generation import translate_lines
-from ..metrics.output.surprisal import certainty
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.loader import load
+from transformer_viz.inference.generation import translate_lines
+from transformer_viz.metrics.output.surprisal import certainty
+
 from .batches import padded
 from .corpus import read_pairs
 from .digits import HELD_OUT, NAMES, read_digits

@@ -10,8 +10,9 @@ import numpy as np
 import sentencepiece
 from torch import Tensor
 
-from ..checkpoints.common.bundled import VOCABULARY
-from ..model import Transformer
+from transformer_viz.checkpoints.common.bundled import VOCABULARY
+from transformer_viz.model import Transformer
+
 from .batches import MAKERS, Batch
 from .corpus import (
     Pair,

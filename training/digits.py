@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checkpoints.layouts.vision_transformer import VisionConfig, VisionTransformer
+from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig, VisionTransformer
+
 from .batches import Batch
 from .recipe import Recipe
 
