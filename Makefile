@@ -60,9 +60,9 @@ bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 
 soak: $(DEV) ## a monkey, two visitors, other tools, odd inputs, faults in the probe, other packages
 	@./.ci/chromium
-	$(BIN)/python -m benchmarks.soak $(ARGS)
+	$(BIN)/python -m tests.soak $(ARGS)
 	$(BIN)/python -m tests.foreign.mutants --tests --write docs/mutations.md
-	$(BIN)/python -m benchmarks.foreign
+	$(BIN)/python -m tests.soak.foreign
 	$(PYTEST) $(SPREAD) -m soak
 
 train: $(RUN) ## train the model in the box again: make train DATA=folder [RECIPE=file]

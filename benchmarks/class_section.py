@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median, quantiles
 
-from benchmarks import cut
 from benchmarks.memory import growth
 from benchmarks.pupils import ARRIVING, EVERY, FREE, REST, Class
 from benchmarks.report import Budget, Row, Section
+from tests.soak import cut
 
 SLOW, GROWN = 1.5, 60  # seconds, and megabytes of each process: DESIGN section 8
 CLASS, FRAME, SENTENCE = 30, 0.3, 2.0  # pupils of a class, and seconds: goals of ours

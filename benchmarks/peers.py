@@ -122,7 +122,7 @@ def line(length: int, name: str, drawn: Drawn, ours: Drawn) -> Row:
 
 def our_page(chromium: Browser, length: int) -> Drawn:
     """The atlas, its script loaded anew."""
-    first, _ = atlas.measured(chromium, length, 0)
+    first = atlas.measured(chromium, length)
     return Drawn(first.weighing + first.packing, first.size, first.page)
 
 

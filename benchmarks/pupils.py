@@ -21,12 +21,12 @@ from playwright.sync_api import Browser
 from websockets.exceptions import ConnectionClosed
 
 import transformer_viz as tv
-from benchmarks import cut
-from benchmarks.cut import Cut, Death
 from benchmarks.memory import resident, server_of, workers_of
 from benchmarks.pupil import Pupil
 from benchmarks.slider import SHOWN, begin
 from benchmarks.visits import visitor
+from tests.soak import cut
+from tests.soak.cut import Cut, Death
 from tests.support.component_stage import decoded
 from transformer_viz.app.session.url_state import DEFAULTS
 from transformer_viz.components.edit_sliders import TEMPERATURE

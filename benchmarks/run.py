@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks named, or all of them, and write RESULTS.md.
 
-    python -m benchmarks.run [capture memory long path writing ...] [--quick]
+    python -m benchmarks.run [capture memory path slider ...] [--quick]
 
 Exit code 1 where a budget is missed.
 """
@@ -21,14 +21,10 @@ from benchmarks import report
 BENCHMARKS = {
     "capture": ("capture", "overhead"),
     "memory": ("capture", "memory"),
-    "long": ("long_texts", "long_texts"),
     "path": ("path", "small_model"),
-    "writing": ("writing", "writing"),
-    "atlas": ("atlas", "atlas"),
     "start": ("start", "start"),
     "slider": ("slider", "slider"),
     "base": ("slider", "base_size"),
-    "notebook": ("notebook", "notebook"),
     "cost": ("cost", "cost"),
 }
 

@@ -1,4 +1,4 @@
-"""The verdicts of `benchmarks.foreign` on modules written by hand."""
+"""The verdicts of `tests.soak.foreign` on modules written by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
 
-from benchmarks.foreign.verdict import Configuration, measure
+from tests.soak.foreign.verdict import Configuration, measure
 
 
 class Right(nn.Module):

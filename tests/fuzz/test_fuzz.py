@@ -1,4 +1,4 @@
-"""Some seconds of what `python -m benchmarks.soak fuzz` does for ten minutes with each reader."""
+"""Some seconds of what `python -m tests.soak fuzz` does for ten minutes with each reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from benchmarks import fuzz as soak
+from tests.soak import fuzz as soak
 from transformer_viz.checkpoints import CheckpointError
 
 from .judge import complaint, judged

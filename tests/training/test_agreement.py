@@ -158,7 +158,7 @@ def test_no_noun_of_the_test_is_said() -> None:
 
 def held_out_rows() -> list[dict[str, str]]:
     """The held-out test of pronouns: 60 pairs of English sentences."""
-    lines = (ROOT / "benchmarks" / "pronouns.tsv").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "training" / "tables" / "pronouns.tsv").read_text(encoding="utf-8").splitlines()
     return list(csv.DictReader(lines, delimiter="\t"))
 
 

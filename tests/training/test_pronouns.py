@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import pronouns, translator
-from benchmarks.pronouns import Asked, Carrier, Pronouns, log_chances, read
-from benchmarks.translator import KEPT, complete
 from tests.support.paths import ROOT
 from training.recipe import Recipe
+from training.tables import pronouns, translator
+from training.tables.pronouns import Asked, Carrier, Pronouns, log_chances, read
+from training.tables.translator import KEPT, complete
 from transformer_viz import load, trace
 from transformer_viz.app.pages.about import ABOUT
 from transformer_viz.checkpoints.common.model import Model

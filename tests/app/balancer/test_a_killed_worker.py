@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from benchmarks.cut import link_of, processes, worker_of
 from benchmarks.pupil import PATIENCE, Pupil
 from tests.app.balancer.test_workers import got, until
+from tests.soak.cut import link_of, processes, worker_of
 from tests.support.browser import running_app
 from transformer_viz import settings
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from benchmarks import labs
+from training.tables import labs
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
 from transformer_viz.metrics.attention.score_variance import random_spread
 
@@ -39,4 +39,4 @@ def test_every_tiny_model_in_the_box_stands_there_with_its_score() -> None:
 
 
 def test_the_command_that_writes_it_stands_there() -> None:
-    assert re.search(r"^    python -m benchmarks\.labs$", TEXT, re.MULTILINE)
+    assert re.search(r"^    python -m training\.tables\.labs$", TEXT, re.MULTILINE)

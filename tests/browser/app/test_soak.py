@@ -8,9 +8,9 @@ from playwright.sync_api import Browser
 
 from benchmarks.class_section import section
 from benchmarks.memory import Diary, server_of
-from benchmarks.monkey import play
 from benchmarks.pupils import LEAST, Truth, lesson, mixed, sentence_of
-from benchmarks.visitors import together
+from tests.soak.monkey import play
+from tests.soak.visitors import together
 from tests.support.browser import visit
 
 SECONDS, ACTIONS = 3, 3

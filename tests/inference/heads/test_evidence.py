@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import transformer_viz as tv
-from benchmarks.heads import MODELS, page
 from tests.support.paths import ROOT
+from training.tables.heads import MODELS, page
 from transformer_viz.checkpoints.common.bundled import HEADS, PRETRAINED, SENTENCES
 from transformer_viz.core.sites import Site
 from transformer_viz.inference.head_metrics.evidence import evidence

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import it_head, it_head_page
-from benchmarks.pronouns import read
+from training.tables import it_head, it_head_page
+from training.tables.pronouns import read
 
 
 def test_the_page_is_what_was_measured() -> None:

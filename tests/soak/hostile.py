@@ -1,6 +1,6 @@
 """A class beside hostile visitors: what pupils' frames take with and without them, in turns.
 
-    python -m benchmarks.hostile [--pupils 30] [--window 30] [--rounds 4] [--kind flood]
+    python -m tests.soak.hostile [--pupils 30] [--window 30] [--rounds 4] [--kind flood]
 
 With ``--kind flood`` one visitor sends messages without end, uploads without a length, and opens
 links to trace files that claim more than they hold. It is not written down.
@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from benchmarks.attacks import ATTACKS, NOTES, attack
 from benchmarks.class_section import slow
-from benchmarks.endurance import environment
 from benchmarks.pupil import Pupil
 from benchmarks.pupils import SHARED, sentence_of
 from benchmarks.report import Budget, Row, Section, write
+from tests.soak.attacks import ATTACKS, NOTES, attack
+from tests.soak.endurance import environment
 from tests.support.browser import running_app
 from tests.support.paths import ROOT
 from transformer_viz import settings
@@ -89,7 +89,7 @@ def lesson(url: str, folder: Path, pupils: int, window: float, rounds: int, kind
     for thread in threads:
         thread.start()
         time.sleep(0.3)
-    words = [sys.executable, "-m", "benchmarks.hostile", "--attack", url, "--folder", str(folder)]
+    words = [sys.executable, "-m", "tests.soak.hostile", "--attack", url, "--folder", str(folder)]
     words += ["--kind", kind]
     with subprocess.Popen(
         ["nice", "-n", "5", *words], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -1,6 +1,6 @@
 """`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
-    python -m benchmarks.soak [monkey visitors pupils peers fuzz] [--seconds 600] [--changes 200]
+    python -m tests.soak [monkey visitors pupils peers fuzz] [--seconds 600] [--changes 200]
                               [--pupils 30] [--workers 1] [--kill] [--nth 1] [--seed 1]
 
 The test suite holds some seconds of the first three and of the last, which tries odd inputs on
@@ -18,16 +18,16 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks import fuzz
 from benchmarks.class_section import section
-from benchmarks.cut import lost
 from benchmarks.memory import Diary, growth, server_of, slope
-from benchmarks.monkey import Found, play
 from benchmarks.peers import peers
 from benchmarks.pupils import Truth, lesson, mixed, unlike
 from benchmarks.report import Budget, Row, Section, write
-from benchmarks.visitors import Tale, together
 from benchmarks.visits import browser, needs_model, visitor
+from tests.soak import fuzz
+from tests.soak.cut import lost
+from tests.soak.monkey import Found, play
+from tests.soak.visitors import Tale, together
 from tests.support.browser import running_app
 from tests.support.rest import rest
 from transformer_viz.core.interventions import Intervention, Temperature

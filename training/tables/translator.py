@@ -1,6 +1,6 @@
 """How good the translator in the box is: writes docs/translator.md and translator.json.
 
-    python -m benchmarks.translator --data DIR [MODEL ...]
+    python -m training.tables.translator --data DIR [MODEL ...]
 
 MODEL is a name in pretrained/ or a folder; left out, ``en-de``. DIR holds the sentence pairs,
 `README.md` says where to get them; nothing in ``DIR/tests`` was trained on. Scores of other models
@@ -21,14 +21,14 @@ from typing import Any
 import click
 
 import transformer_viz as tv
-from benchmarks import pronouns
 from training.corpus import read_pairs
 from training.evaluate import corpus_bleu, references
+from training.tables import pronouns
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.generation import translate_lines
 
 HERE = Path(__file__).resolve().parent
-PAGE, KEPT = HERE.parent / "docs" / "translator.md", HERE / "translator.json"
+PAGE, KEPT = HERE.parents[1] / "docs" / "translator.md", HERE / "translator.json"
 EVERYDAY = HERE / "everyday.tsv"
 BEAM = 4
 TOGETHER = 32
@@ -127,7 +127,7 @@ def page(kept: dict[str, Any], names: list[str]) -> str:
         "## Test sets\n\nBLEU / chrF (sacreBLEU, beam 4).\n",
         table(["set", "sentences", *names], (set_row(name, columns) for name in sets_of(columns))),
         "\n## A hundred everyday sentences\n\nWritten before the training ended "
-        "(`benchmarks/everyday.tsv`); the last three rows were judged by eye.\n",
+        "(`training/tables/everyday.tsv`); the last three rows were judged by eye.\n",
         table(["what", *names], everyday_rows(columns)),
         PRONOUNS,
         table(["what", *names], pronoun_rows(columns)),
@@ -141,7 +141,7 @@ INTRODUCTION = """# How good the translator is
 
 The model `en-de` beside the one it replaced; every figure is measured by
 
-    python -m benchmarks.translator --data DIR
+    python -m training.tables.translator --data DIR
 
 None of these sentences was trained on. `pretrained/en-de/README.md` says what was.
 """
@@ -149,7 +149,8 @@ PRONOUNS = """
 ## Who is "it"?
 
 60 pairs of sentences that differ only in what "it" stands for, as in *too tired* and *too wide*;
-their nouns and frames are in none of the generated training sentences (`benchmarks/pronouns.tsv`).
+their nouns and frames are in none of the generated training sentences
+(`training/tables/pronouns.tsv`).
 The German is held up to the pronoun: which of *er*, *sie*, *es* has the highest probability?
 The lab "Who is it?" of the app asks the same of any pair of sentences.
 """

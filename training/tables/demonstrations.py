@@ -1,6 +1,6 @@
 """What papers found, asked of our own models: the figures of docs/demonstrations.md.
 
-    python -m benchmarks.demonstrations [--bert FOLDER] [D1 D2 ...]
+    python -m training.tables.demonstrations [--bert FOLDER] [D1 D2 ...]
 
 Left out, all are measured: D1 and D2 and D6 on models that are trained here (minutes), D3 to D5 on
 ``en-de`` of the box, D8 on a BERT in FOLDER, D9 from it_head.json, D10 on stored steps. What was
@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 
 import transformer_viz as tv
-from benchmarks.demonstrations_page import page
 from tests.support import repeater, synthetic_pair
 from tests.support.repeater import Snapshot
+from training.tables.demonstrations_page import page
 from transformer_viz.checkpoints.common.bundled import HEADS, PRETRAINED, SENTENCES
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
@@ -38,7 +38,7 @@ from transformer_viz.metrics.alignment.linking import Links, by_words, links_of
 from transformer_viz.metrics.statistics.bootstrap import reweightings, spearman
 
 HERE = Path(__file__).resolve().parent
-KEPT, PAGE = HERE / "demonstrations.json", HERE.parent / "docs" / "demonstrations.md"
+KEPT, PAGE = HERE / "demonstrations.json", HERE.parents[1] / "docs" / "demonstrations.md"
 SEEDS = (0, 1, 2)
 HEAD = ["stack", "block", "layer", "head"]
 SHIPPED = "en-de"

@@ -1,6 +1,6 @@
 """A day in short: visitors of every kind come and go for hours; what the server holds stays flat.
 
-    python -m benchmarks.endurance [--seconds 10800] [--seed 1]
+    python -m tests.soak.endurance [--seconds 10800] [--seed 1]
 
 Pupils move sliders, others open odd links, bring sound and broken checkpoints, ask for too many
 frames, or break off in the middle of a run. Meanwhile and afterwards the server's memory, open

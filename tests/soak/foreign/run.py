@@ -17,7 +17,7 @@ from .models import lucidrains
 from .table import written
 from .verdict import Row, measure
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LIST = Path(__file__).with_name("requirements.txt")
 FOLDER = ROOT / ".venv-foreign"
 PYTHON = FOLDER / "bin" / "python"
@@ -62,7 +62,7 @@ def install() -> None:
 
 def rows(package: str) -> list[Row]:
     """The rows of a package, from a process of its own; one row of failure where it breaks."""
-    command = [PYTHON, "-m", "benchmarks.foreign", "--inside", package]
+    command = [PYTHON, "-m", "tests.soak.foreign", "--inside", package]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -80,7 +80,7 @@ def inside(package: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    part = importlib.import_module(f"benchmarks.foreign.models.{PACKAGES[package]}")
+    part = importlib.import_module(f"tests.soak.foreign.models.{PACKAGES[package]}")
     several = (package.replace("-", "_"),) if part is lucidrains else ()
     for configuration in part.configurations(*several):
         try:
@@ -93,7 +93,7 @@ def inside(package: str) -> None:
 
 def main() -> None:
     """Run all packages and write the page; with ``--only``, one, and print its part."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.foreign")
+    parser = argparse.ArgumentParser(prog="python -m tests.soak.foreign")
     parser.add_argument("--only", choices=PACKAGES)
     parser.add_argument("--inside", choices=PACKAGES, help=argparse.SUPPRESS)
     given = parser.parse_args()

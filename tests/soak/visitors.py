@@ -16,7 +16,7 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page
 
 from benchmarks.memory import heap_of
-from benchmarks.witness import Witness, differences, state_of
+from tests.soak.witness import Witness, differences, state_of
 from tests.support import page_actions
 from tests.support.browser import PATIENCE, watched
 from tests.support.rest import rest

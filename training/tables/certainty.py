@@ -1,6 +1,6 @@
 """When the app says that a translator is not sure: writes docs/certainty.md.
 
-    python -m benchmarks.certainty --data DIR
+    python -m training.tables.certainty --data DIR
 
 DIR holds tatoeba/ as recipes/en-de.toml wants it. What is everyday should rarely be flagged, and
 what the model never learned often.
@@ -26,7 +26,7 @@ from training.evaluate import certainties
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "certainty.md"
+PAGE = HERE.parents[1] / "docs" / "certainty.md"
 MODELS = ("en-de", "en-de-small")
 MOST = 300  # sentences of a set
 SEED = 1
@@ -56,7 +56,7 @@ Below the model's own limit, which 95 % of the sentences of its validation file 
 (`python -m training.evaluate --certainty`), the app says under the translation
 that the model is not sure. How often it does, on sentences that are in no training file, written by
 
-    python -m benchmarks.certainty --data DIR
+    python -m training.tables.certainty --data DIR
 
 A translation can be sure and wrong, and unsure and right; what the line tells is that the model
 rarely saw the like.
@@ -107,7 +107,7 @@ def sentences(data: Path) -> dict[str, list[str]]:
         everyday = [row["english"] for row in rows]
     return {
         "everyday English, eng-deu.test": english,
-        "everyday English, `benchmarks/everyday.tsv`": everyday,
+        "everyday English, `training/tables/everyday.tsv`": everyday,
         "English, its words in an order by chance": [
             " ".join(random.permutation(words)) for words in long
         ],

@@ -1,6 +1,6 @@
 """What the labs measure, in numbers for the documents: writes docs/labs.md.
 
-    python -m benchmarks.labs [--seeds RUNS]
+    python -m training.tables.labs [--seeds RUNS]
 
 Everything but the scores of the trained models, which stand in their config.json, is measured
 anew; the same machine gives the same numbers. RUNS holds the packaged models of other seeds, such
@@ -39,7 +39,7 @@ from transformer_viz.metrics.attention.score_variance import ROWS, head_spreads,
 from transformer_viz.metrics.positions.positions import position_rows
 from transformer_viz.metrics.positions.shift_errors import shift_errors
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "labs.md"
 SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de
 DEPTHS = (2, 6, 12)
 CHOICES = {
@@ -52,7 +52,7 @@ HEAD = f"""# What the labs measure
 
 Numbers behind the page Labs, written by
 
-    python -m benchmarks.labs
+    python -m training.tables.labs
 
 Where a sentence is needed, it is “{FIRST_TEXT}”
 The labs measure on the sentence that the class types.

@@ -1,6 +1,6 @@
 """Which method names the words that matter for an output word? Writes docs/why-this-word.md.
 
-    python -m benchmarks.why_word [MODEL ...]
+    python -m training.tables.why_word [MODEL ...]
 
 MODEL is a name in pretrained/ or a folder; left out, ``en-de``. What was measured stays in
 why_word.json, one entry a model; ``--page`` writes the page from it.
@@ -23,11 +23,11 @@ from transformer_viz.inference.explanation.deletion import RANDOM
 from transformer_viz.inference.explanation.judging import judge
 
 HERE = Path(__file__).resolve().parent
-PAGE, KEPT = HERE.parent / "docs" / "why-this-word.md", HERE / "why_word.json"
+PAGE, KEPT = HERE.parents[1] / "docs" / "why-this-word.md", HERE / "why_word.json"
 SENTENCES = HERE.parent / "pretrained" / "sentences.tsv"
 COUNT, LEAST, MOST, DRAWS = 100, 5, 3, 20  # sentences, words of each, words hidden, random orders
 #: Where this table stands on the page; what is outside is written by others or by hand.
-BEGIN, END = "<!-- benchmarks.why_word -->", "<!-- end of benchmarks.why_word -->"
+BEGIN, END = "<!-- training.tables.why_word -->", "<!-- end of training.tables.why_word -->"
 
 
 def sources() -> list[str]:

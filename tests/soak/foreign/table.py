@@ -9,7 +9,7 @@ from .verdict import Row
 
 HEAD = """# Models of other packages
 
-Small models with random weights, each proved on a batch of two (`python -m benchmarks.foreign`
+Small models with random weights, each proved on a batch of two (`python -m tests.soak.foreign`
 writes this page; it installs the packages into `.venv-foreign`). *values*: `own` is the difference
 from the package's own maps, `kernels` that from the softmax kernels below. *proved*: the proof
 holds and the oracle agrees. *said*: not proved, and a sentence of the project says what; the
@@ -20,7 +20,7 @@ an error without any probe; it does not count. `?`: could not be told. `inf`: ma
 Linear attention makes no weights: where all of a model is of it, that no attention was seen is
 said; beside other attention it is not counted.
 torchvision cannot be loaded beside a PyTorch for the CPU alone: timm, vit-pytorch and open_clip
-import an empty stand-in for it, TransformerLens one for wandb (`benchmarks/foreign/absent.py`).
+import an empty stand-in for it, TransformerLens one for wandb (`tests/soak/foreign/absent.py`).
 """
 STYLES = """
 ## Attention written by hand

@@ -1,9 +1,9 @@
 """The first suggestions of the two English models for everyday starts: writes docs/suggestions.md.
 
-    python -m benchmarks.suggestions
+    python -m training.tables.suggestions
 
 A person read the most probable piece of each and said whether it is sensible there
-(`benchmarks/suggestions.tsv`); a piece that nobody has read is counted as not read.
+(`training/tables/suggestions.tsv`); a piece that nobody has read is counted as not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from transformer_viz.checkpoints.common.model import Model
 
 HERE = Path(__file__).resolve().parent
 READ = HERE / "suggestions.tsv"
-PAGE = HERE.parent / "docs" / "suggestions.md"
+PAGE = HERE.parents[1] / "docs" / "suggestions.md"
 MODELS = ("en-lm", "en-mlm")
 TOP = 3
 INTRODUCTION = f"""# What the two English models suggest first
@@ -32,10 +32,10 @@ INTRODUCTION = f"""# What the two English models suggest first
 `en-lm` goes on with a start; `en-mlm` guesses the word in brackets, which it does not see. Their
 {TOP} most probable pieces with their probabilities, written by
 
-    python -m benchmarks.suggestions
+    python -m training.tables.suggestions
 
 The starts are everyday ones; a person read the first piece of each and said whether it is sensible
-there, in grammar and in meaning (`benchmarks/suggestions.tsv`).
+there, in grammar and in meaning (`training/tables/suggestions.tsv`).
 """
 
 

@@ -23,9 +23,9 @@ INTRODUCTION = """# Does the head with the famous picture decide?
 In *The animal didn't cross the street because it was too tired* some head's "it" looks at *animal*,
 and with *wide* it looks at *street*: the picture that everybody shows. German must choose: *es* for
 the animal, *sie* for the street. So it can be asked whether the head decides. On {pairs} pairs of
-sentences that nobody trained on (`benchmarks/pronouns.tsv`), measured by
+sentences that nobody trained on (`training/tables/pronouns.tsv`), measured by
 
-    python -m benchmarks.it_head
+    python -m training.tables.it_head
 
 """
 

@@ -1,6 +1,6 @@
 """What the heads of the models in the box do: their stored tables, and docs/heads.md.
 
-    python -m benchmarks.heads --data DIR [MODEL ...]
+    python -m training.tables.heads --data DIR [MODEL ...]
 
 DIR holds tatoeba/ as recipes/en-de.toml wants it. Five hundred held-out pairs become
 pretrained/sentences.tsv; every head is measured on them, and ranked by removal on the first two
@@ -31,7 +31,7 @@ from transformer_viz.inference.head_means import HeadMeans
 from transformer_viz.inference.head_metrics.evidence import evidence
 from transformer_viz.metrics.head_measures.evidence import HeadEvidence
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "heads.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "heads.md"
 FILES = ("tatoeba/eng-deu.test.tsv.gz", "tatoeba/eng-deu.valid.tsv.gz")
 MODELS = ("en-de", "en-de-small", "en-lm", "en-mlm")
 COUNT, RANKED = 500, 200
@@ -97,7 +97,7 @@ def page() -> str:
         "# What the heads of the models in the box do\n",
         "Measured on 500 held-out sentences of Tatoeba (CC BY 2.0, `pretrained/NOTICE`), ranked "
         "on the first 200 of them; written by\n",
-        "    python -m benchmarks.heads --data DIR\n",
+        "    python -m training.tables.heads --data DIR\n",
         "A role is given by rule ([`roles`](measures.md#when-a-head-has-a-role)): score, lift "
         "over chance, and the lower end of the interval above what random order gives, corrected "
         "for all heads. "

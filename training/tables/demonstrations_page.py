@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-from benchmarks.it_head_page import sign_test, table
+from training.tables.it_head_page import sign_test, table
 
 Found = dict[str, Any]
 NEAR = 0.1  # nats a token that a pruned model may lose in D4
@@ -16,7 +16,7 @@ INTRODUCTION = """# What papers found, asked of our own models
 Each figure is measured by us, on models that are trained here within minutes or stand in the box,
 also where it disappoints. Written by
 
-    python -m benchmarks.demonstrations
+    python -m training.tables.demonstrations
 
 D1, D2 and D6 are tests too (`tests/demonstrations/`), as far as they hold over seeds. D7, alignment
 against gold that people drew, is not among them: the gold cannot be had without an account or a

@@ -1,6 +1,6 @@
 """Does the head that looks from "it" at a noun decide the pronoun? Writes docs/it-head.md.
 
-    python -m benchmarks.it_head [MODEL ...]
+    python -m training.tables.it_head [MODEL ...]
 
 MODEL is a name in pretrained/ or a folder; left out, ``en-de``. The pairs are `pronouns.tsv`, which
 nobody trained on. What was measured stays in it_head.json, one entry a model.
@@ -20,9 +20,9 @@ import click
 import numpy as np
 
 import transformer_viz as tv
-from benchmarks import pronouns
-from benchmarks.it_head_page import KINDS, LEAST, page
-from benchmarks.pronouns import Asked
+from training.tables import pronouns
+from training.tables.it_head_page import KINDS, LEAST, page
+from training.tables.pronouns import Asked
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import (
     BlockEdges,
@@ -36,7 +36,7 @@ from transformer_viz.metrics.attention.it_head import Word, its, nouns, weight_o
 from transformer_viz.metrics.statistics.bootstrap import percentile_interval, reweightings
 
 HERE = Path(__file__).resolve().parent
-PAGE, KEPT = HERE.parent / "docs" / "it-head.md", HERE / "it_head.json"
+PAGE, KEPT = HERE.parents[1] / "docs" / "it-head.md", HERE / "it_head.json"
 SHOWN = 8  # heads on the page
 TOGETHER = (1, 2, 3, 4)  # so many of the strongest heads are swapped at once
 

@@ -1,11 +1,11 @@
 """Every reader of what strangers bring, on odd inputs, in slices: a process each, watched.
 
-    python -m benchmarks.fuzz [READER ...] [--seconds 600 | --cases 1000] [--seed 1]
+    python -m tests.soak.fuzz [READER ...] [--seconds 600 | --cases 1000] [--seed 1]
                               [--ledger FILE]
 
 A slice that dies or hangs is a finding with the number of its input, and the next slice goes on
 behind it. With a ledger, sittings add up: each reader goes on behind the last input of the sitting
-before, up to ``--cases`` in all. ``python -m benchmarks.soak fuzz`` runs this too, ten minutes for
+before, up to ``--cases`` in all. ``python -m tests.soak fuzz`` runs this too, ten minutes for
 each reader.
 """
 

@@ -1,5 +1,0 @@
-"""``python -m benchmarks.foreign [--only PACKAGE]``."""
-
-from .run import main
-
-main()

@@ -1,0 +1,1 @@
+"""The app under strain: what takes longer than a test may."""

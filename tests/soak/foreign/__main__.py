@@ -1,0 +1,5 @@
+"""``python -m tests.soak.foreign [--only PACKAGE]``."""
+
+from .run import main
+
+main()

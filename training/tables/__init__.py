@@ -1,0 +1,1 @@
+"""Measure the bundled models: the tables and pages that are written of them."""
