@@ -123,9 +123,9 @@ def _words(
     ids, prompt = _masked(model, ids, masked), None
     rows: list[int] | None = None
     said: tuple[int, ...] | None = None
+    judging = model.kind == "encoder-decoder" and model.gives in ("classes", "spans")
     if target is None:
         if model.kind == "encoder-decoder":
-            judging = model.gives in ("classes", "spans")
             rows, said = (
                 (_echoed(model, ids), None) if judging else _decoded(model, ids, intervention)
             )
@@ -137,6 +137,8 @@ def _words(
     else:
         raise _no_decoder(model)
     padded, visible = padded_source(ids, intervention, model.pad_id)
+    if judging and rows is not None:  # the decoder reads the source, and padding with it
+        rows = [*rows, *[ids[-1], *padded[len(ids) :]][: len(padded) - len(ids)]]
     mask = (
         None if all(visible) and len(padded) == len(ids) else torch.tensor([visible], device="cpu")
     )

@@ -6,13 +6,14 @@ A tokenizer is the library's own or another; it serves both sides, or one of two
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...preprocessing.elsewhere import RemoteTokenizer, maker
 from ...preprocessing.fast_tokenizer import FastTokenizer
 from ...preprocessing.given_tokenizers import library_vocabulary
-from ...preprocessing.hugging_face import needed_size, pieces_of, without_panics
+from ...preprocessing.hugging_face import HuggingFaceText, needed_size, pieces_of, without_panics
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ...preprocessing.vocabularies import Tables, Vocabularies
 from ..common.vocabularies import settled
@@ -139,6 +140,26 @@ def makes_pairs(tokenizer: Any) -> bool:
         return int(tokenizer.num_special_tokens_to_add(pair=True)) > 0
     except (AttributeError, NotImplementedError, TypeError, ValueError):
         return False  # tokenizers of other makes have no such count; then one text is offered
+
+
+def reads_pairs(tokenizer: Any, kind: str, gives: str) -> bool:
+    """Return whether a model reads two texts as one source, as its tokenizer joins them."""
+    if kind == "encoder-only":
+        return makes_pairs(tokenizer)
+    return tokenizer is not None and gives in ("classes", "spans")
+
+
+def pair_notes(face: Tokenizer, config: Any) -> tuple[str, ...]:
+    """Return a note where a model knows several token types and its tokenizer makes none."""
+    known = getattr(config, "type_vocab_size", None) or 0
+    with suppress(ValueError):
+        if known > 1 and isinstance(face, HuggingFaceText) and face.pair_ids("a", "a")[1] is None:
+            return (
+                f"It knows {known} token types and its tokenizer makes none, so both texts of a "
+                "pair have type 0, as in transformers. If it was trained with types, add "
+                "token_type_ids to model_input_names of the tokenizer.",
+            )
+    return ()
 
 
 def of_library(thing: Any) -> bool:

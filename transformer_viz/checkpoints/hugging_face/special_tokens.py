@@ -260,7 +260,7 @@ def of_language(
 
 
 def text_options(
-    ids: Mapping[str, Any], config: Any, *, decodes: bool, start_named: bool
+    ids: Mapping[str, Any], config: Any, *, decodes: bool, start_named: bool, typed: bool
 ) -> dict[str, Any]:
     """Return the keywords of `HuggingFaceText` with which the library's tokenizer reads as trained.
 
@@ -269,10 +269,11 @@ def text_options(
         config: of the language model.
         decodes: whether a decoder stands beside an encoder.
         start_named: whether something names the decoder's start token.
+        typed: whether the model takes token types.
     """
     ends = ids.get("end_ids") or [ids[word] for word in ("eos_id",) if ids.get(word) is not None]
     if not decodes:
-        return {"end_ids": ends}
+        return {"end_ids": ends, "types_count": typed and not hasattr(config, "type_vocab_size")}
     return {
         "framed": True,
         "forced_id": ids.get("forced_bos_token_id"),
