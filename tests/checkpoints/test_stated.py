@@ -162,7 +162,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "Lightning": ({"hyper_parameters": {"n_head": 11}}, {}),
     "nested twice": ({"config": {"cfg": {"model": {"nHead": 11}}}}, {}),
     "at the top": ({"num_heads": 11}, {}),
-    "as JSON in a text": ({"config": json.dumps({"attention": {"n_heads": 11}})}, {}),
+    "as JSON in a text": ({"config": json.dumps({"attention": {"nb_heads": 11}})}, {}),
     "the width of a head": ({"hparams": {"head_dim": 2}}, {}),
     "one for each layer": ({"hparams": {"n_head": [11, 11, 11]}}, {}),
     "of the model, not its teacher": (

@@ -20,6 +20,7 @@ UNFOLLOWED = {
     "encoder_repetition_penalty": (1,),
     "exponential_decay_length_penalty": (),
     "guidance_scale": (1,),
+    "return_timestamps": (False,),
     "sequence_bias": (),
     "stop_strings": (),
     "watermarking_config": (),
@@ -162,21 +163,48 @@ def _first(value: Any) -> int | None:
     return value if good else None
 
 
-def opening(generation: Mapping[str, Any], size: int) -> list[list[int]]:
-    """Return the ids that each of Whisper's first words is chosen from: its language, to
-    transcribe, without times. Empty where the words of generation do not say it.
+def opening(generation: Mapping[str, Any], size: int, forced: Any = None) -> list[list[int]]:
+    """Return the ids that each of Whisper's first words is chosen from, as ``generate`` does.
+
+    They are its language (one of all where none is named), its task, and that it writes no times.
+    Empty where the words of generation do not say it.
 
     Args:
         generation: what ``generate`` reads.
         size: of the vocabulary; ids beyond it, which files of small models have too, are left out.
+        forced: ``forced_decoder_ids`` of the config, which count where generation has none.
     """
     several = generation.get("is_multilingual") is not False
     languages, tasks = (
         words if several and isinstance(words, Mapping) else {}
         for words in map(generation.get, ("lang_to_id", "task_to_id"))
     )
-    steps = (languages.values(), tasks.get("transcribe"), generation.get("no_timestamps_token_id"))
+    task, language = (generation.get(word) if several else None for word in ("task", "language"))
+    steps: list[Any] = []
+    if task is None and language is None:
+        pairs = generation.get("forced_decoder_ids") or forced
+        pairs = pairs if isinstance(pairs, list | tuple) else ()
+        listed = [pair for pair in pairs if isinstance(pair, list | tuple)]
+        steps = [pair[-1] for n, pair in enumerate(listed, 1) if len(pair) == 2 and pair[0] == n]
+    if languages and (language is not None or steps[:1] in ([], [None])):
+        steps[:1] = [_language_ids(language, languages)]
+    if task is not None or language is not None:
+        steps.append(tasks.get(task or "transcribe"))
+    untimed = generation.get("no_timestamps_token_id")
+    steps = [step for step in steps if step != untimed]
+    steps += [] if generation.get("return_timestamps") else [untimed]
     return [chosen for chosen in (_known(step, size) for step in steps) if chosen]
+
+
+def _language_ids(language: Any, languages: Mapping[str, Any]) -> list[Any]:
+    """Return the id of a language that is named by word or code; those of all where none is."""
+    from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+    named = str(language).lower()
+    for name in (named, f"<|{TO_LANGUAGE_CODE.get(named, named)}|>"):
+        if name in languages:
+            return [languages[name]]
+    return list(languages.values())
 
 
 def writing_rules(generation: Mapping[str, Any], ends: Iterable[int | None]) -> dict[str, Any]:
