@@ -205,3 +205,34 @@ def test_a_type_beyond_the_table_is_named():
     model = tv.load(made(*CASES[4][:2]), tokenizer=library(XLNET_LIKE, True))
     with pytest.raises(ValueError, match="token type 2 and this model knows 0 to 1"):
         tv.trace(model, TEXTS[1])
+
+
+def test_heads_are_ranked_over_pairs_that_an_encoder_decoder_judges():
+    module, tokenizer = made(*CASES[10][:2]), library(ROBERTA_LIKE, False)
+    pairs = [(TEXTS[1], 0), (("who said it", "bob wrote"), 1)]
+
+    def loss() -> float:
+        found = [
+            torch.tensor(judged(module, tokenizer(*texts, return_tensors="pt"))).log_softmax(0)[n]
+            for texts, n in pairs
+        ]
+        return -float(sum(found)) / len(found)
+
+    decoder = module.model.decoder.layers[0]
+    mixing = {
+        ("encoder", "self"): module.model.encoder.layers[0].self_attn.out_proj,
+        ("decoder", "self"): decoder.self_attn.out_proj,
+        ("decoder", "cross"): decoder.encoder_attn.out_proj,
+    }
+    clean = loss()
+    for row in tv.rank(
+        tv.load(module, tokenizer=tokenizer), pairs, method="zero"
+    ).table.itertuples():
+
+        def silence(_: Any, given: Any, part: int = 8 * row.head) -> Any:
+            kept = given[0].clone()
+            kept[..., part : part + 8] = 0
+            return (kept,)
+
+        with mixing[row.stack, row.block].register_forward_pre_hook(silence):
+            assert abs(row.effect - (loss() - clean)) < 1e-5, row
