@@ -152,8 +152,7 @@ def build_model(
     image, audio, seen, told = _readers(reads, folder, config)
     size = vocabulary_size(config)
     rules = writing_rules(beside, ids.get("end_ids", [ids.get("eos_id")]))
-    forced = getattr(config, "forced_decoder_ids", None)
-    steps = opening(beside, size or 0, forced) if audio and decodes else []
+    steps = opening(beside, config, size or 0) if audio and decodes else []
     rules |= {"opening_ids": steps} if steps else {}
     ids, named = ids | rules, named | dict.fromkeys(rules, place)
     echoes = decodes and judges(module)

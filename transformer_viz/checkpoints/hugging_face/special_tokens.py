@@ -163,7 +163,7 @@ def _first(value: Any) -> int | None:
     return value if good else None
 
 
-def opening(generation: Mapping[str, Any], size: int, forced: Any = None) -> list[list[int]]:
+def opening(generation: Mapping[str, Any], config: Any, size: int) -> list[list[int]]:
     """Return the ids that each of Whisper's first words is chosen from, as ``generate`` does.
 
     They are its language (one of all where none is named), its task, and that it writes no times.
@@ -171,8 +171,8 @@ def opening(generation: Mapping[str, Any], size: int, forced: Any = None) -> lis
 
     Args:
         generation: what ``generate`` reads.
+        config: of the model; its ``forced_decoder_ids`` count where generation has none.
         size: of the vocabulary; ids beyond it, which files of small models have too, are left out.
-        forced: ``forced_decoder_ids`` of the config, which count where generation has none.
     """
     several = generation.get("is_multilingual") is not False
     languages, tasks = (
@@ -182,7 +182,8 @@ def opening(generation: Mapping[str, Any], size: int, forced: Any = None) -> lis
     task, language = (generation.get(word) if several else None for word in ("task", "language"))
     steps: list[Any] = []
     if task is None and language is None:
-        pairs = generation.get("forced_decoder_ids") or forced
+        pairs = generation.get("forced_decoder_ids")
+        pairs = pairs or getattr(config, "forced_decoder_ids", None)
         pairs = pairs if isinstance(pairs, list | tuple) else ()
         listed = [pair for pair in pairs if isinstance(pair, list | tuple)]
         steps = [pair[-1] for n, pair in enumerate(listed, 1) if len(pair) == 2 and pair[0] == n]
