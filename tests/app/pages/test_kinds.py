@@ -595,4 +595,5 @@ def test_the_page_swap_takes_answers_in_a_pair(
         start = model.module(
             torch.tensor(ids), token_type_ids=torch.tensor([[0] * 4 + [1] * 4])
         ).start_logits[0]
-    assert f"{float(start[4] - start[6]):+.2f} nats" in shown
+    lead = f"{float(start[4] - start[6]):+.2f} nats"
+    assert lead.replace("-", "−") in shown.replace("-", "−"), lead
