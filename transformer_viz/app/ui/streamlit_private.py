@@ -6,7 +6,6 @@ stop button or the browser's Back that silently does nothing.
 
 from __future__ import annotations
 
-from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
@@ -30,16 +29,12 @@ def session_id() -> str | None:
     return None if context is None else context.session_id
 
 
-def wish_of_run() -> bytes:
-    """Return the message that asks for this run once more; empty outside a run."""
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is None:
-        return b""
-    said = BackMsg()
-    said.rerun_script.query_string = context.query_string
-    said.rerun_script.page_script_hash = context.page_script_hash
-    said.rerun_script.widget_states.widgets.extend(context.session_state.get_widget_states())
-    return bytes(said.SerializeToString())
+def discard_unsent(session: str) -> None:
+    """Discard the messages that a session has not yet sent to its browser."""
+    if Runtime.exists():
+        known = Runtime.instance()._session_mgr.get_session_info(session)
+        if known is not None:
+            known.session.flush_browser_queue()
 
 
 def uploaded_bytes() -> int:

@@ -1,4 +1,5 @@
-// Streamlit drops what a page says while its connection is away. It is said again afterwards.
+// Streamlit drops what a page says while its connection is away. It is said again afterwards: first
+// the values of all controls, then what acts once, such as a step of a slider or a choice of a page.
 
 /** @typedef {{say: (name: string, value: any) => void}} Speaker */
 /** @typedef {{speaker: Speaker, name: string, value: any}} Unheard */
@@ -6,6 +7,8 @@
 const APP = "[data-testid='stApp']";
 const CONNECTION = "data-test-connection-state", SCRIPT = "data-test-script-state";
 const BACK = "tv-reconnected"; // the event that says so; each script on a page has its own copy
+const BOXES = ["stTextInput", "stTextArea", "stNumberInput"].map((name) => `[data-testid=${name}]`)
+  .map((box) => `${box} input, ${box} textarea`).join(", ");
 
 const CALM = 400; // milliseconds after which a page that is connected anew asks for no run itself
 
@@ -31,7 +34,7 @@ function watchConnection() {
     } else if (connected && runs) {
       unheard = [];
       watch.ran = true;
-      if (watch.timer) rest();
+      if (watch.timer || lost.length) rest();
     }
     watch.connected = connected;
   };
@@ -43,8 +46,9 @@ function watchConnection() {
       if (watch.connected && app?.getAttribute(SCRIPT) !== "notRunning") return rest();
       watch.timer = 0;
       if (!watch.connected) return;
-      if (lost.length) sayAgain();
-      else if (!watch.ran) window.dispatchEvent(new Event(BACK));
+      commitBoxes();
+      if (!watch.ran) window.dispatchEvent(new Event(BACK));
+      else if (lost.length) sayAgain();
     }, CALM);
   };
   new MutationObserver(look).observe(document.body,
@@ -69,6 +73,15 @@ function sayAgain() {
   const again = lost;
   lost = [];
   for (const { speaker, name, value } of again) sayHeard(speaker, name, value);
+}
+
+/** Have Streamlit take the words of each box that is not being typed in: Enter did nothing there. */
+function commitBoxes() {
+  for (const box of document.querySelectorAll(BOXES)) {
+    if (box !== document.activeElement) {
+      box.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+    }
+  }
 }
 
 /**
