@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from types import SimpleNamespace
 
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
+from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
+from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
@@ -94,3 +98,19 @@ def test_bytes_of_uploads_are_known() -> None:
     manager.add_file("visit", UploadedFileRec("1", "a", "", b"abc"))
     assert manager._total_bytes == 3 and streamlit_private.uploaded_bytes() >= 0
     assert "_uploaded_file_mgr" in inspect.getsource(Runtime.__init__)
+
+
+def test_messages_of_a_visit_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = ForwardMsgQueue()
+    queue.enqueue(ForwardMsg(script_finished=ForwardMsg.FINISHED_SUCCESSFULLY))
+    session = SimpleNamespace(flush_browser_queue=queue.flush)
+    sessions = {"here": SimpleNamespace(session=session)}
+    server = SimpleNamespace(_session_mgr=SimpleNamespace(get_session_info=sessions.get))
+    monkeypatch.setattr(Runtime, "_instance", server)
+    streamlit_private.discard_unsent("gone")
+    assert not queue.is_empty()
+    streamlit_private.discard_unsent("here")
+    assert queue.is_empty()
+    assert "_session_mgr" in inspect.getsource(Runtime.__init__)
+    assert {"get_session_info"} <= vars(SessionManager).keys()
+    assert {"flush_browser_queue"} <= vars(AppSession).keys()

@@ -1,8 +1,9 @@
 // Streamlit drops what a page says while its connection is away. It is said again afterwards: first
 // the values of all controls, then what acts once, such as a step of a slider or a choice of a page.
 
-/** @typedef {{say: (name: string, value: any) => void}} Speaker */
-/** @typedef {{speaker: Speaker, name: string, value: any}} Unheard */
+/** @typedef {{say: (name: string, value: any, id: string) => void}} Speaker
+ *   id: the same each time that something is said, so that Python acts on it once */
+/** @typedef {{speaker: Speaker, name: string, value: any, id: string}} Unheard */
 
 const APP = "[data-testid='stApp']";
 const CONNECTION = "data-test-connection-state", SCRIPT = "data-test-script-state";
@@ -63,16 +64,28 @@ function watchConnection() {
  * @param {any} value
  */
 export function sayHeard(speaker, name, value) {
+  speaker.say(name, value, keepUntilHeard(speaker, name, value));
+}
+
+/**
+ * Keep what Streamlit is told until a run begins; gives its number.
+ * @param {Speaker} speaker  says it once more if the connection is lost before
+ * @param {string} name
+ * @param {any} value
+ */
+export function keepUntilHeard(speaker, name, value, id = Math.random().toString(36).slice(2)) {
   watchConnection();
   unheard = unheard.filter((one) => one.speaker !== speaker || one.name !== name);
-  unheard.push({ speaker, name, value });
-  speaker.say(name, value);
+  unheard.push({ speaker, name, value, id });
+  return id;
 }
 
 function sayAgain() {
   const again = lost;
   lost = [];
-  for (const { speaker, name, value } of again) sayHeard(speaker, name, value);
+  for (const { speaker, name, value, id } of again) {
+    speaker.say(name, value, keepUntilHeard(speaker, name, value, id));
+  }
 }
 
 /** Have Streamlit take the words of each box that is not being typed in: Enter did nothing there. */
