@@ -139,7 +139,12 @@ def test_what_a_stopped_run_left_is_discarded_until_the_browser_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     discarded: list[str] = []
-    monkeypatch.setattr(old_pages, "discard_unsent", discarded.append)
+
+    def discard(name: str) -> str:
+        discarded.append(name)
+        return ""
+
+    monkeypatch.setattr(old_pages, "discard_unsent", discard)
     old_pages.VISITS["here"] = visit = Visit()
     told, waits = _connection("here", ["send", wish("page"), "send", wish()])
     assert (len(told), discarded) == (1, ["here"])

@@ -103,14 +103,12 @@ def test_bytes_of_uploads_are_known() -> None:
 def test_messages_of_a_visit_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = ForwardMsgQueue()
     queue.enqueue(ForwardMsg(script_finished=ForwardMsg.FINISHED_SUCCESSFULLY))
-    session = SimpleNamespace(flush_browser_queue=queue.flush)
+    session = SimpleNamespace(flush_browser_queue=queue.flush, page_script_hash="12ab")
     sessions = {"here": SimpleNamespace(session=session)}
     server = SimpleNamespace(_session_mgr=SimpleNamespace(get_session_info=sessions.get))
     monkeypatch.setattr(Runtime, "_instance", server)
-    streamlit_private.discard_unsent("gone")
-    assert not queue.is_empty()
-    streamlit_private.discard_unsent("here")
-    assert queue.is_empty()
+    assert streamlit_private.discard_unsent("gone") == "" and not queue.is_empty()
+    assert streamlit_private.discard_unsent("here") == "12ab" and queue.is_empty()
     assert "_session_mgr" in inspect.getsource(Runtime.__init__)
     assert {"get_session_info"} <= vars(SessionManager).keys()
-    assert {"flush_browser_queue"} <= vars(AppSession).keys()
+    assert {"flush_browser_queue", "page_script_hash"} <= vars(AppSession).keys()

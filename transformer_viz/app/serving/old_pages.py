@@ -97,11 +97,11 @@ class _Connection:
         if message["type"] == "websocket.disconnect":
             self._open = False
             await asyncio.sleep(self._asked_at + GRACE - time.monotonic())
-        elif _rerun(message) is not None:
+        elif (said := _rerun(message)) is not None:
             self._asked_at = time.monotonic()
             if self._visit:
-                discard_unsent(self._visit)
-                self._visit = ""
+                page, self._visit = discard_unsent(self._visit), ""
+                message = _ask_for_page(said, page) or message
         return message
 
     async def send(self, message: Message) -> None:
@@ -188,6 +188,20 @@ def _rerun(message: Message) -> BackMsg | None:
     with suppress(DecodeError):
         said.ParseFromString(message.get("bytes") or b"")
     return said if said.HasField("rerun_script") else None
+
+
+def _ask_for_page(said: BackMsg, page: str) -> Message | None:
+    """Return a wish for the page of a visit if its browser, cut in between, asks for the last one.
+
+    Its controls and its link are those of another page, so they are left out. None if it asks for
+    the page where the visit is.
+    """
+    wish = said.rerun_script
+    if page in ("", wish.page_script_hash) or wish.is_history_navigation:
+        return None
+    wish.page_script_hash, wish.fragment_id, wish.query_string = page, "", ""
+    wish.ClearField("widget_states")
+    return {"type": "websocket.receive", "bytes": said.SerializeToString()}
 
 
 def _has_click(said: BackMsg) -> bool:

@@ -69,7 +69,7 @@ def begin(engine: Engine) -> None:
     moved = private.page != page
     private.page = page
     if moved:
-        del private.seen, private.moves  # a browser that was away tells of another page's controls
+        del private.seen
         newer = {"edits", "masked", *(FRAME if private.asked else ())}
         del private.asked
         kept = defaults(engine) | private.kept

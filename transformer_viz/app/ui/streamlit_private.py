@@ -29,12 +29,16 @@ def session_id() -> str | None:
     return None if context is None else context.session_id
 
 
-def discard_unsent(session: str) -> None:
-    """Discard the messages that a session has not yet sent to its browser."""
-    if Runtime.exists():
-        known = Runtime.instance()._session_mgr.get_session_info(session)
-        if known is not None:
-            known.session.flush_browser_queue()
+def discard_unsent(session: str) -> str:
+    """Discard what a session has not yet sent to its browser; return the hash of its page.
+
+    The hash is empty where the session is not known or has no page yet.
+    """
+    known = Runtime.instance()._session_mgr.get_session_info(session) if Runtime.exists() else None
+    if known is None:
+        return ""
+    known.session.flush_browser_queue()
+    return str(known.session.page_script_hash)
 
 
 def uploaded_bytes() -> int:

@@ -20,6 +20,7 @@ export function carryChoices() {
 const MENU = {
   /** @param {string} _name @param {string} path */
   say(_name, path) {
+    if (location.pathname === path) return;
     history.pushState(null, "", path + location.search);
     window.dispatchEvent(new PopStateEvent("popstate"));
   },

@@ -10,6 +10,8 @@ const CONNECTION = "data-test-connection-state", SCRIPT = "data-test-script-stat
 const BACK = "tv-reconnected"; // the event that says so; each script on a page has its own copy
 const BOXES = ["stTextInput", "stTextArea", "stNumberInput"].map((name) => `[data-testid=${name}]`)
   .map((box) => `${box} input, ${box} textarea`).join(", ");
+// What Streamlit and browsers say where a style sheet or a script did not come.
+const BROKEN = /BidiComponent Error|dynamically imported module|module script failed/;
 
 const CALM = 400; // milliseconds after which a page that is connected anew asks for no run itself
 
@@ -17,7 +19,7 @@ const CALM = 400; // milliseconds after which a page that is connected anew asks
 let unheard = []; // what was said since the server last began a run
 /** @type {Unheard[]} */
 let lost = []; // what is said again when the page has come to rest
-const watch = { begun: false, connected: true, ran: false, timer: 0 };
+const watch = { begun: false, connected: true, ran: false, due: false, timer: 0 };
 
 /** Watch Streamlit's own element from now on. */
 function watchConnection() {
@@ -31,11 +33,12 @@ function watchConnection() {
     if (connected && !watch.connected) {
       [lost, unheard] = [[...lost, ...unheard], []];
       watch.ran = runs;
+      watch.due = true;
       rest();
     } else if (connected && runs) {
       unheard = [];
       watch.ran = true;
-      if (watch.timer || lost.length) rest();
+      if (watch.due) rest();
     }
     watch.connected = connected;
   };
@@ -50,6 +53,10 @@ function watchConnection() {
       commitBoxes();
       if (!watch.ran) window.dispatchEvent(new Event(BACK));
       else if (lost.length) sayAgain();
+      else {
+        watch.due = false;
+        if (isBroken()) location.reload(); // Streamlit does not ask for such a file again
+      }
     }, CALM);
   };
   new MutationObserver(look).observe(document.body,
@@ -95,6 +102,11 @@ function commitBoxes() {
       box.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
     }
   }
+}
+
+function isBroken() {
+  const alerts = [...document.querySelectorAll("[data-testid=stAlert], [data-testid=stException]")];
+  return alerts.some((one) => BROKEN.test(one.textContent ?? ""));
 }
 
 /**
