@@ -52,8 +52,8 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     navigation.register_pages(entries, chosen)
     here = next(page for page in pages if chosen.url_path in (page.path, page.address))
     framed = here.framed
-    old_pages.note_visit()
     visit.begin(engine)
+    old_pages.note_visit()
     frame.style([*menus].index(here.group))
     frame.corner()
     if framed:

@@ -129,8 +129,8 @@ def test_a_visit_that_is_here_and_a_browser_without_one_are_left_alone() -> None
     said = wish("page", "[1]", head="3")
     old_pages.VISITS["here"] = visit = Visit()
     for name in ("here", ""):
-        first, *_ = heard(said, name=name) if name else heard(said, name="here")
-        assert isinstance(first, BackMsg) and first.SerializeToString() == said["bytes"]
+        first, *_ = heard(said, name=name)
+        assert isinstance(first, BackMsg) and controls(first)[:1] == ["head"], name
     del visit
     assert "here" not in old_pages.VISITS
 
@@ -152,6 +152,25 @@ def test_what_a_stopped_run_left_is_discarded_until_the_browser_asks(
     for name, sends in (("gone", 2), ("", 2)):  # in a new visit nothing is left of another one
         assert len(_connection(name, ["send", wish(), "send"])[0]) == sends, name
     assert discarded == ["here"] and visit
+
+
+def test_a_browser_that_did_not_hear_of_a_page_or_a_link_does_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old_pages.VISITS["here"] = visit = Visit()
+    for page, kept in (("", ["head"]), ("ab", ["head"]), ("cd", [])):
+        monkeypatch.setattr(old_pages, "discard_unsent", lambda name, page=page: page)
+        said = BackMsg()
+        said.ParseFromString(wish(head="3")["bytes"])
+        said.rerun_script.page_script_hash = "ab"
+        said.rerun_script.query_string += "&embed=true"
+        told = {"type": "websocket.receive", "bytes": said.SerializeToString()}
+        first, second, _ = heard(told, told, name="here")[:3]
+        assert isinstance(first, BackMsg) and controls(first) == kept, page
+        assert first.rerun_script.page_script_hash == (page or "ab")
+        assert first.rerun_script.query_string == "embed=true"  # the rest is sent anew
+        assert second == said, page
+    assert visit
 
 
 def test_a_run_goes_on_for_a_moment_after_its_browser_is_gone(

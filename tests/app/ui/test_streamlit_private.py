@@ -103,10 +103,16 @@ def test_bytes_of_uploads_are_known() -> None:
 def test_messages_of_a_visit_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = ForwardMsgQueue()
     queue.enqueue(ForwardMsg(script_finished=ForwardMsg.FINISHED_SUCCESSFULLY))
-    session = SimpleNamespace(flush_browser_queue=queue.flush, page_script_hash="12ab")
+    session = SimpleNamespace(
+        flush_browser_queue=queue.flush, page_script_hash="12ab", _scriptrunner=1
+    )
     sessions = {"here": SimpleNamespace(session=session)}
     server = SimpleNamespace(_session_mgr=SimpleNamespace(get_session_info=sessions.get))
     monkeypatch.setattr(Runtime, "_instance", server)
+    assert [streamlit_private.is_running(name) for name in ("here", "gone")] == [True, False]
+    session._scriptrunner = None
+    assert not streamlit_private.is_running("here")
+    assert "_scriptrunner" in inspect.getsource(AppSession.__init__)
     assert streamlit_private.discard_unsent("gone") == "" and not queue.is_empty()
     assert streamlit_private.discard_unsent("here") == "12ab" and queue.is_empty()
     assert "_session_mgr" in inspect.getsource(Runtime.__init__)

@@ -16,7 +16,7 @@ import asyncio
 import time
 from contextlib import suppress
 from functools import cache
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 from weakref import WeakValueDictionary
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -24,11 +24,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from ..ui.streamlit_private import discard_unsent, key_of, session_id
+from ..ui.streamlit_private import discard_unsent, is_running, key_of, session_id
 
 STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
 #: Seconds that a run goes on without its browser: a callback cut in half would not be called again.
 GRACE = 2.0
+STEP = 0.02  # seconds between two looks whether it has ended
 SESSION = 2  # the place of the visit's name among what a browser offers as subprotocols
 #: What a click says, once; all other states of controls are said again and again.
 CLICKS = ("trigger_value", "string_trigger_value", "chat_input_value", "json_trigger_value")
@@ -100,8 +101,11 @@ class _Connection:
         elif (said := _rerun(message)) is not None:
             self._asked_at = time.monotonic()
             if self._visit:
+                end = self._asked_at + GRACE
+                while is_running(self._visit) and time.monotonic() < end:  # it was told to stop
+                    await asyncio.sleep(STEP)
                 page, self._visit = discard_unsent(self._visit), ""
-                message = _ask_for_page(said, page) or message
+                message = _ask_anew(said, page)
         return message
 
     async def send(self, message: Message) -> None:
@@ -190,17 +194,21 @@ def _rerun(message: Message) -> BackMsg | None:
     return said if said.HasField("rerun_script") else None
 
 
-def _ask_for_page(said: BackMsg, page: str) -> Message | None:
-    """Return a wish for the page of a visit if its browser, cut in between, asks for the last one.
+def _ask_anew(said: BackMsg, page: str) -> Message:
+    """Return the first wish of a browser that comes back to its visit.
 
-    Its controls and its link are those of another page, so they are left out. None if it asks for
-    the page where the visit is.
+    The visit knows what its link says, and the browser may not have heard it: so it is sent again.
+    The browser may not have heard of another page either; then its controls are those of the last.
     """
+    from ..session.url_state import others
+
     wish = said.rerun_script
-    if page in ("", wish.page_script_hash) or wish.is_history_navigation:
-        return None
-    wish.page_script_hash, wish.fragment_id, wish.query_string = page, "", ""
-    wish.ClearField("widget_states")
+    if not wish.is_history_navigation:
+        link = {key: values[0] for key, values in parse_qs(wish.query_string).items()}
+        wish.query_string = urlencode(others(link))
+        if page not in ("", wish.page_script_hash):
+            wish.page_script_hash, wish.fragment_id = page, ""
+            wish.ClearField("widget_states")
     return {"type": "websocket.receive", "bytes": said.SerializeToString()}
 
 

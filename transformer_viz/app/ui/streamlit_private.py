@@ -41,6 +41,12 @@ def discard_unsent(session: str) -> str:
     return str(known.session.page_script_hash)
 
 
+def is_running(session: str) -> bool:
+    """Return whether a thread of a session still runs its script."""
+    known = Runtime.instance()._session_mgr.get_session_info(session) if Runtime.exists() else None
+    return known is not None and known.session._scriptrunner is not None
+
+
 def uploaded_bytes() -> int:
     """How many bytes the uploads hold that Streamlit keeps; 0 where no server runs."""
     if not Runtime.exists():
