@@ -16,6 +16,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
 from streamlit.runtime.session_manager import SessionManager
+from streamlit.runtime.state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
@@ -100,16 +101,25 @@ def test_bytes_of_uploads_are_known() -> None:
     assert "_uploaded_file_mgr" in inspect.getsource(Runtime.__init__)
 
 
-def test_messages_of_a_visit_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_visit_that_a_browser_comes_back_to_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = ForwardMsgQueue()
     queue.enqueue(ForwardMsg(script_finished=ForwardMsg.FINISHED_SUCCESSFULLY))
+    state = SessionState()
+    state._key_id_mapper["head"] = "$$ID-new-head"
     session = SimpleNamespace(
-        flush_browser_queue=queue.flush, page_script_hash="12ab", _scriptrunner=1
+        session_state=state,
+        flush_browser_queue=queue.flush,
+        page_script_hash="12ab",
+        _scriptrunner=1,
     )
     sessions = {"here": SimpleNamespace(session=session)}
     server = SimpleNamespace(_session_mgr=SimpleNamespace(get_session_info=sessions.get))
     monkeypatch.setattr(Runtime, "_instance", server)
     assert [streamlit_private.is_running(name) for name in ("here", "gone")] == [True, False]
+    controls = ("$$ID-new-head", "$$ID-old-head", "$$ID-1-text", "$$ID-2-None")
+    replaced = [one for one in controls if streamlit_private.is_replaced("here", one)]
+    assert replaced == ["$$ID-old-head"]
+    assert not streamlit_private.is_replaced("gone", "$$ID-old-head")
     session._scriptrunner = None
     assert not streamlit_private.is_running("here")
     assert "_scriptrunner" in inspect.getsource(AppSession.__init__)

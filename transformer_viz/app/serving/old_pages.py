@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from ..ui.streamlit_private import discard_unsent, is_running, key_of, session_id
+from ..ui.streamlit_private import discard_unsent, is_replaced, is_running, key_of, session_id
 
 STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
 #: Seconds that a run goes on without its browser: a callback cut in half would not be called again.
@@ -104,8 +104,8 @@ class _Connection:
                 end = self._asked_at + GRACE
                 while is_running(self._visit) and time.monotonic() < end:  # it was told to stop
                     await asyncio.sleep(STEP)
-                page, self._visit = discard_unsent(self._visit), ""
-                message = _ask_anew(said, page)
+                message = _ask_anew(said, self._visit)
+                self._visit = ""
         return message
 
     async def send(self, message: Message) -> None:
@@ -194,21 +194,24 @@ def _rerun(message: Message) -> BackMsg | None:
     return said if said.HasField("rerun_script") else None
 
 
-def _ask_anew(said: BackMsg, page: str) -> Message:
+def _ask_anew(said: BackMsg, visit: str) -> Message:
     """Return the first wish of a browser that comes back to its visit.
 
     The visit knows what its link says, and the browser may not have heard it: so it is sent again.
-    The browser may not have heard of another page either; then its controls are those of the last.
+    The browser may not have heard of another page or its controls; those of the last are left out.
     """
     from ..session.url_state import others
 
-    wish = said.rerun_script
+    wish, page = said.rerun_script, discard_unsent(visit)
     if not wish.is_history_navigation:
         link = {key: values[0] for key, values in parse_qs(wish.query_string).items()}
         wish.query_string = urlencode(others(link))
         if page not in ("", wish.page_script_hash):
             wish.page_script_hash, wish.fragment_id = page, ""
             wish.ClearField("widget_states")
+        kept = [one for one in wish.widget_states.widgets if not is_replaced(visit, one.id)]
+        del wish.widget_states.widgets[:]
+        wish.widget_states.widgets.extend(kept)
     return {"type": "websocket.receive", "bytes": said.SerializeToString()}
 
 

@@ -6,6 +6,8 @@ stop button or the browser's Back that silently does nothing.
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
@@ -34,17 +36,31 @@ def discard_unsent(session: str) -> str:
 
     The hash is empty where the session is not known or has no page yet.
     """
-    known = Runtime.instance()._session_mgr.get_session_info(session) if Runtime.exists() else None
+    known = _session(session)
     if known is None:
         return ""
-    known.session.flush_browser_queue()
-    return str(known.session.page_script_hash)
+    known.flush_browser_queue()
+    return str(known.page_script_hash)
 
 
 def is_running(session: str) -> bool:
     """Return whether a thread of a session still runs its script."""
-    known = Runtime.instance()._session_mgr.get_session_info(session) if Runtime.exists() else None
-    return known is not None and known.session._scriptrunner is not None
+    known = _session(session)
+    return known is not None and known._scriptrunner is not None
+
+
+def is_replaced(session: str, control: str) -> bool:
+    """Return whether a session has drawn a newer control under the key of this one."""
+    known = _session(session)
+    if known is None:
+        return False
+    newest = known.session_state._key_id_mapper.get_id_from_key(key_of(control), control)
+    return bool(newest != control)
+
+
+def _session(name: str) -> Any:
+    known = Runtime.instance()._session_mgr.get_session_info(name) if Runtime.exists() else None
+    return None if known is None else known.session
 
 
 def uploaded_bytes() -> int:
