@@ -110,8 +110,7 @@ function commitBoxes() {
 }
 
 function isBroken() {
-  const alerts = [...document.querySelectorAll("[data-testid=stAlert], [data-testid=stException]")];
-  return alerts.some((one) => BROKEN.test(one.textContent ?? ""));
+  return [...document.querySelectorAll("[role=alert]")].some((one) => BROKEN.test(one.textContent ?? ""));
 }
 
 /**
