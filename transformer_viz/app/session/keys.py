@@ -59,7 +59,6 @@ class Private:
     framed = Slot[tuple[str, ...]](())  # the keys that have a widget in the frame
     recolour = Slot[bool | None](None)  # light and dark were switched: draw all anew
     shortened = Slot(False)  # a text was cut below its box just now: draw all anew
-    heard = Slot[tuple[str, ...]](())  # numbers of what components said and was acted on
     # Notices.
     complaints = Slot[list[str]]([])
     fresh = Slot(False)  # the link has just been read, and nothing was chosen since

@@ -14,10 +14,10 @@ from ...components.blob import pack
 from ...components.bundle import bundle, style
 from ...components.ruler import Ruler
 from ..engine.turns.priority import PRIORITY
-from ..session.keys import private
 
 Hear = Callable[[object], None]
 NUMBER = 16  # letters of the number of what was said
+KEPT = "_heard"  # the key of the numbers that were acted on
 HEARD = 64  # of so many of these it is known that they were acted on
 PLACE = '<div class="tv"></div>'
 
@@ -56,9 +56,10 @@ def _act_once(key: str, name: str, act: Callable[[], None]) -> None:
     """Act on what a component said, unless it is said again because the connection was lost."""
     told = st.session_state[key].get(name)
     numbers = (str(told["id"])[:NUMBER],) if _is_numbered(told) else ()
-    if not numbers or numbers[0] not in private.heard:
+    heard: tuple[str, ...] = st.session_state.get(KEPT, ())
+    if not numbers or numbers[0] not in heard:
         act()
-        private.heard = (*private.heard, *numbers)[-HEARD:]
+        st.session_state[KEPT] = (*heard, *numbers)[-HEARD:]
 
 
 def _is_numbered(told: object) -> TypeGuard[dict[str, object]]:
