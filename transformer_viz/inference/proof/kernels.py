@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
@@ -124,9 +125,10 @@ class Changes(Protocol):
 
 @dataclass
 class Followed:
-    """A tensor that came of a kernel: its weights, or what they weighed (``context``)."""
+    """A tensor that came of a kernel, which is not kept alive: its weights, or what they weighed
+    (``context``)."""
 
-    tensor: Tensor
+    tensor: ReferenceType[Tensor]
     number: int
     context: bool = False
     spread: bool = False  # weights times values, before the sum
@@ -146,7 +148,8 @@ class KernelMode(TorchDispatchMode):
         self.kernels: list[Kernel] = []
         self.lead: tuple[int, ...] = ()  # of the kernel that runs
         self.followed: dict[int, list[Followed]] = {}
-        self.exponentials: dict[int, tuple[Tensor, Tensor, int]] = {}
+        #: An exponential with its shape, or the sum of one, with the exponential's and the axis.
+        self.exponentials: dict[int, tuple[ReferenceType[Tensor], torch.Size, int]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -183,8 +186,8 @@ class KernelMode(TorchDispatchMode):
         kept = kept.to(torch.float32, copy=True)
         kernel = Kernel(name, path, kept, rows.dtype, met, outside, lead=self.lead)
         self.kernels.append(kernel)
-        mark = Followed(out, len(self.kernels) - 1, context=met == "product")
-        self.followed.setdefault(id(out), []).append(mark)
+        mark = Followed(ref(out), len(self.kernels) - 1, context=met == "product")
+        self.followed[id(out)] = [*self.marks(out), mark]
         return kernel
 
     def softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
@@ -226,19 +229,24 @@ class KernelMode(TorchDispatchMode):
     def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
         """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
         if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
-            self.exponentials[id(out)] = (out, out, 0)
+            self.exponentials[id(out)] = (ref(out), out.shape, 0)
             if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
                 return self.written(out, -1)
-        elif name == "sum" and id(args[0]) in self.exponentials and len(args) > 1:
-            dims = args[1]
-            if len(dims) == 1:
-                whole = args[0]
-                self.exponentials[id(out)] = (out, whole, dims[0] % whole.dim() - whole.dim())
+        elif name == "sum" and len(args) > 1 and len(args[1]) == 1:
+            whole = self.exponential(args[0])
+            if whole is not None:
+                size = whole[1]
+                self.exponentials[id(out)] = (ref(out), size, args[1][0] % len(size) - len(size))
         elif name in ("div", "div_") and isinstance(args[1], Tensor):
-            total = self.exponentials.get(id(args[1]))
-            if total is not None and total[2] < 0 and total[1].shape == out.shape:
+            total = self.exponential(args[1])
+            if total is not None and total[2] < 0 and total[1] == out.shape:
                 return self.written(out, total[2], in_place=name == "div_")
         return out
+
+    def exponential(self, x: Tensor) -> tuple[ReferenceType[Tensor], torch.Size, int] | None:
+        """Return what is known of an exponential or of the sum of one."""
+        found = self.exponentials.get(id(x))
+        return found if found is not None and found[0]() is x else None
 
     def written(self, out: Tensor, dim: int, in_place: bool = False) -> Tensor:
         """A softmax by hand becomes a kernel of the list; edits act on its logarithm."""
@@ -264,7 +272,7 @@ class KernelMode(TorchDispatchMode):
     def marks(self, x: Any) -> list[Followed]:
         """What is known of a tensor."""
         found = self.followed.get(id(x), [])
-        return [mark for mark in found if mark.tensor is x]
+        return [mark for mark in found if mark.tensor() is x]
 
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What becomes of weights: the call that they meet, or what is still the same weights."""
@@ -313,11 +321,11 @@ class KernelMode(TorchDispatchMode):
         if product and not mark.context:
             self.kernels[mark.number].weighed = y.numel()
         spread = not mark.context and not product and y.numel() > x.numel() and name == "mul"
-        made = Followed(y, mark.number, mark.context or product, mark.spread or spread)
-        known = self.followed.setdefault(id(y), [])
-        known[:] = [old for old in known if old.tensor is y]
+        made = Followed(ref(y), mark.number, mark.context or product, mark.spread or spread)
+        known = self.marks(y)
         if not any(old.number == made.number and old.context == made.context for old in known):
             known.append(made)
+        self.followed[id(y)] = known
 
 
 def feature_axis(name: str) -> int:

@@ -19,12 +19,19 @@ def numbers_apart(record: AttentionRecord) -> float | None:
     """How far statistics and thumbnail are from those of the weights; None without any."""
     if record.weights is None or record.thumbnail is None or not record.statistics:
         return None
-    weights = record.weights.detach().double().cpu()
-    return max(statistics_apart(record, weights), greys_apart(record.thumbnail.cpu(), weights))
+    gaps = []
+    for head, some in enumerate(record.weights.detach().split(1, dim=1)):
+        weights, own = some.double().cpu(), slice(head, head + 1)
+        statistics = {name: x[:, own].double().cpu() for name, x in record.statistics.items()}
+        gaps.append(statistics_apart(record, weights, statistics))
+        gaps.append(greys_apart(record.thumbnail[:, own].cpu(), weights))
+    return max(gaps)
 
 
-def statistics_apart(record: AttentionRecord, weights: Tensor) -> float:
-    """The largest difference of a head's statistics, relative where they are larger than 1."""
+def statistics_apart(
+    record: AttentionRecord, weights: Tensor, statistics: dict[str, Tensor]
+) -> float:
+    """The largest difference of some heads' statistics, relative where they are larger than 1."""
     query = torch.arange(weights.shape[2], device="cpu")[:, None] + record.offset - record.first_key
     key = torch.arange(weights.shape[3], device="cpu")
     bits = torch.special.xlogy(weights, weights) / math.log(2)
@@ -37,7 +44,7 @@ def statistics_apart(record: AttentionRecord, weights: Tensor) -> float:
             expected = (values.sum(axes) if axes else values) / weights.shape[2]
         else:
             expected = values.amax(axes) if axes else values
-        off = (record.statistics[metric.name].double().cpu() - expected).abs()
+        off = (statistics[metric.name] - expected).abs()
         worst = max(worst, float((off / expected.abs().clamp(min=1)).nan_to_num().max()))
     return worst
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
-from .accounts import Account
+from .accounts import BLOCK, Account
 from .kernels import FUSED, WHOLE, flat, formula, short
 from .mask_objects import allow_mask_objects
 
@@ -73,9 +73,7 @@ class NumbersMode(TorchDispatchMode):
                 self.sums.setdefault(x.numel(), []).append(sums(x))
             count = x.numel() // max(1, x.shape[-1])
             if x.dim() > 1 and count in self.rows:
-                wide, kind = x.detach().reshape(count, -1), torch.float64
-                lines = wide.mean(-1, dtype=kind), vector_norm(wide, dim=-1, dtype=kind)
-                self.lines.setdefault(count, []).append(lines)
+                self.lines.setdefault(count, []).append(means_and_lengths(x.detach(), count))
 
 
 def place(x: Tensor) -> Place:
@@ -87,13 +85,28 @@ def place(x: Tensor) -> Place:
 def sums(x: Tensor) -> Tensor:
     """Return six numbers that tell a tensor's numbers, in whatever order they lie.
 
-    They are summed in float64 without a copy of the tensor.
+    They are summed in float64, a block after the other.
     """
     line, kind = x.detach().reshape(-1), torch.float64
-    count = max(1, line.numel())
-    powers = [(vector_norm(line, n, dtype=kind) / count ** (1 / n)) for n in (1, 2, 3)]
+    count, blocks = max(1, line.numel()), line.split(BLOCK)
+    mean = torch.stack([block.sum(dtype=kind) for block in blocks]).sum() / count
+    powers = [
+        vector_norm(torch.stack([vector_norm(block, n, dtype=kind) for block in blocks]), n)
+        / count ** (1 / n)
+        for n in (1, 2, 3)
+    ]
     ends = (end.to(kind) for end in torch.aminmax(line))
-    return torch.stack((line.mean(dtype=kind), *powers, *ends))
+    return torch.stack((mean, *powers, *ends))
+
+
+def means_and_lengths(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the mean and the length of so many rows, in float64, a block after the other."""
+    wide, kind = x.reshape(count, -1), torch.float64
+    blocks = wide.split(max(1, BLOCK // max(1, wide.shape[1])))
+    return (
+        torch.cat([block.mean(-1, dtype=kind) for block in blocks]),
+        torch.cat([vector_norm(block, dim=-1, dtype=kind) for block in blocks]),
+    )
 
 
 def ran(numbers: Tensor, among: Sequence[Tensor], close: float) -> bool:
@@ -122,7 +135,7 @@ def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | 
     made = product(record)
     if made is None or record.scores is None or len(account.parts) > 1:
         return None
-    scores, scaled = record.scores.double(), None
+    scores, scaled = record.scores, None
     if record.scale is not None:
         scaled = made * record.scale
         if record.cap is not None:
@@ -141,7 +154,7 @@ def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | 
 
 def fitted(made: Tensor, scores: Tensor) -> Tensor:
     """Products times the one factor that brings them nearest to the scores."""
-    scores = scores[..., : made.shape[-1]]
+    scores = scores[..., : made.shape[-1]].double()
     if scores.shape != made.shape:
         return made
     seen = scores > MASK_SCORE
@@ -158,11 +171,15 @@ def plain(scaled: Tensor, scores: Tensor, close: float) -> bool:
     scores = scores[..., : scaled.shape[-1]]
     if scores.shape != scaled.shape:
         return False
-    seen = scores > MASK_SCORE
-    count = seen.sum(-1, keepdim=True).clamp(min=1)
-    off = (scores - scaled).masked_fill(~seen, 0.0)
-    off = (off - off.sum(-1, keepdim=True) / count).masked_fill(~seen, 0.0)
-    return float(off.abs().max() / scaled.abs().max().clamp(min=1e-30)) <= close
+    size = float(scaled.abs().max().clamp(min=1e-30))
+    for row, other in zip(*(x.split(1, dim=1) for x in (scores, scaled)), strict=True):
+        seen = row > MASK_SCORE
+        count = seen.sum(-1, keepdim=True).clamp(min=1)
+        off = (row.double() - other).masked_fill_(~seen, 0.0)
+        off = off.sub_(off.sum(-1, keepdim=True) / count).masked_fill_(~seen, 0.0)
+        if not float(off.abs_().max()) / size <= close:
+            return False
+    return True
 
 
 def lines_of(record: NormRecord | ResidualRecord) -> list[tuple[Tensor | None, Tensor]]:
