@@ -95,13 +95,13 @@ def by_kernel(accounts: Sequence[Account]) -> dict[int, tuple[Account, Tensor]]:
 
 def fits(kernel: Kernel, record: AttentionRecord, keys: int) -> bool:
     """Whether a kernel has the keys of an attention; rows that ran by themselves may have fewer."""
-    own = kernel.rows.shape[-1]
+    own = kernel.shape[-1]
     return own == keys or (record.along == ROWS and own < keys)
 
 
 def widened(kernel: Kernel, keys: int) -> Tensor:
     """The rows of a kernel ``[row, key]``; keys that it did not have weigh nothing."""
-    return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.rows.shape[-1]))
+    return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.shape[-1]))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ are like; they are tried again only where these differ.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import Any, Protocol
@@ -47,6 +48,7 @@ from .further import (
 )
 from .kernels import KernelMode
 from .laws import RADIUS, VALUE, Law, LawAtKernels, Laws, enter
+from .mixing import HEAD, Key
 from .numbering import first_of_stairs, looked_at
 from .own_edits import EditsAtKernels, hidden_links, own_edits
 from .program import Program, weights_mark
@@ -66,6 +68,11 @@ class Prover(Passes, Protocol):
     program: Program
     moved: set[int]
     mixers: dict[str, str]
+    shapes: dict[Key, tuple[int, ...]]
+    head: str | None
+
+    def let_go(self) -> None:
+        """Drop what no later law compares."""
 
     def watched(
         self,
@@ -127,6 +134,7 @@ def prove_laws(
     for record, errors in (*numbers_of_rows(prover), *among_what_ran(prover)):
         enter(laws, record, errors)
     marks, known = signature(prover), KNOWN.setdefault(prover.module, [])
+    prover.let_go()
     earlier = remembered(prover, marks, known)
     own: Laws = {}
     told = len(prover.untold)
@@ -255,8 +263,12 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
     expected = prover.under(KernelMode(prover.module, changes, keep=False))
     edits = plain if found is None else lifting(plain, links, places, opened)
     request = replace(prover.nothing, statistics=together is not None)
+    narrow: AbstractContextManager[None] = nullcontext()
+    if together is not None and prover.head is not None:  # only the input's own output is compared
+        narrow = middle_of(prover.module, prover.head, prover.shapes[prover.head, HEAD, 0])
     try:
-        capture, got = prover.watched(edits, together, request)
+        with narrow:
+            capture, got = prover.watched(edits, together, request)
     except Exception:  # an edit that is refused, or a module that takes no batch
         return False
     if together is not None:
@@ -266,10 +278,10 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
         ]
         if len(capture.attentions) != len(told) or any((TEXTS * n,) != size for n, size in grown):
             return False
-        pairs = list(zip(got, expected, strict=False))
+        pairs = list(zip(got, expected, strict=False)) if prover.head is None else []
         if any(x.shape != (TEXTS * y.shape[0], *y.shape[1:]) for x, y in pairs):
             return False
-        got = [x[y.shape[0] : 2 * y.shape[0]] for x, y in pairs]
+        got = [x[y.shape[0] : 2 * y.shape[0]] for x, y in pairs] or got
     gap = apart(got, expected)
     if opened is not None:
         _, _, row, _ = opened
@@ -287,6 +299,28 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
         also = ["causal off"] if name(account.record) in lifted_ones else []
         enter(laws, account.record, dict.fromkeys((*names, *also), gap))
     return True
+
+
+@contextmanager
+def middle_of(module: nn.Module, path: str, single: tuple[int, ...]) -> Iterator[None]:
+    """Let a part of a module take the middle one of `TEXTS` texts alone.
+
+    Args:
+        module: the module.
+        path: the part, which turns each row alone into the output.
+        single: the shape of its input for one text.
+    """
+
+    def narrow(part: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
+        if given[0].shape != (TEXTS * single[0], *single[1:]):
+            raise ValueError(f"{path} got {tuple(given[0].shape)}, which are no {TEXTS} texts.")
+        return (given[0][single[0] : 2 * single[0]],)
+
+    hook = module.get_submodule(path).register_forward_pre_hook(narrow)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def hides(edit: Edit, told: Sequence[Account]) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 
 from .accounts import Account, name
 from .laws import Laws, enter
-from .mixing import Changed, RowWatch, groups, items_of, mixed, same
+from .mixing import HEAD, Changed, RowWatch, groups, items_of, mixed, same
 from .reordered import HeldMode, ReorderMode, StepMode
 from .token_order import Stilled
 
 MOST_BATCHES = 3  # of all stacks, so that a proof makes 8 passes
-COPIES = 4  # of a layer's scores that a pass holds at once
-LEAST = 2**26  # numbers that a batch may hold though the maps are fewer
+COPIES = 4  # of a layer's scores, and of a module's output, that a pass holds at once
+LEAST = 2**21  # numbers that a batch may hold though the maps are fewer
 Join = Callable[[Sequence[Changed]], Any]
 
 
@@ -42,7 +42,8 @@ class Exchanging:
     other: bool = False
 
     def __post_init__(self) -> None:
-        self.watch = RowWatch(self.passes.module, self.passes.shapes, self.changed)
+        passes = self.passes
+        self.watch = RowWatch(passes.module, passes.shapes, self.changed, passes.head)
 
     @property
     def clean(self) -> bool:
@@ -80,6 +81,8 @@ class Exchanging:
         several = len({one.stack for one in self.changed}) > 1  # of several, rows are not compared
         run = call if several else partial(self.watch.run, numbers, still.count, call)
         still.out = passes.under(mode, run)
+        if self.watch.end is not None:  # what the output is made of, row by row
+            still.out, self.watch.end = [self.watch.end], None
         paths = [kernel.path for kernel in mode.kernels]
         fits = paths == [kernel.path for kernel in passes.kernels]
         fits = fits and not (isinstance(mode, HeldMode) and mode.lost)
@@ -95,8 +98,11 @@ class Exchanging:
 
     def compare_outputs(self, still: Stilled, before: Stilled | None) -> None:
         """Find whether the output shows tokens that it can read by cross-attention alone."""
-        for n, (x, single) in enumerate(zip(still.out, self.passes.plain, strict=False)):
-            items = items_of(x, single.shape, still.count) if x.is_floating_point() else None
+        shapes: list[Any] = [x.shape for x in self.passes.plain]
+        if self.watch.head is not None:
+            shapes = [self.passes.shapes[self.watch.head, HEAD, 0]]
+        for n, (x, single) in enumerate(zip(still.out, shapes, strict=False)):
+            items = items_of(x, single, still.count) if x.is_floating_point() else None
             if items is None:
                 continue
             unchanged = items[0] if before is None else before.out[n]
@@ -170,7 +176,10 @@ def takes_batch(passes: Any, laws: Laws) -> bool:
 def batches(passes: Any, count: int, most: int) -> int:
     """In how many batches texts run: each holds as many numbers as the maps, up to ``most``."""
     cells = [math.prod(account.shape) for account in passes.accounts]
-    one = COPIES * max(cells) + sum(x.numel() for x in passes.plain)
+    outputs = [tuple(x.shape) for x in passes.plain]
+    inner = [math.prod(shape) for shape in passes.shapes.values() if shape not in outputs]
+    one = COPIES * (max(cells) + max(inner, default=0))
+    one += sum(map(math.prod, outputs)) if passes.head is None else 0
     return min(most, count, -(-count * one // max(sum(cells), LEAST)))
 
 

@@ -31,6 +31,7 @@ from .kernels import flat
 
 T = TypeVar("T")
 MIXED = "Tokens reach each other outside the attentions that are shown"
+HEAD = -1  # the number of a call whose input is visited
 MOST_TURNS = 16  # calls that are compared with one on the unchanged tokens
 DIRECTIONS = 4  # random directions onto which rows are projected to be compared
 ROUNDING, FEWEST = 64, 4  # units of the last digit that routing may leave; in half precision
@@ -75,17 +76,21 @@ class Changed:
 class RowWatch:
     """Watches the rows of all module outputs over passes in which some tokens are exchanged.
 
-    ``shapes`` are those of the outputs for one text. ``known`` are modules that mix tokens by their
+    ``shapes`` are those of the outputs for one text, ``head`` the module that makes the output and
+    is left out. ``known`` are modules that mix tokens by their
     kind, with its name; ``first`` is the path of the first other module whose output shows a change
-    in another token's row. ``torn`` where a batch gave equal texts other numbers.
+    in another token's row. ``torn`` where a batch gave equal texts other numbers. ``end`` is what
+    the head got last.
     """
 
     module: nn.Module
     shapes: dict[Key, tuple[int, ...]]
     changed: Sequence[Changed]
+    head: str | None = None
     known: dict[str, str] = field(default_factory=dict)
     first: str | None = None
     torn: bool = False
+    end: Tensor | None = None
     _rows: dict[Key, list[Tensor]] = field(default_factory=dict)
     _whole: dict[Key, Tensor] = field(default_factory=dict)
 
@@ -108,6 +113,8 @@ class RowWatch:
         """
 
         def visit(path: str, mixer: str, key: Key, x: Tensor) -> None:
+            if key[1] == HEAD:
+                self.end = x
             items = items_of(x, self.shapes.get(key, ()), count)
             if items is None:
                 self.torn = self.torn or (count > 1 and self._lost(key, x))
@@ -137,7 +144,7 @@ class RowWatch:
                 self.known[path] = mixer
                 self._put_back(item, whole, others)
 
-        return watched(self.module, call, visit)
+        return watched(self.module, call, visit, self.head)
 
     def _lost(self, key: Key, x: Tensor) -> bool:
         """Whether an output of a batch belongs to a module that shows rows for one text alone: it
@@ -186,14 +193,31 @@ class RowWatch:
 
 
 def watched(
-    module: nn.Module, call: Callable[[], T], visit: Callable[[str, str, Key, Tensor], None]
+    module: nn.Module,
+    call: Callable[[], T],
+    visit: Callable[[str, str, Key, Tensor], None],
+    head: str | None = None,
 ) -> T:
     """Run a call and visit each tensor of numbers that a part of a module returns: its path, its
-    kind if it mixes tokens, its key and itself."""
+    kind if it mixes tokens, its key and itself.
+
+    The ``head``, which turns each row alone into the output, gets one row, and its input is visited
+    in the place of its output.
+    """
     calls: dict[str, int] = {}
+    ended = False
+
+    def enter_head(part: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
+        nonlocal ended
+        ended = True
+        with _disable_current_modes():
+            visit(str(head), "", (str(head), HEAD, 0), given[0])
+            return (given[0][(slice(1),) * (given[0].dim() - 1)],)
 
     def hook_of(path: str, mixer: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(part: nn.Module, given: Any, out: Any) -> None:
+            if ended:
+                return
             turn = calls[path] = calls.get(path, -1) + 1
             for number, x in enumerate(tensors_in(out)):
                 if x.is_floating_point():
@@ -210,17 +234,52 @@ def watched(
             mixer = mixer_of(part)
             inside = f"{path}." if mixer else inside
             hooks.callback(part.register_forward_hook(hook_of(path, mixer)).remove)
+            if path == head:
+                hooks.callback(part.register_forward_pre_hook(enter_head).remove)
         return call()
 
 
-def shapes_of(module: nn.Module, call: Callable[[], T]) -> tuple[T, dict[Key, tuple[int, ...]]]:
-    """Return what a call gives, and the shapes of what the parts of its module return."""
+def shapes_of(
+    module: nn.Module, call: Callable[[], list[Tensor]], calls: Sequence[Any]
+) -> tuple[list[Tensor], dict[Key, tuple[int, ...]], str | None]:
+    """Return what a call gives, the shapes of what the parts of its module return, and the head.
+
+    The head is the path of a linear map behind which no other call runs and which widens its input:
+    each row of the output is made of one row of its input. None without one. Its input's shape is
+    that of its call `HEAD`.
+
+    Args:
+        module: the module.
+        call: runs it.
+        calls: the list of all calls, which grows as they run.
+    """
     shapes: dict[Key, tuple[int, ...]] = {}
+    last: tuple[str, int, Tensor | None] = ("", 0, None)
 
     def note(path: str, mixer: str, key: Key, x: Tensor) -> None:
+        nonlocal last
         shapes[key] = tuple(x.shape)
+        if path and len(calls) > last[1]:
+            last = path, len(calls), x
 
-    return watched(module, call, note), shapes
+    out = watched(module, call, note)
+    path, count, made = last
+    part = module.get_submodule(path)
+    ends = len(calls) == count and len(out) == 1 and made is not None and path not in many(shapes)
+    if not ends or made is None or type(part) is not nn.Linear or not path or made.dim() < 2:
+        return out, shapes, None
+    hooks = len(part._forward_hooks) + len(part._forward_pre_hooks) + ("forward" in vars(part))
+    if hooks or out[0].data_ptr() != made.data_ptr() or out[0].shape != made.shape:
+        return out, shapes, None
+    if part.out_features < part.in_features:
+        return out, shapes, None
+    shapes[path, HEAD, 0] = (*made.shape[:-1], part.in_features)
+    return out, shapes, path
+
+
+def many(shapes: dict[Key, tuple[int, ...]]) -> set[str]:
+    """Return the modules that ran more than once."""
+    return {path for path, turn, _ in shapes if turn}
 
 
 def ways(x: Tensor, single: Sequence[int], count: int) -> list[Tensor]:

@@ -147,6 +147,6 @@ def changed(before: Sequence[Kernel], after: Sequence[Kernel], close: float) -> 
     return {
         number
         for number, (one, other) in pairs
-        if one.rows.shape != other.rows.shape
+        if one.shape != other.shape
         or float((one.rows - other.rows).abs().nan_to_num().max()) > close
     }

@@ -35,8 +35,14 @@ class StepMode(KernelMode):
     """Lists kernels, and in ``steps`` the numbers by which parts of tensors were taken and that
     came from outside PyTorch: from Python, or as an index that no call made."""
 
-    def __init__(self, module: nn.Module, changes: Changes | None = None, keep: bool = True):
-        super().__init__(module, changes, keep)
+    def __init__(
+        self,
+        module: nn.Module,
+        changes: Changes | None = None,
+        keep: bool = True,
+        shown: Sequence[Tensor | None] = (),
+    ):
+        super().__init__(module, changes, keep, shown)
         self.steps = list[Step]()
         self.tables = {storage(x) for x in self.names.tensors}
         self.made = set(self.tables)
@@ -87,8 +93,13 @@ class ReorderMode(StepMode):
     decided; ``chose`` whether numbers of the input chose others, as a top-k does.
     """
 
-    def __init__(self, module: nn.Module, before: Sequence[Step] | None = None):
-        super().__init__(module)
+    def __init__(
+        self,
+        module: nn.Module,
+        before: Sequence[Step] | None = None,
+        shown: Sequence[Tensor | None] = (),
+    ):
+        super().__init__(module, shown=shown)
         self.before = before
         self.reordered: set[int] = set()
         self.program = Program()
