@@ -24,6 +24,7 @@ MOVES = (
 )
 SORTS = frozenset(("sort", "msort", "topk"))  # their numbers are moved by themselves
 TAKEN = frozenset(("sort", "topk", "max", "min", "kthvalue", "median", "mode"))  # with places
+MOST_KNOWN = 64  # freed tensors of which something is known
 LIFTED = "lift_fresh"  # what Python's numbers become
 #: Calls that take a part of a tensor by Python's numbers.
 NUMBERED = frozenset(("select", "slice", "narrow", "roll", "split_with_sizes", LIFTED))
@@ -53,7 +54,7 @@ class StepMode(KernelMode):
     ) -> Any:
         self.note_step(short(func), args)
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        self.made.update(map(storage, flat(out)))
+        self.made.update(map(storage, chosen(out)))  # an index is made of whole numbers
         given = flat((args, kwargs or {}))
         if given and not any(map(self.measured, given)):
             self.counted.update(map(storage, flat(out)))
@@ -105,6 +106,7 @@ class ReorderMode(StepMode):
         self.program = Program()
         self.read: StorageWeakRef | None = None  # the first tensor that no call made: the input
         self.known: dict[StorageWeakRef, tuple[bool, bool]] = {}  # of the input, and moved
+        self.most = MOST_KNOWN
         self.choices: list[Choice] = []
         self.chose = False
         for x in self.names.tensors:
@@ -186,6 +188,9 @@ class ReorderMode(StepMode):
         if place is not None:
             before = self.known.get(place, (False, False))
             self.known[place] = (before[0] or made, before[1] or moved)
+        if len(self.known) > self.most:  # what is freed keeps its place in memory from being used
+            self.known = {x: facts for x, facts in self.known.items() if not x.expired()}
+            self.most = 2 * len(self.known) + MOST_KNOWN
 
 
 class HeldMode(StepMode):
