@@ -48,7 +48,7 @@ class Program:
     opaque: bool = False
     sizes: tuple[int, ...] = ()
     silent: tuple[bool, ...] = ()
-    _silent: list[Tensor] = field(default_factory=list)
+    _silent: list[bool | Tensor] = field(default_factory=list)
 
     def note(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Enter a call."""
@@ -65,14 +65,13 @@ class Program:
         if name.rstrip("_") not in SILENCING or not isinstance(out, Tensor) or not dense(out):
             return
         flags = [out.detach().any(), *([out.detach().all()] if out.dtype == torch.bool else [])]
-        self._silent += [flag for flag in flags if not flag.is_meta]
+        self._silent += [bool(flag) if flag.is_cpu else flag for flag in flags if not flag.is_meta]
 
     def close(self, sizes: Sequence[int]) -> None:
         """Enter the rows and keys of the attentions; no call follows."""
         self.sizes = tuple(sizes)
         if self._silent:
-            where = self._silent[0].device
-            self.silent = tuple(torch.stack([x.to(where) for x in self._silent]).tolist())
+            self.silent = tuple(map(bool, self._silent))
             self._silent.clear()
 
     def is_like(self, other: Program) -> bool:

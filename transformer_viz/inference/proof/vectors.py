@@ -6,7 +6,8 @@ What is shown is compared by its numbers with all tensors of a plain pass, whoev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -23,8 +24,27 @@ from .kernels import FUSED, WHOLE, flat, short
 from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
+PIECE = 64  # small tensors in a piece of memory
 Shown = dict[str, Tensor]  # numbers of each row, by name
 Place = tuple[int, tuple[int, ...], torch.dtype]
+
+
+class Pile:
+    """Small tensors of one shape in few pieces of memory, so that what is freed between them can
+    be used again."""
+
+    def __init__(self) -> None:
+        self.count, self.pieces = 0, list[Tensor]()
+
+    def add(self, x: Tensor) -> None:
+        """Copy a tensor onto the pile."""
+        if self.count == PIECE * len(self.pieces):
+            self.pieces.append(x.new_empty(PIECE, *x.shape))
+        self.pieces[-1][self.count % PIECE] = x
+        self.count += 1
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self.pieces[n // PIECE][n % PIECE] for n in range(self.count))
 
 
 class NumbersMode(TorchDispatchMode):
@@ -35,8 +55,8 @@ class NumbersMode(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         allow_mask_objects(type(self))
         self.sizes, self.rows = set(sizes), set(rows)
-        self.sums: dict[int, list[Tensor]] = {}
-        self.lines: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self.sums = defaultdict[int, Pile](Pile)
+        self.lines = defaultdict[int, Pile](Pile)
         self.mixed = False
         self.known: set[Place] = set()
 
@@ -71,10 +91,10 @@ class NumbersMode(TorchDispatchMode):
         with _disable_current_modes():  # another mode may list what the pass runs
             self.known.add(place(x))
             if x.numel() in self.sizes:
-                self.sums.setdefault(x.numel(), []).append(sums(x))
+                self.sums[x.numel()].add(sums(x))
             count = x.numel() // max(1, x.shape[-1])
             if x.dim() > 1 and count in self.rows:
-                self.lines.setdefault(count, []).append(means_and_lengths(x.detach(), count))
+                self.lines[count].add(means_and_lengths(x.detach(), count))
 
 
 def place(x: Tensor) -> Place:
@@ -100,17 +120,20 @@ def sums(x: Tensor) -> Tensor:
     return torch.stack((mean, *powers, *ends))
 
 
-def means_and_lengths(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the mean and the length of so many rows, in float64, a block after the other."""
+def means_and_lengths(x: Tensor, count: int) -> Tensor:
+    """Return the mean and the length ``[2, row]`` of so many rows, in float64, a block after the
+    other."""
     wide, kind = x.reshape(count, -1), torch.float64
     blocks = wide.split(max(1, BLOCK // max(1, wide.shape[1])))
-    return (
-        torch.cat([block.mean(-1, dtype=kind) for block in blocks]),
-        torch.cat([vector_norm(block, dim=-1, dtype=kind) for block in blocks]),
+    return torch.stack(
+        (
+            torch.cat([block.mean(-1, dtype=kind) for block in blocks]),
+            torch.cat([vector_norm(block, dim=-1, dtype=kind) for block in blocks]),
+        )
     )
 
 
-def ran(numbers: Tensor, among: Sequence[Tensor], close: float) -> bool:
+def ran(numbers: Tensor, among: Iterable[Tensor], close: float) -> bool:
     """Whether some tensor of a pass held these numbers."""
     mine = sums(numbers)
     scale = float(mine.nan_to_num().abs().max().clamp(min=1e-30))
@@ -143,7 +166,7 @@ def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | 
             scaled = record.cap * torch.tanh(scaled / record.cap)
         if plain(scaled, scores, close):
             return 0.0
-    among = seen.sums.get(made.numel(), [])
+    among = seen.sums[made.numel()]
     if not ran(made, among, close):
         return None if seen.mixed else math.inf
     if scaled is None:
@@ -200,7 +223,7 @@ def lines_apart(record: NormRecord | ResidualRecord, seen: NumbersMode, close: f
         if not any(
             float((wanted - other).abs().max()) <= close * scale
             and (middle is None or float((middle - also).abs().max()) <= close * scale)
-            for also, other in seen.lines.get(len(wanted), [])
+            for also, other in seen.lines[len(wanted)]
         ):
             return math.inf
     return spread_apart(record) if isinstance(record, NormRecord) else 0.0
