@@ -75,13 +75,15 @@ def formula(given: dict[str, Any], kind: torch.dtype = torch.float64) -> Tensor:
     type of number."""
     q, k = given["query"].to(kind), given["key"].to(kind)
     scale = given.get("scale") or q.shape[-1] ** -0.5
-    scores = q @ shared(k, q.shape[1]).transpose(-1, -2) * scale
+    scores = (q @ shared(k, q.shape[1]).transpose(-1, -2)).mul_(scale)
     for word in ("attn_mask", "attn_bias"):
         if given.get(word) is not None:
-            scores = scores + given[word].to(kind)
+            mask = given[word].to(kind)
+            fits = torch.broadcast_shapes(mask.shape, scores.shape) == scores.shape
+            scores = scores.add_(mask) if fits else scores + mask
     if given.get("is_causal"):
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill(later, -torch.inf)
+        scores = scores.masked_fill_(later, -torch.inf)
     return scores
 
 
