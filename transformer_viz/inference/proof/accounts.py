@@ -14,7 +14,7 @@ from torch import Tensor
 from ...capture.records import ROWS, AttentionRecord
 from .kernels import Kernel
 
-BLOCK = 2**18  # numbers that are compared in float64 together
+BLOCK = 2**16  # numbers that are compared in float64 together
 NEAR = 1e-4  # weights are from 0 to 1
 TWICE, ROUNDING = 2, 1e-7  # places that fit so much worse at most fit as well
 DIRECTIONS = 2  # random directions onto which rows are projected to be compared

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BLOCK = 2**20  # numbers of a softmax that are reckoned together
+BLOCK = 2**18  # numbers of a softmax that are reckoned together
 
 
 class Rows:
