@@ -18,8 +18,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
-from .kernel_rows import FusedRows, Rows, formula, lead_of, rowed, shared, softmax_in_place, unrowed
-from .mask_objects import allow_mask_objects
+from .kernel_rows import (
+    FusedRows,
+    Rows,
+    allow_mask_objects,
+    formula,
+    lead_of,
+    rowed,
+    shared,
+    softmax_in_place,
+    unrowed,
+)
 
 aten = torch.ops.aten
 

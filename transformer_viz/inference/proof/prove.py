@@ -127,9 +127,9 @@ class Prover:
         mode = ReorderMode(module, shown=[record.weights for record in self.capture.attentions])
         with mode:  # the mode of numbers hands calls down to it
             found = shapes_of(module, partial(self.under, self.numbers_seen), mode.program.calls)
-        self.plain, self.shapes, self.head = found
+        self.plain, self.shapes, self.head, self.mixing = found
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
-        self.choices, self.chose = mode.choices, mode.chose
+        self.choices, self.chose, self.reads = mode.choices, mode.chose, mode.reads
         self.accounts = accounts(self.capture.attentions, self.kernels)
         self.program = mode.program
         self.program.close([n for a in self.accounts for n in a.record.shape])
@@ -173,6 +173,8 @@ class Prover:
             if count > 1
         ]
         for account in self.accounts:
+            read = self.reads.untold(sorted(account.parts))
+            self.untold += [f"{name(account.record)}: {read}"] if read else []
             told = {"kernel": numbers_gap(self, account), "rows": rows_gap(self, account)}
             enter(laws, account.record, told | first_row_gap(self, account))
         return laws

@@ -19,9 +19,8 @@ from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
 from .accounts import BLOCK, Account
-from .kernel_rows import formula
+from .kernel_rows import allow_mask_objects, formula
 from .kernels import FUSED, WHOLE, flat, short
-from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
 PIECE = 64  # small tensors in a piece of memory
