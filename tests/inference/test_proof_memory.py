@@ -228,9 +228,10 @@ def test_full_tries_every_law_by_itself_and_remembers_nothing():
         report = tv.trace(model, text, check=check).report
         assert report.status == "green"
         counts.append(passes[0])
-    assert counts[0] <= 8 and counts[2] == counts[4] == 3
+    assert counts[0] <= 8 and counts[2] == 3
+    assert counts[4] == 4  # the order of tokens is told again on a longer text
     assert counts[1] == counts[3] > 2 * len(TEXT)
-    assert len(program.KNOWN[module]) == 1
+    assert len(program.KNOWN[module]) == 2
     program.KNOWN.clear()
     passes[0] = 0
     assert tv.trace(model, [*range(39), *TEXT]).report.status == "green"
