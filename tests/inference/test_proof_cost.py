@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -42,14 +41,13 @@ class Alive(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("way", ["sdpa", "eager"])
-def test_a_proof_holds_less_than_three_copies_of_the_maps(way: str, monkeypatch) -> None:
+def test_a_proof_holds_less_than_three_copies_of_the_maps(monkeypatch) -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     monkeypatch.setattr(exchanging, "LEAST", 0)  # small texts may fill larger batches
     torch.manual_seed(0)
     sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": 16, "vocab_size": VOCABULARY}
-    config = GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, attn_implementation=way)
+    config = GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
     module = GPT2LMHeadModel(config).eval()
     model, passes = tv.load(module), []
     module.register_forward_pre_hook(lambda *_: passes.append(1))
@@ -61,7 +59,6 @@ def test_a_proof_holds_less_than_three_copies_of_the_maps(way: str, monkeypatch)
         with Alive() as alive:
             report = tv.trace(model, ids, check=check).report
         most[name] = alive.most, len(passes)
-        print(name, most[name])
         assert report.status == ("green" if check else "unchecked"), (name, report.untold)
     free, _ = most["unchecked"]
     assert most["first"][0] - free < 3 * maps + logits, most
@@ -79,22 +76,15 @@ class Ended(Model):
             self.head.register_forward_pre_hook(lambda part, given: (hooked(given[0]),))
 
     def forward(self, ids: Tensor) -> Tensor:
-        head = self.head
         if self.before is not None:
             self.behind = lambda model, x: self.before(x)
         x = super().forward(ids)
-        assert head is self.head
         return x if self.after is None else self.after(x)
 
 
 def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) -> None:
     def mixes(x: Tensor) -> Tensor:
         return x + 0.5 * x.cumsum(1)
-
-    rows: list[int] = []
-
-    def note(part: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
-        rows.append(out.shape[:-1].numel())
 
     text = list(range(3, 15))
     for name, words, sound, cut in (
@@ -106,11 +96,7 @@ def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) 
         ("mixing in place behind", {"after": lambda x: x.add_(x.cumsum(1))}, False, False),
         ("mixing in a hook", {"hooked": mixes}, False, False),
     ):
-        module = strong(Ended(**words))
-        model = tv.load(module)
-        handle = module.head.register_forward_hook(note, always_call=False) if cut else None
-        if handle is not None:  # a hook of the caller's own keeps the whole pass
-            handle.remove()
+        model = tv.load(strong(Ended(**words)))
         seen: list[int] = []
         linear = torch.nn.functional.linear
 
@@ -124,10 +110,7 @@ def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) 
             report = tv.trace(model, text).report
         assert (report.status == "green") == sound, (name, report.untold)
         assert (1 in seen) == cut, (name, seen)
-        if not sound:
-            assert any("head" in why or "model's output" in why for why in report.untold) or any(
-                "output" in why for why in report.untold
-            ), (name, report.untold)
+        assert sound or any("output" in why for why in report.untold), (name, report.untold)
 
 
 def test_the_hash_of_weights_in_memory_is_remembered_while_they_stay(monkeypatch) -> None:
