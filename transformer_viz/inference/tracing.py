@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,7 @@ from .model_inputs import Pair, Read, Source, batch_of, between, doubled, read_s
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
 from .proof import token_order
+from .proof.accounts import BLOCK, apart
 from .proof.mixing import Changed
 from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
@@ -161,7 +162,10 @@ def traced(
     said = produced_of(model, read, logits)
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
-    report = _report(model, read, capture, output, intervention, check, on_progress)
+    vectors = vectors_of(model, output)
+    clean = _clean_run(model, read, capture, output, intervention) if check else None
+    del output  # as large as the maps where the vocabulary is
+    report = _report(model, read, capture, intervention, check == FULL, on_progress, words, clean)
     why = why or report.left_out
     report = replace(report, left_out=why)
     return Trace(
@@ -177,7 +181,7 @@ def traced(
         residuals=residuals_of(capture),
         positions={name: to_numpy(table) for name, table in capture.positions.items()},
         logits=logits,
-        output=vectors_of(model, output),
+        output=vectors,
         report=report,
         manifest=manifest_of(model, intervention, words)
         | notes_of_input(model, read)
@@ -270,42 +274,66 @@ def lent_to(model: Model, read: Read, intervention: Intervention) -> tuple[Donat
     return lender.donations(target, source[:, read.prompt :])
 
 
+class CleanRun(NamedTuple):
+    """The run without edits, watched, against one that nothing watches.
+
+    Attributes:
+        capture: what was captured of it.
+        difference: the largest difference of the outputs, relative to the largest number.
+        gap: how far they are `apart`, as a proof has it.
+        seconds: those of the pass that nothing watches.
+    """
+
+    capture: Capture
+    difference: float
+    gap: float
+    seconds: float
+
+
+def _clean_run(
+    model: Model, read: Read, capture: Capture, output: Tensor, intervention: Intervention
+) -> CleanRun:
+    """Compare the clean run, made anew under an intervention, with one that nothing watches."""
+    if intervention:
+        request = capture_request(model, (), None, read, check=True)
+        capture, output, _ = _watch(model, read, Intervention(), request, ())
+    start = time.perf_counter()
+    with torch.no_grad():
+        plain = read.through(model)
+    seconds, seen = time.perf_counter() - start, output.detach()
+    return CleanRun(capture, output_difference(seen, plain), apart([seen], [plain]), seconds)
+
+
 def _report(
     model: Model,
     read: Read,
     capture: Capture,
-    output: Tensor,
     intervention: Intervention,
-    check: bool | str,
+    full: bool,
     on_progress: OnProgress | None,
+    words: tuple[str, ...],
+    clean: CleanRun | None,
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
-    if check and intervention:
-        request = capture_request(model, (), None, read, check=True)
-        capture, output, _ = _watch(model, read, Intervention(), request, ())
-    difference, start = None, time.perf_counter()
-    if check:
-        with torch.no_grad():
-            plain = read.through(model)
-        scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-        difference = float((plain - output.detach()).abs().max() / scale)
-    proof, progress = None, ProofProgress(model, on_progress, time.perf_counter() - start)
-    if check:
-        seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
-        full = check == FULL
+    capture = capture if clean is None else clean.capture
+    progress = ProofProgress(model, on_progress, 0.0 if clean is None else clean.seconds)
+    proof = difference = None
+    if clean is not None:
+        keep = () if intervention else words
+        seen = Seen(capture, clean.gap, keep) if holds_all(capture) else None
         proof = progress.run(
             lambda counted: proof_or_reason(
                 partial(proved, counted, read, seen, intervention, full)
             )
         )
-        difference = None if progress.stopped else difference
+        difference = None if progress.stopped else clean.difference
     errors = [row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
         row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
         rebuilt={str(record.site): rebuilt_error(record) for record in capture.attentions}
-        if check
+        if clean is not None
         else {},
         replaced=tuple(capture.replaced),
         unrecognised=tuple(capture.unrecognised),
@@ -318,6 +346,17 @@ def _report(
         guessed=tuple(model.guessed),
         left_out=progress.stopped,
     )
+
+
+def output_difference(got: Tensor, plain: Tensor) -> float:
+    """Return the largest difference of two outputs, relative to the largest number of the second
+    one."""
+    scale = plain.new_tensor(torch.finfo(torch.float32).tiny)
+    gap = torch.zeros_like(scale)
+    for one, other in zip(*(x.reshape(-1).split(BLOCK) for x in (got, plain)), strict=True):
+        gap = torch.maximum(gap, (other - one).abs().max())
+        scale = torch.maximum(scale, other.abs().max())
+    return float(gap / scale)
 
 
 def holds_all(capture: Capture) -> bool:

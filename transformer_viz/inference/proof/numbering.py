@@ -13,12 +13,21 @@ from .kernels import Kernel
 
 
 def looked_at(account: Account, kernels: Sequence[Kernel]) -> Tensor:
-    """Whether any row ``[batch, head, query]`` looks at a key at all, bool ``[.., key]``."""
+    """Whether any row ``[batch, head, query]`` looks at a key at all, bool ``[.., key]``.
+
+    It is remembered; of heads that look at the same keys once.
+    """
+    if account.seen is not None:
+        return account.seen
     batch, heads, queries, keys = account.shape
     seen = torch.zeros(batch * heads * queries, keys, dtype=torch.bool, device="cpu")
     for number, places in account.parts.items():
         seen[places] = widened(kernels[number], keys).cpu() > 0
-    return seen.view(account.shape)[..., : account.record.shape[1]]
+    found = seen.view(account.shape)[..., : account.record.shape[1]]
+    one = found[:1, :1]
+    alike = bool(found.numel()) and bool((found == one).all())
+    account.seen = one.clone().expand(found.shape) if alike else found
+    return account.seen
 
 
 def first_of_stairs(seen: Tensor) -> int | None:
@@ -138,6 +147,6 @@ def changed(before: Sequence[Kernel], after: Sequence[Kernel], close: float) -> 
     return {
         number
         for number, (one, other) in pairs
-        if one.rows.shape != other.rows.shape
+        if one.shape != other.shape
         or float((one.rows - other.rows).abs().nan_to_num().max()) > close
     }

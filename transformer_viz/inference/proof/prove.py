@@ -67,13 +67,13 @@ class Seen:
 
     Attributes:
         capture: what a probe captured with weights, scores, queries, keys and values of all sites.
-        output: what came out of that pass.
-        plain: what comes out unwatched.
+        difference: how far what came out of that pass is `apart` from what comes out unwatched.
+        keep: what is wanted of the capture afterwards; scores and values that are not are let go.
     """
 
     capture: Capture
-    output: list[Tensor]
-    plain: list[Tensor]
+    difference: float
+    keep: tuple[str, ...] = ()
 
 
 class Explicit(TorchFunctionMode):
@@ -120,14 +120,16 @@ class Prover:
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
-                seen = Seen(capture, out, flat(call()))
-        self.capture, self.difference = seen.capture, apart(seen.output, seen.plain)
+                seen = Seen(capture, apart(out, flat(call())))
+            del out
+        self.capture, self.difference, self.keep = seen.capture, seen.difference, seen.keep
         self.numbers_seen = numbers_of(self.capture)
-        mode = ReorderMode(module)
+        mode = ReorderMode(module, shown=[record.weights for record in self.capture.attentions])
         with mode:  # the mode of numbers hands calls down to it
-            self.plain, self.shapes = shapes_of(module, lambda: self.under(self.numbers_seen))
+            found = shapes_of(module, partial(self.under, self.numbers_seen), mode.program.calls)
+        self.plain, self.shapes, self.head, self.mixing = found
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
-        self.choices, self.chose = mode.choices, mode.chose
+        self.choices, self.chose, self.reads = mode.choices, mode.chose, mode.reads
         self.accounts = accounts(self.capture.attentions, self.kernels)
         self.program = mode.program
         self.program.close([n for a in self.accounts for n in a.record.shape])
@@ -171,6 +173,8 @@ class Prover:
             if count > 1
         ]
         for account in self.accounts:
+            read = self.reads.untold(sorted(account.parts))
+            self.untold += [f"{name(account.record)}: {read}"] if read else []
             told = {"kernel": numbers_gap(self, account), "rows": rows_gap(self, account)}
             enter(laws, account.record, told | first_row_gap(self, account))
         return laws
@@ -192,6 +196,15 @@ class Prover:
         fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
         untold = tuple(dict.fromkeys(self.untold))
         return Proof(self.difference, fates, laws, untold, self.tolerance)
+
+    def let_go(self) -> None:
+        """Drop scores and values that no later law compares, unless they are wanted."""
+        for account in self.accounts[1:]:  # hard attention asks the first scores
+            if "scores" not in self.keep:
+                account.record.scores = None
+        for account in self.accounts:
+            if "qkv" not in self.keep:
+                account.record.v = None
 
     def holds(self, laws: Laws, law: Law) -> bool:
         """Whether a law holds at all places."""
@@ -311,7 +324,7 @@ class Prover:
 
     def fate(self, number: int, kernel: Kernel) -> KernelRun:
         """What a kernel is: an attention that is shown, something else, or missed."""
-        rows, keys = kernel.rows.shape
+        rows, keys = kernel.shape
         where = [name(a.record) for a in self.accounts if number in a.parts]
         others = self.capture.others
         if where:

@@ -128,12 +128,12 @@ class Stilled:
         account, kernel = self.by_kernel[number][0], self.kernels[number]
         lines = torch.arange(len(scores), device="cpu").view(self.mode.lead)
         found = [way.reshape(self.count, -1) for way in ways(lines, kernel.lead, self.count)]
-        if not found or scores.shape[-1] != kernel.rows.shape[-1]:
+        if not found or scores.shape[-1] != kernel.shape[-1]:
             self.torn = True
             return scores
         seen = scores.detach().cpu()
         self.rows[number] = min(found, key=lambda rows: ends_apart(seen, rows))
-        self.seen[number] = seen
+        self.seen[number] = seen if len(account.parts) == 1 else seen.clone()
         if account.parts.keys() <= self.seen.keys():
             for n, one in enumerate(self.accounts):
                 if one.parts is account.parts:
