@@ -83,6 +83,15 @@ def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
     return plan
 
 
+def say_unsure(state: CaptureState, plan: Plan | None, path: str) -> None:
+    """Report keys of which rows that hide all keys do not tell whether they are padding."""
+    if plan is not None and plan.unsure:
+        state.say_unrecognised(
+            f"rows of the attention in {path or 'this module'} hide all keys, so that padding and "
+            "causal mask cannot be told apart at their own tokens; these stay hidden"
+        )
+
+
 def positions_of(record: AttentionRecord, device: torch.device) -> Tensor:
     """Absolute positions of the queries."""
     return torch.arange(record.shape[0], device=device) + record.offset

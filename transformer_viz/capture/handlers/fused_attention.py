@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import torch_calls
-from ..attention_site import begin, plan_of
+from ..attention_site import begin, plan_of, say_unsure
 from ..axes.layout import Layout
 from ..edit_plan import Plan
 from ..records import AttentionRecord
@@ -162,6 +162,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     own = own and not state.request.lend and not state.giving.at(record.site)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
         made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
+    say_unsure(state, plan, path)
     if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
         out = func(*args, **kwargs)
     else:
@@ -225,11 +226,10 @@ class Mask:
         layout: Layout,
     ):
         self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
+        self.low: Tensor | None = None  # the numbers that hide all keys of some rows
         self.keys = layout.shape[-1]
-        if mask is None:
-            return
-        if mask.dtype == torch.bool:
-            self.hidden = self.lead(~mask, layout)
+        if mask is None or mask.dtype == torch.bool:
+            self.hidden = None if mask is None else self.lead(~mask, layout)
             return
         hidden, bias = parts(state, mask)
         if bias is not None:
@@ -239,6 +239,8 @@ class Mask:
             self.bias = self.lead(bias, layout)
         if hidden is not None:
             self.hidden = self.lead(hidden, layout)
+            if bool(hidden.all(-1).any()):
+                self.low = self.lead(mask, layout)
 
     def lead(self, x: Tensor, layout: Layout) -> Tensor:
         if x.dim() == len(layout.shape) == 4 and layout.sizes == layout.shape:
@@ -255,6 +257,14 @@ class Mask:
             later = torch.arange(keys, device=like.device) > query
             hidden = later if hidden is None else hidden | later
         return hidden
+
+    def closed(self, given: Tensor, scores: Tensor, rows: slice) -> Tensor:
+        """Return masked scores in which rows that hide all keys by low numbers have these added: a
+        softmax compares them as any others."""
+        if self.low is None or self.hidden is None:
+            return given
+        low, hidden = (x if x.shape[2] == 1 else x[:, :, rows] for x in (self.low, self.hidden))
+        return torch.where(hidden.all(-1, keepdim=True), scores + low, given)
 
     def small(self, state: CaptureState, lifted: bool) -> Small | None:
         """The bias of the first item in little space, also of cells that are seen only where the
@@ -372,6 +382,7 @@ def rows_of(
     scores = scores if bias is None else scores + bias[..., :keys]
     hidden = mask.rows(rows.start, rows.stop, keys, q)
     given = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+    given = mask.closed(given, scores, rows)
     if plan is not None and plan.shapes_scores:
         place = torch.arange(rows.start, rows.stop, device=q.device) + record.offset
         blocked = torch.zeros((), dtype=torch.bool, device=q.device) if hidden is None else hidden
