@@ -161,7 +161,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     own = plan is None and not mask.changed and not state.request.gradients
     own = own and not state.request.lend and not state.giving.at(record.site)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
-        made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
+        record, made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
     say_unsure(state, plan, path)
     if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
         out = func(*args, **kwargs)
@@ -226,6 +226,7 @@ class Mask:
         layout: Layout,
     ):
         self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
+        self.given = mask
         self.low: Tensor | None = None  # the numbers that hide all keys of some rows
         self.keys = layout.shape[-1]
         if mask is None or mask.dtype == torch.bool:
@@ -313,9 +314,9 @@ def attend(
     mask: Mask,
     dropout: float,
     own: bool,
-) -> Tensor | None:
-    """The formula for all rows; the weights are kept whole only if somebody asks for them. None
-    where the model's ``own`` kernel is to give the output."""
+) -> tuple[AttentionRecord, Tensor | None]:
+    """The formula for all rows, and the record that holds them; the weights are kept whole only if
+    somebody asks for them. None where the model's ``own`` kernel is to give the output."""
     request, site = state.request, record.site
     whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
@@ -357,10 +358,10 @@ def attend(
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
-    finish(state, record, weights if whole else None)
+    record = finish(state, record, weights if whole else None, (mask.given, mask.causal, scale))
     if request.check and record.weights is not None:
         record.proof = record.weights.double() @ v.detach().double()
-    return out
+    return record, out
 
 
 def rows_of(

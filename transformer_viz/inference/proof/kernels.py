@@ -82,7 +82,8 @@ class Kernel:
     it weighed when it met the next product, the output projection, features last; None if it met
     none.
     ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
-    ``lead`` is the shape of the weights without the axis of the keys.
+    ``lead`` is the shape of the weights without the axis of the keys; ``summed`` where parts of
+    what it weighed were added or subtracted.
     """
 
     name: str
@@ -95,11 +96,17 @@ class Kernel:
     weighed: int = 0
     projections: list[tuple[int, ...]] = field(default_factory=list)
     lead: tuple[int, ...] = ()
+    summed: bool = False
 
     @property
     def width(self) -> int:
         """How many numbers came of one row."""
         return self.weighed // max(1, len(self.rows))
+
+    def shared(self) -> bool:
+        """Return whether several projections take parts of what came of it, as experts do."""
+        parts = [size for size in self.projections if math.prod(size) < self.weighed]
+        return len(parts) > 1
 
     def in_parts(self) -> bool:
         """Whether several projections share its rows: all of its numbers, cut into parts of unlike
@@ -270,6 +277,8 @@ class KernelMode(TorchDispatchMode):
         """What becomes of weights: the call that they meet, or what is still the same weights."""
         results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
+        if name in ADDED:
+            self.note_sum(given)
         for x in given:
             for mark in self.marks(x):
                 if mark.context and name in ADDED and self.joined_by_others(x, given):
@@ -278,6 +287,12 @@ class KernelMode(TorchDispatchMode):
                     continue  # the same weights take what they gave: this is no projection
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
+
+    def note_sum(self, given: list[Tensor]) -> None:
+        """Note kernels of which two parts are added or subtracted: the heads of differences."""
+        numbers = [{mark.number for mark in self.marks(x) if mark.context} for x in given[:2]]
+        for number in set.intersection(*numbers) if len(numbers) == 2 else ():
+            self.kernels[number].summed = True
 
     def joined_by_others(self, x: Tensor, given: list[Tensor]) -> bool:
         """Whether a sum adds something as large as a tensor that no kernel made."""

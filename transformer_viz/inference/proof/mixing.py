@@ -129,15 +129,23 @@ class RowWatch:
             for number, item in zip(numbers, items[1:-1] if batch else items, strict=True):
                 others = self._others[number]
                 before = self._digest(items[0], others) if batch else self._rows[key][number]
-                if self.first is not None or same(self._digest(item, others), before, x.dtype):
+                if self.first is not None:
+                    continue
+                if same(self._digest(item, others), before, x.dtype):
+                    # Rows that a router sorted come back to their tokens in a module around it.
+                    if key[2] == 0 and inside(suspects.get(number), path):
+                        del suspects[number]
                     continue
                 if not mixer or whole is None:
-                    self.first = path
+                    suspects.setdefault(number, path)
                     continue
                 self.known[path] = mixer
                 self._put_back(item, whole, others)
 
-        return watched(self.module, call, visit)
+        suspects: dict[int, str] = {}
+        found = watched(self.module, call, visit)
+        self.first = next(iter(suspects.values()), self.first)
+        return found
 
     def _lost(self, key: Key, x: Tensor) -> bool:
         """Whether an output of a batch belongs to a module that shows rows for one text alone: it
@@ -211,6 +219,11 @@ def watched(
             inside = f"{path}." if mixer else inside
             hooks.callback(part.register_forward_hook(hook_of(path, mixer)).remove)
         return call()
+
+
+def inside(path: str | None, around: str) -> bool:
+    """Return whether a module is a part of another one."""
+    return path is not None and path != around and f"{path}.".startswith(around and f"{around}.")
 
 
 def shapes_of(module: nn.Module, call: Callable[[], T]) -> tuple[T, dict[Key, tuple[int, ...]]]:

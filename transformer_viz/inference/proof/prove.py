@@ -296,7 +296,13 @@ class Prover:
 
     def law_at_kernels(self, law: Law, told: Sequence[Account] | None = None) -> LawAtKernels:
         """A law as the kernels make it, of all attentions or of those that are named."""
-        bare = {n for n, kernel in enumerate(self.kernels) if kernel.projected is None}
+        known = enumerate(self.kernels)
+        bare = {n for n, kernel in known if kernel.projected is None or kernel.summed}
+        for account in self.accounts:  # experts take some of the heads each
+            for n, kernel in ((n, self.kernels[n]) for n in account.parts):
+                whole = account.record.heads * kernel.width
+                if kernel.shared() and kernel.projected and kernel.projected[-1] < whole:
+                    bare.add(n)
         widths = {n: kernel.width for n, kernel in enumerate(self.kernels)}
         return LawAtKernels(law, self.accounts if told is None else told, bare, widths)
 
