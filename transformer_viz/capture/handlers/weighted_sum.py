@@ -230,10 +230,10 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> At
             record.tiles = (found,)
         else:
             record.untiled = found
-    found = finish(state, record, weights, sign_of(state, weights))
-    if found is record:
+    held = finish(state, record, weights, sign_of(state, weights))
+    if held is record:
         record.weights = own_copy(record.weights)
-    return found
+    return held
 
 
 def sign_of(state: CaptureState, weights: Tensor) -> Tensor | None:

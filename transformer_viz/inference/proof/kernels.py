@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
+from .fused_formula import formula, shared, weights_of
 from .mask_objects import allow_mask_objects
 
 aten = torch.ops.aten
@@ -82,8 +83,8 @@ class Kernel:
     it weighed when it met the next product, the output projection, features last; None if it met
     none.
     ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
-    ``lead`` is the shape of the weights without the axis of the keys; ``summed`` where parts of
-    what it weighed were added or subtracted.
+    ``lead`` is the shape of the weights without the axis of the keys; ``summed`` is ``add`` or
+    ``sub`` where parts of what it weighed were added or subtracted.
     """
 
     name: str
@@ -96,7 +97,7 @@ class Kernel:
     weighed: int = 0
     projections: list[tuple[int, ...]] = field(default_factory=list)
     lead: tuple[int, ...] = ()
-    summed: bool = False
+    summed: str = ""
 
     @property
     def width(self) -> int:
@@ -234,7 +235,7 @@ class KernelMode(TorchDispatchMode):
         """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
         if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
             self.exponentials[id(out)] = (out, out, 0)
-            if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
+            if shares(out):
                 return self.written(out, -1)
         elif name == "sum" and id(args[0]) in self.exponentials and len(args) > 1:
             dims = args[1]
@@ -278,7 +279,7 @@ class KernelMode(TorchDispatchMode):
         results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
         if name in ADDED:
-            self.note_sum(given)
+            self.note_sum(name, given)
         for x in given:
             for mark in self.marks(x):
                 if mark.context and name in ADDED and self.joined_by_others(x, given):
@@ -288,11 +289,11 @@ class KernelMode(TorchDispatchMode):
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
 
-    def note_sum(self, given: list[Tensor]) -> None:
+    def note_sum(self, name: str, given: list[Tensor]) -> None:
         """Note kernels of which two parts are added or subtracted: the heads of differences."""
         numbers = [{mark.number for mark in self.marks(x) if mark.context} for x in given[:2]]
         for number in set.intersection(*numbers) if len(numbers) == 2 else ():
-            self.kernels[number].summed = True
+            self.kernels[number].summed = name.removesuffix("_")
 
     def joined_by_others(self, x: Tensor, given: list[Tensor]) -> bool:
         """Whether a sum adds something as large as a tensor that no kernel made."""
@@ -335,6 +336,14 @@ class KernelMode(TorchDispatchMode):
             known.append(made)
 
 
+def shares(out: Tensor) -> bool:
+    """Return whether exponentials are shares that sum to 1 in each row. Where each row has a 1 and
+    nothing else, they may as well be decays of a state space, from which all else has faded."""
+    rows = out.detach().double()
+    whole = bool(((rows.sum(-1) - 1).abs() < SUMS_TO_ONE).all())
+    return whole and bool((rows.amax(-1) < 1).any())
+
+
 def feature_axis(name: str) -> int:
     """The axis of the features in the first factor of a product."""
     return CHANNELS.get(name, -1)
@@ -371,43 +380,3 @@ def unrowed(rows: Tensor, like: Tensor, dim: int) -> Tensor:
     """Rows ``[row, key]`` as a tensor of the shape and type that ``like`` has."""
     shape = like.movedim(dim, -1).shape
     return rows.to(like.dtype).reshape(shape).movedim(-1, dim)
-
-
-def formula(given: dict[str, Any], kind: torch.dtype = torch.float64) -> Tensor:
-    """Return the scores of a fused call with its masks ``[batch, head, query, key]``, computed in a
-    type of number."""
-    q, k = given["query"].to(kind), given["key"].to(kind)
-    scale = given.get("scale") or q.shape[-1] ** -0.5
-    scores = q @ shared(k, q.shape[1]).transpose(-1, -2) * scale
-    for word in ("attn_mask", "attn_bias"):
-        if given.get(word) is not None:
-            scores = scores + given[word].to(kind)
-    if given.get("is_causal"):
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill(later, -torch.inf)
-    return scores
-
-
-def weights_of(given: dict[str, Any], kind: torch.dtype) -> Tensor:
-    """Return the weights of a fused call ``[batch, head, query, key]`` in a type of number.
-
-    They are computed in float64, one head after the other.
-    """
-    q, k = given["query"], given["key"]
-    heads, share = q.shape[1], q.shape[1] // k.shape[1]
-    masks = {word: x for word in ("attn_mask", "attn_bias") if (x := given.get(word)) is not None}
-    found = torch.empty(*q.shape[:3], k.shape[2], dtype=kind, device=q.device)
-    for head in range(heads):
-        own = {
-            word: x[:, head : head + 1] if x.dim() == 4 and x.shape[1] == heads else x
-            for word, x in masks.items()
-        }
-        shown = given | own
-        shown |= {"query": q[:, head : head + 1], "key": k[:, head // share][:, None]}
-        found[:, head] = formula(shown).softmax(-1).nan_to_num(0.0)[:, 0]
-    return found
-
-
-def shared(x: Tensor, heads: int) -> Tensor:
-    """Keys or values ``[batch, head, token, width]``, once for each head that shares them."""
-    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)

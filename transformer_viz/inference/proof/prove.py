@@ -190,6 +190,9 @@ class Prover:
         """The proof with these laws."""
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
         fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
+        pairs = dict.fromkeys(kernel.path for kernel in self.kernels if kernel.summed == "sub")
+        apart = KernelRun.DIFFERENCE
+        fates += tuple(KernelRun(apart, path, 0, 0, apart) for path in pairs)
         untold = tuple(dict.fromkeys(self.untold))
         return Proof(self.difference, fates, laws, untold, self.tolerance)
 
