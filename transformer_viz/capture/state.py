@@ -30,8 +30,8 @@ class CaptureState:
     softmaxes that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that
     met no values yet; ``offset`` is the absolute position of the first query of the last
     self-attention, ``asked`` the last two attentions with their queries and keys, ``signs`` what
-    stands for their weights, ``layers`` the layer that each stack has reached, ``giving`` what other
-    runs lend to this one, ``running`` the hand-written norm that runs now, ``shapes_scores``
+    stands for their weights, ``layers`` the layer that each stack has reached, ``giving`` what
+    other runs lend to this one, ``running`` the hand-written norm that runs now, ``shapes_scores``
     whether any edit needs scores.
     """
 
