@@ -98,6 +98,46 @@ def test_a_differential_attention_has_as_many_heads_as_softmaxes(implementation)
     assert float((seen["out"] - out).abs().max()) < 1e-5
 
 
+class Retention(nn.Module):
+    """Parallel retention (Sun et al. 2023): q·k times a decay of each head, a norm of each head."""
+
+    def __init__(self, heads: int, width: int):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.gate, self.out = (nn.Linear(width, width) for _ in range(5))
+        self.norm = nn.GroupNorm(heads, heads, affine=False)
+        self.seen = torch.empty(0)
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        parts = (layer(x) for layer in (self.q, self.k, self.v))
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).permute(0, 2, 1, 3) for y in parts)
+        place = torch.arange(tokens, dtype=x.dtype)
+        apart = (place[:, None] - place).masked_fill(place[:, None] < place, torch.inf)
+        decay = (1 - 2.0 ** -(5 + torch.arange(self.heads))).view(-1, 1, 1) ** apart
+        self.seen = torch.einsum("abcd,abed->abce", q, k / k.shape[-1] ** 0.5) * decay[None]
+        y = torch.einsum("abcd,abde->abce", self.seen, v).permute(0, 2, 1, 3)
+        y = self.norm(y.reshape(batch * tokens, self.heads, -1)).reshape(batch, tokens, width)
+        return self.out(y * nn.functional.silu(self.gate(x)))
+
+
+def test_axes_of_retention_do_not_depend_on_the_numbers_of_its_weights():
+    for heads, width, tokens in ((4, 32, 9), (2, 16, 8), (4, 16, 4), (3, 24, 8)):
+        for seed in range(30):
+            torch.manual_seed(seed)
+            layers = nn.Sequential(nn.Embedding(40, width), Retention(heads, width)).eval()
+            with torch.no_grad(), tv.probe(layers) as run:
+                layers(torch.randint(0, 40, (2, tokens)))
+            assert not run.unrecognised, (heads, tokens, seed)
+            [record] = run.attentions
+            assert record.weights.shape == (2, heads, tokens, tokens), (heads, tokens, seed)
+            assert torch.equal(record.weights, layers[1].seen), (heads, tokens, seed)
+            assert (record.kind, record.stack) == ("self", "decoder"), (heads, tokens, seed)
+    report = tv.trace(tv.load(layers), [3, 17, 5, 9, 8]).report
+    assert any("reckons its weights itself" in one for one in report.untold)
+    assert not any("reach each other" in one for one in report.untold)
+
+
 def test_decays_of_a_state_space_are_no_softmaxes():
     """Where all but the last token has faded, their rows hold a 1 and nothing else."""
     config = transformers.BambaConfig(
