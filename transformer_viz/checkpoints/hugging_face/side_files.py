@@ -55,9 +55,12 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
                 str(folder), local_files_only=True, trust_remote_code=False
             )
     except Exception as error:  # each tokenizer fails in its own way
-        return None, _unread(plainly(error).replace(str(folder), folder.name))
+        reason = _own_class(transformers, folder) or plainly(error).replace(
+            str(folder), folder.name
+        )
+        return None, _unread(reason)
     if set(tokenizer.all_special_ids) >= set(range(len(tokenizer))):
-        return None, _unread("it has special tokens and no vocabulary")
+        return None, _unread(_empty(tokenizer, folder))
     if size is not None and needed_size(tokenizer) > size:
         raise CheckpointError(
             f"The tokenizer has {len(tokenizer):,} pieces, but the model beside it knows {size:,}; "
@@ -99,6 +102,30 @@ def refuse_growth(folder: Path) -> None:
 
 def _unread(reason: str) -> str:
     return f"Its tokenizer cannot be opened ({reason}), so token ids are typed as numbers."
+
+
+def _own_class(transformers: Any, folder: Path) -> str:
+    """Return what to do about a tokenizer of a class that the library does not have; else empty."""
+    try:
+        name = read_object(folder / "tokenizer_config.json").get("tokenizer_class")
+    except ValueError:
+        return ""
+    if not isinstance(name, str) or not name.isidentifier() or hasattr(transformers, name):
+        return ""
+    return f"the library has no {name}; build it with its own code and give it as tokenizer="
+
+
+def _empty(tokenizer: Any, folder: Path) -> str:
+    """Return why a tokenizer has special tokens alone: the library's class may not read the
+    vocabulary that is there."""
+    there = [name for name in VOCABULARIES if not name.endswith("_config.json")]
+    there = [name for name in there if (folder / name).is_file()]
+    if not there:
+        return "it has special tokens and no vocabulary"
+    return (
+        f"{type(tokenizer).__name__} took no pieces from {there[0]}; build the tokenizer that "
+        "reads it and give it as tokenizer="
+    )
 
 
 def generation_words(
@@ -206,7 +233,8 @@ def tokenizer_of(
     if tokenizer is None:
         plain: dict[str, Any] = {word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")}
         plain["end_ids"] = ids.get("end_ids", ())
-        return PlainIds(tables.source, target_size=tables.target, **plain), ()
+        advice = "No tokenizer is open for this model"  # there may be one that did not open
+        return PlainIds(tables.source, target_size=tables.target, advice=advice, **plain), ()
     # of a model without a decoder beside an encoder, the library's tokenizer says how texts begin
     start = ids.get("bos_id") if decodes else None
     return settled(tokenizer, {**ids, "start_id": start}, tables)

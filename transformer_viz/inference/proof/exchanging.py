@@ -132,6 +132,7 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         return
     join = join if takes_batch(passes, laws) else None
     told: set[int] = set()
+    still = all(account.parts for account in accounts)  # others go on looking at all tokens
     alike = groups(changed)
     most = MOST_BATCHES // max(1, len(alike) + passes.chose)
     made = [exchanging(passes, some, False, join, most) for some in alike]
@@ -146,7 +147,7 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
                 if gap is not None and not (after and gap == math.inf):
                     told.add(number)
                     enter(laws, accounts[number].record, {"token order": gap})
-        passes.untold += mixed(found.watch)
+        passes.untold += mixed(found.watch) if still else []
         passes.mixers |= found.watch.known
     unheld = any(found.held and found.torn for found in made)
     left = {n for n, a in enumerate(accounts) if (unheld or n not in told) and a.parts}

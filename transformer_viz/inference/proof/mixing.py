@@ -118,15 +118,24 @@ class RowWatch:
             for number, item in zip(numbers, items[1:-1] if batch else items, strict=True):
                 others = self._others[number]
                 before = self._digest(items[0], others) if batch else self._rows[key][number]
-                if self.first is not None or same(self._digest(item, others), before, x.dtype):
+                if self.first is not None:
+                    continue
+                if same(self._digest(item, others), before, x.dtype):
+                    # Rows that a router sorted come back to their tokens in a module around it.
+                    if key[2] == 0 and number in suspects and inside(suspects[number][0], path):
+                        del suspects[number]
                     continue
                 if not mixer or whole is None:
-                    self.first, self.late = path, len(kernels)
+                    suspects.setdefault(number, (path, len(kernels)))
                     continue
                 self.known[path] = mixer
                 self._put_back(item, whole, others)
 
-        return watched(self.module, call, visit, self.mixers, self.head)
+        suspects: dict[int, tuple[str, int]] = {}
+        found = watched(self.module, call, visit, self.mixers, self.head)
+        if self.first is None and suspects:
+            self.first, self.late = next(iter(suspects.values()))
+        return found
 
     def _lost(self, key: Key, x: Tensor) -> bool:
         """Whether an output of a batch belongs to a module that shows rows for one text alone: it
@@ -220,6 +229,11 @@ def watched(
             if path == head:
                 hooks.callback(part.register_forward_pre_hook(enter_head).remove)
         return call()
+
+
+def inside(path: str, around: str) -> bool:
+    """Return whether a module is a part of another one."""
+    return path != around and f"{path}.".startswith(around and f"{around}.")
 
 
 def shapes_of(
