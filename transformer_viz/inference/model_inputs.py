@@ -20,6 +20,7 @@ from ..core.trace_parts import Tokens
 from ..preprocessing.tokenizers import target_side
 from .generation import translate, written_ids
 from .hearing import Heard, hear
+from .proof.mixing import Changed
 from .seeing import Beside, see, set_beside
 from .token_ids import (
     ids_and_segments,
@@ -374,3 +375,15 @@ def batch_of(read: Read, texts: Sequence[Pair]) -> Read:
     )
     tensors = (source, torch.cat(targets) if targets else None, mask)
     return replace(read, tensors=tensors, segments=segments)
+
+
+def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
+    """Return source and target with changed tokens in the place of a stack's own."""
+    source, target, _ = read.tensors
+    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
+
+
+def joined(read: Read, changed: Sequence[Changed]) -> Read:
+    """Return a batch of changed texts, with the input before and behind them."""
+    own = read.tensors[:2]
+    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from .capture_to_numpy import (
     gains_of,
     heads_of,
     hidden_of,
+    holds_all,
     norms_of,
     rebuilt_error,
     residuals_of,
@@ -40,11 +41,20 @@ from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
 from .long_texts import proof_too_large, refuse_flood
-from .model_inputs import Pair, Read, Source, batch_of, between, doubled, read_source
-from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .model_inputs import (
+    Read,
+    Source,
+    batch_of,
+    between,
+    doubled,
+    joined,
+    read_source,
+    text_of,
+)
+from .outputs import gradients_of, logits_of, output_difference, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
 from .proof import token_order
-from .proof.accounts import BLOCK, apart
+from .proof.accounts import apart
 from .proof.mixing import Changed
 from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
@@ -348,24 +358,6 @@ def _report(
     )
 
 
-def output_difference(got: Tensor, plain: Tensor) -> float:
-    """Return the largest difference of two outputs, relative to the largest number of the second
-    one."""
-    scale = plain.new_tensor(torch.finfo(torch.float32).tiny)
-    gap = torch.zeros_like(scale)
-    for one, other in zip(*(x.reshape(-1).split(BLOCK) for x in (got, plain)), strict=True):
-        gap = torch.maximum(gap, (other - one).abs().max())
-        scale = torch.maximum(scale, other.abs().max())
-    return float(gap / scale)
-
-
-def holds_all(capture: Capture) -> bool:
-    """Return whether a run kept all that a proof compares."""
-    return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
-        r.weights is not None and not r.leaves for r in capture.attentions
-    )
-
-
 def proved(
     model: Model,
     read: Read,
@@ -420,15 +412,3 @@ def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed
         for one in token_order.exchanges(ids, words, every):
             other = batch_of(read, [text_of(read, one.made, stack)])
             yield Changed(one.tokens, size, partial(other.through, model), stack, one.made)
-
-
-def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
-    """Return source and target with changed tokens in the place of a stack's own."""
-    source, target, _ = read.tensors
-    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
-
-
-def joined(read: Read, changed: Sequence[Changed]) -> Read:
-    """Return a batch of changed texts, with the input before and behind them."""
-    own = read.tensors[:2]
-    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])
