@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
-from .fused_formula import formula, shared, weights_of
-from .mask_objects import allow_mask_objects
+from .fused_calls import allow_mask_objects, formula, shared, weights_of
 
 aten = torch.ops.aten
 

@@ -18,9 +18,8 @@ from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
 from .accounts import Account
-from .fused_formula import formula
+from .fused_calls import allow_mask_objects, formula
 from .kernels import FUSED, WHOLE, flat, short
-from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
 Shown = dict[str, Tensor]  # numbers of each row, by name
