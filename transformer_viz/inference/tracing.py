@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from ..capture import Capture, CaptureRequest
-from ..capture.donations import Donation
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, intervention_of
@@ -39,7 +38,7 @@ from .capture_to_numpy import (
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
-from .donors import Lender, lends
+from .donors import lends, lent_to
 from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import (
     Read,
@@ -205,9 +204,8 @@ def traced(
 
 def _words(keep: Iterable[str]) -> tuple[str, ...]:
     words = (keep,) if isinstance(keep, str) else tuple(keep)
-    for word in words:
-        if word not in KEEP:
-            raise ValueError(f"keep has no word {word!r}; choose of {', '.join(KEEP)}.")
+    if unknown := next((word for word in words if word not in KEEP), None):
+        raise ValueError(f"keep has no word {unknown!r}; choose of {', '.join(KEEP)}.")
     return words
 
 
@@ -217,10 +215,8 @@ def capture_request(
     """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
 
     def of(word: str) -> Callable[[Site], bool]:
-        if word not in words:
-            return lambda site: False
-        if only is None:
-            return lambda site: True
+        if word not in words or only is None:
+            return lambda site: word in words
         blocks = {(site.stack, site.block, site.layer) for site in only}
         return lambda site: (site.stack, site.block, site.layer) in blocks
 
@@ -271,17 +267,6 @@ def _watch(
         )
     leaves = [(record.leaves, record.along) for record in capture.attentions]
     return capture, output, leaves
-
-
-def lent_to(model: Model, read: Read, intervention: Intervention) -> tuple[Donation, ...]:
-    """What other runs lend to this one, for the edits that say so."""
-    if not lends(intervention):
-        return ()
-    source, target, _ = read.tensors
-    if read.prompt is None:
-        return Lender(model, intervention, read.source.ids, read.masked).donations(target)
-    lender = Lender(model, intervention, read.source.ids[: read.prompt], read.masked)
-    return lender.donations(target, source[:, read.prompt :])
 
 
 class CleanRun(NamedTuple):
