@@ -42,7 +42,6 @@ def two_value_streams(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def renormalised(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     w = weights(q, k)
-    w = torch.where(w > 0.01, w, 0.0)
     return (w / w.sum(-1, keepdim=True)) @ v
 
 

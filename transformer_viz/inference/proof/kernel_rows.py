@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode
 
 BLOCK = 2**18  # numbers of a softmax that are reckoned together
@@ -25,7 +26,7 @@ class Rows:
     def kept(self, shown: Sequence[Tensor]) -> Callable[[], Tensor]:
         """Return what gives them later: one of the maps that are ``shown``, if that is the same to
         the bit, else a copy."""
-        for other in shown:
+        for other in (x for x in shown if not is_functorch_wrapped_tensor(x)):
             like = (other.dtype, other.device, other.shape[-1], other.numel())
             if like == (self.dtype, self.rows.device, self.shape[1], self.rows.numel()):
                 lines = other.detach().reshape(self.shape)

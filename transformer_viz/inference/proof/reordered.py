@@ -107,7 +107,7 @@ class WeightReads:
             return Facts(weighed=weighed | cells)
         if kept or (cells and not others and name in PARTS | {"cat"}):
             return Facts(cells=cells, weighed=weighed)
-        if others and out.numel() > 1:
+        if others and out.numel() > 1 and name not in ("cat", "stack"):
             for number in numbers_of(cells | derived):
                 self.others.setdefault(number, (name, path))
             return Facts(weighed=weighed)
