@@ -222,7 +222,7 @@ def scores_of(logits: Tensor, task: str) -> Tensor:
 def output_difference(got: Tensor, plain: Tensor) -> float:
     """Return the largest difference of two outputs, relative to the largest number of the second
     one."""
-    scale = plain.new_tensor(torch.finfo(torch.float32).tiny)
+    scale = torch.full((), torch.finfo(torch.float32).tiny, device=plain.device)
     gap = torch.zeros_like(scale)
     for one, other in zip(*(x.reshape(-1).split(BLOCK) for x in (got, plain)), strict=True):
         gap = torch.maximum(gap, (other - one).abs().max())
