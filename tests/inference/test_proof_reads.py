@@ -1,4 +1,4 @@
-"""What reads attention weights besides the weighted sum, and what only a longer text shows."""
+"""Test reads of attention weights besides the weighted sum, and texts longer than the first."""
 
 from __future__ import annotations
 

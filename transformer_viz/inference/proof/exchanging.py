@@ -161,7 +161,7 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
 
 
 def follows(account: Account, watch: RowWatch) -> bool:
-    """Whether an attention ran behind the module, outside of its own block, where an exchanged
+    """Return whether an attention ran behind the module, outside of its block, where an exchanged
     token first changed another row; then its scores tell nothing of its own order."""
     if watch.first is None or watch.late is None or min(account.parts, default=-1) < watch.late:
         return False

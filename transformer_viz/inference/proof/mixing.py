@@ -138,7 +138,7 @@ class RowWatch:
         return found
 
     def _lost(self, key: Key, x: Tensor) -> bool:
-        """Whether an output of a batch belongs to a module that shows rows for one text alone: it
+        """Tell whether an output of a batch is of a module that shows rows for one text alone: it
         ran more often, or in another shape."""
         path, _, number = key
         known = self.shapes.get(key, self.shapes.get((path, 0, number)))

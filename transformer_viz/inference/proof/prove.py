@@ -113,10 +113,8 @@ class Prover:
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
         self.mixers: dict[str, str] = {}
-        self.place, self.separate = (
-            0,
-            True,
-        )  # of the input in the batch; whether it stays alone there
+        self.place = 0  # of the input in the batch
+        self.separate = True  # whether it stays alone there
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
@@ -234,7 +232,7 @@ class Prover:
     def batch(
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
-        """Whether an item of the batch gives what it gives alone, for each attention."""
+        """Tell for each attention whether an item of the batch gives what it gives alone."""
         if together is None:
             return {}
         try:

@@ -40,7 +40,7 @@ Choice = tuple[str, list[Tensor]]  # a call that made whole numbers of others, a
 
 
 class Facts(NamedTuple):
-    """What is known of a tensor's numbers; a bit of each whole number stands for a kernel.
+    """Facts about a tensor's numbers; a bit of each whole number stands for a kernel.
 
     Attributes:
         made: made of the input.
@@ -300,7 +300,7 @@ class ReorderMode(StepMode):
         return any(self.facts(x).made for x in flat([value]))
 
     def facts(self, x: Tensor) -> Facts:
-        """What is known of a tensor; one that no call made is the input."""
+        """Return what is known of a tensor; one that no call made is the input."""
         place = storage(x)
         return Facts(True) if place is None else self.known.get(place, Facts(True))
 
