@@ -18,7 +18,7 @@ MASK_SCORE = -1e3
 #: ordinary scores low too.
 VERY_LOW = -1e8
 #: Numbers that are widened to float64 together.
-BLOCK = 2**20
+BLOCK = 2**18
 #: Temperatures below it are 0 (hard attention): scores divided by them would outgrow float32.
 COLD = 1e-30
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import hashlib
 import platform
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..capture.torch_calls import dense
 from ..checkpoints.common.model import Model
 from ..core.guesses import guess_entry
 from ..core.interventions import Intervention
 from ..core.version import __version__
 from .model_inputs import Read
+from .proof.program import weights_mark
+
+#: By module what tells its weights, and their hash.
+HASHES: WeakKeyDictionary[nn.Module, tuple[Any, str]] = WeakKeyDictionary()
 
 
 def model_card(model: Model) -> dict[str, Any]:
@@ -29,7 +35,22 @@ def model_card(model: Model) -> dict[str, Any]:
 
 
 def hash_of(model: Model) -> str:
-    """SHA-256 of the weights of a model in memory."""
+    """Return the SHA-256 of the weights of a model in memory.
+
+    It is remembered while PyTorch's version counters, the places of the weights and the numbers of
+    `weights_mark` stay. It misses what is written past PyTorch (through ``.data`` or NumPy) into a
+    large weight alone, at none of those numbers.
+    """
+    tensors = [*model.module.parameters(), *model.module.buffers()]
+    places = tuple(x.data_ptr() for x in tensors if dense(x) and not x.is_meta)
+    marks = (places, weights_mark(model.module))
+    known = HASHES.get(model.module)
+    if known is None or known[0] != marks:
+        known = HASHES[model.module] = marks, _hash_of(model)
+    return known[1]
+
+
+def _hash_of(model: Model) -> str:
     made = hashlib.sha256()
     for name, value in model.module.state_dict().items():
         if isinstance(value, Tensor):

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..capture import Capture, CaptureRequest
-from ..capture.donations import Donation
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, intervention_of
@@ -26,6 +25,7 @@ from .capture_to_numpy import (
     gains_of,
     heads_of,
     hidden_of,
+    holds_all,
     norms_of,
     rebuilt_error,
     residuals_of,
@@ -38,12 +38,22 @@ from .capture_to_numpy import (
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
-from .donors import Lender, lends
+from .donors import lends, lent_to
 from .long_texts import proof_too_large, refuse_flood
-from .model_inputs import Pair, Read, Source, batch_of, between, doubled, read_source
-from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .model_inputs import (
+    Read,
+    Source,
+    batch_of,
+    between,
+    doubled,
+    joined,
+    read_source,
+    text_of,
+)
+from .outputs import gradients_of, logits_of, output_difference, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
 from .proof import token_order
+from .proof.accounts import apart
 from .proof.mixing import Changed
 from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
@@ -161,7 +171,10 @@ def traced(
     said = produced_of(model, read, logits)
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
-    report = _report(model, read, capture, output, intervention, check, on_progress)
+    vectors = vectors_of(model, output)
+    clean = _clean_run(model, read, capture, output, intervention) if check else None
+    del output  # as large as the maps where the vocabulary is
+    report = _report(model, read, capture, intervention, check == FULL, on_progress, words, clean)
     why = why or report.left_out
     report = replace(report, left_out=why)
     return Trace(
@@ -177,7 +190,7 @@ def traced(
         residuals=residuals_of(capture),
         positions={name: to_numpy(table) for name, table in capture.positions.items()},
         logits=logits,
-        output=vectors_of(model, output),
+        output=vectors,
         report=report,
         manifest=manifest_of(model, intervention, words)
         | notes_of_input(model, read)
@@ -191,9 +204,8 @@ def traced(
 
 def _words(keep: Iterable[str]) -> tuple[str, ...]:
     words = (keep,) if isinstance(keep, str) else tuple(keep)
-    for word in words:
-        if word not in KEEP:
-            raise ValueError(f"keep has no word {word!r}; choose of {', '.join(KEEP)}.")
+    if unknown := next((word for word in words if word not in KEEP), None):
+        raise ValueError(f"keep has no word {unknown!r}; choose of {', '.join(KEEP)}.")
     return words
 
 
@@ -203,10 +215,8 @@ def capture_request(
     """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
 
     def of(word: str) -> Callable[[Site], bool]:
-        if word not in words:
-            return lambda site: False
-        if only is None:
-            return lambda site: True
+        if word not in words or only is None:
+            return lambda site: word in words
         blocks = {(site.stack, site.block, site.layer) for site in only}
         return lambda site: (site.stack, site.block, site.layer) in blocks
 
@@ -259,54 +269,66 @@ def _watch(
     return capture, output, leaves
 
 
-def lent_to(model: Model, read: Read, intervention: Intervention) -> tuple[Donation, ...]:
-    """What other runs lend to this one, for the edits that say so."""
-    if not lends(intervention):
-        return ()
-    source, target, _ = read.tensors
-    if read.prompt is None:
-        return Lender(model, intervention, read.source.ids, read.masked).donations(target)
-    lender = Lender(model, intervention, read.source.ids[: read.prompt], read.masked)
-    return lender.donations(target, source[:, read.prompt :])
+class CleanRun(NamedTuple):
+    """The run without edits, watched, against one that nothing watches.
+
+    Attributes:
+        capture: what was captured of it.
+        difference: the largest difference of the outputs, relative to the largest number.
+        gap: how far they are `apart`, as a proof has it.
+        seconds: those of the pass that nothing watches.
+    """
+
+    capture: Capture
+    difference: float
+    gap: float
+    seconds: float
+
+
+def _clean_run(
+    model: Model, read: Read, capture: Capture, output: Tensor, intervention: Intervention
+) -> CleanRun:
+    """Compare the clean run, made anew under an intervention, with one that nothing watches."""
+    if intervention:
+        request = capture_request(model, (), None, read, check=True)
+        capture, output, _ = _watch(model, read, Intervention(), request, ())
+    start = time.perf_counter()
+    with torch.no_grad():
+        plain = read.through(model)
+    seconds, seen = time.perf_counter() - start, output.detach()
+    return CleanRun(capture, output_difference(seen, plain), apart([seen], [plain]), seconds)
 
 
 def _report(
     model: Model,
     read: Read,
     capture: Capture,
-    output: Tensor,
     intervention: Intervention,
-    check: bool | str,
+    full: bool,
     on_progress: OnProgress | None,
+    words: tuple[str, ...],
+    clean: CleanRun | None,
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
-    if check and intervention:
-        request = capture_request(model, (), None, read, check=True)
-        capture, output, _ = _watch(model, read, Intervention(), request, ())
-    difference, start = None, time.perf_counter()
-    if check:
-        with torch.no_grad():
-            plain = read.through(model)
-        scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-        difference = float((plain - output.detach()).abs().max() / scale)
-    proof, progress = None, ProofProgress(model, on_progress, time.perf_counter() - start)
-    if check:
-        seen = Seen(capture, [output.detach()], [plain]) if holds_all(capture) else None
-        full = check == FULL
+    capture = capture if clean is None else clean.capture
+    errors = [row_sum_error(record) for record in capture.attentions]
+    rebuilt = {str(record.site): rebuilt_error(record) for record in capture.attentions}
+    progress = ProofProgress(model, on_progress, 0.0 if clean is None else clean.seconds)
+    proof = difference = None  # a proof lets scores go
+    if clean is not None:
+        keep = () if intervention else words
+        seen = Seen(capture, clean.gap, keep) if holds_all(capture) else None
         proof = progress.run(
             lambda counted: proof_or_reason(
                 partial(proved, counted, read, seen, intervention, full)
             )
         )
-        difference = None if progress.stopped else difference
-    errors = [row_sum_error(record) for record in capture.attentions]
+        difference = None if progress.stopped else clean.difference
     return Report(
         sites=tuple(str(site) for site in capture.sites),
         row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
-        rebuilt={str(record.site): rebuilt_error(record) for record in capture.attentions}
-        if check
-        else {},
+        rebuilt=rebuilt if clean is not None else {},
         replaced=tuple(capture.replaced),
         unrecognised=tuple(capture.unrecognised),
         kernels=proof.kernels if proof else (),
@@ -317,13 +339,6 @@ def _report(
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
         left_out=progress.stopped,
-    )
-
-
-def holds_all(capture: Capture) -> bool:
-    """Return whether a run kept all that a proof compares."""
-    return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
-        r.weights is not None and not r.leaves for r in capture.attentions
     )
 
 
@@ -381,15 +396,3 @@ def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed
         for one in token_order.exchanges(ids, words, every):
             other = batch_of(read, [text_of(read, one.made, stack)])
             yield Changed(one.tokens, size, partial(other.through, model), stack, one.made)
-
-
-def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
-    """Return source and target with changed tokens in the place of a stack's own."""
-    source, target, _ = read.tensors
-    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
-
-
-def joined(read: Read, changed: Sequence[Changed]) -> Read:
-    """Return a batch of changed texts, with the input before and behind them."""
-    own = read.tensors[:2]
-    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])

@@ -15,7 +15,8 @@ from ...core.tiles import LONG
 from ...model import Transformer
 from ..model_inputs import Read
 
-PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
+PROOF = 1  # copies of all maps that a proof holds at its height: their scores
+BATCH = 24  # copies of one layer's maps that its exchanged texts hold (measured at 1,000 tokens)
 OUTPUTS = 3  # copies of the logits that a run holds at its height
 WRITTEN = 4  # copies of one layer's maps where a model writes them itself
 MAX_MEMORY_SHARE = 0.5  # of the machine's memory that a run may take
@@ -44,10 +45,11 @@ def taken(
     encoder, decoder = (int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
     heads, width = (int(model.config.get(name) or 0) for name in ("heads", "d_model"))
     kinds = len(set(MATRICES) & set(words)) + PROOF * check
+    proof = BATCH * rows**2 * heads * 4 * check
     cells = encoder * source**2 + decoder * (target * (source + target) or source**2)
     if only is not None and not check:
         cells = len(only) * rows**2
-    bytes_ = cells * heads * 4 * kinds
+    bytes_ = cells * heads * 4 * kinds + proof
     if "tiles" in words:
         layers = encoder + decoder * (2 if target else 1) if only is None else len(only)
         bytes_ += layers * rows * (2 * width * 4 + heads * 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -13,7 +14,7 @@ from torch import Tensor
 from ...capture.records import ROWS, AttentionRecord
 from .kernels import Kernel
 
-BLOCK = 2**18  # numbers that are compared in float64 together
+BLOCK = 2**16  # numbers that are compared in float64 together
 NEAR = 1e-4  # weights are from 0 to 1
 TWICE, ROUNDING = 2, 1e-7  # places that fit so much worse at most fit as well
 DIRECTIONS = 2  # random directions onto which rows are projected to be compared
@@ -26,8 +27,9 @@ class Account:
     ``shape`` is ``[batch, head, query, key]`` of the softmax, with columns that are no keys;
     ``parts`` hold for each kernel its number and, for each of its rows, the number of the row
     among all rows ``batch x head x query`` of the attention. ``unsure`` where the same numbers
-    would fit another order of the rows too. ``again`` where the kernels gave their numbers to an
-    earlier attention of the same place too: one softmax that meets several values.
+    would fit another order of the rows too. ``again`` where an earlier account is of the same
+    attention too: its softmax meets several values, or runs once for each of them. ``seen`` is what
+    `looked_at` found.
     """
 
     record: AttentionRecord
@@ -35,6 +37,7 @@ class Account:
     parts: dict[int, Tensor] = field(default_factory=dict)
     unsure: bool = False
     again: bool = False
+    seen: Tensor | None = None
 
     @property
     def complete(self) -> bool:
@@ -48,13 +51,14 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
     taken: set[int] = set()
     found = []
     for record in records:
-        rows = softmaxed(record)
-        if rows is None:
+        made = softmaxed(record)
+        if made is None:
             found.append(Account(record, (0, 0, 0, 0)))
             continue
-        batch, heads, queries, keys = rows.shape
+        batch, heads, queries, keys = made.shape
         account = Account(record, (batch, heads, queries, keys))
-        marks = fingerprint(rows.reshape(-1, keys)).view(batch, heads, queries, DIRECTIONS)
+        account.again = any(earlier.record is record for earlier in found)
+        marks = made.fingerprint().view(batch, heads, queries, DIRECTIONS)
         free = torch.ones(batch, heads, queries, dtype=torch.bool, device="cpu")
         for number, kernel in enumerate(kernels):
             if number in taken or not fits(kernel, record, keys) or not free.any():
@@ -67,17 +71,17 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
             free.view(-1)[chosen] = False
             taken.add(number)
         if not account.parts:
-            take_again(account, found, rows)
+            take_again(account, found, made)
         found.append(account)
     return found
 
 
-def take_again(account: Account, found: Sequence[Account], rows: Tensor) -> None:
+def take_again(account: Account, found: Sequence[Account], made: Softmaxed) -> None:
     """Give an attention the kernels of an earlier one of the same place with the same numbers."""
     for earlier in found:
         if earlier.parts and name(earlier.record) == name(account.record):
             others = softmaxed(earlier.record)
-            if others is not None and others.shape == rows.shape and torch.equal(others, rows):
+            if others is not None and others.equals(made):
                 account.parts, account.again = earlier.parts, True
                 account.unsure = earlier.unsure
                 return
@@ -92,20 +96,58 @@ def by_kernel(accounts: Sequence[Account]) -> dict[int, tuple[Account, Tensor]]:
 
 def fits(kernel: Kernel, record: AttentionRecord, keys: int) -> bool:
     """Whether a kernel has the keys of an attention; rows that ran by themselves may have fewer."""
-    own = kernel.rows.shape[-1]
+    own = kernel.shape[-1]
     return own == keys or (record.along == ROWS and own < keys)
 
 
 def widened(kernel: Kernel, keys: int) -> Tensor:
     """The rows of a kernel ``[row, key]``; keys that it did not have weigh nothing."""
-    return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.rows.shape[-1]))
+    return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.shape[-1]))
 
 
-def softmaxed(record: AttentionRecord) -> Tensor | None:
-    """The softmax of a record's scores ``[batch, head, query, key]``, or else its weights."""
+@dataclass(frozen=True)
+class Softmaxed:
+    """The softmax of scores ``[batch, head, query, key]``, or weights, in float64 by blocks of
+    rows."""
+
+    numbers: Tensor
+    scores: bool
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.numbers.shape
+
+    def rows(self, places: Tensor | slice) -> Tensor:
+        """Return some of all rows ``batch x head x query``, as ``[row, key]``."""
+        lines = self.numbers.reshape(-1, self.shape[-1])
+        some = lines[places if isinstance(places, slice) else places.to(lines.device)].double()
+        return some.softmax(-1).nan_to_num(0.0) if self.scores else some
+
+    def fingerprint(self) -> Tensor:
+        """Return the `fingerprint` of all rows."""
+        blocks = rows_in_blocks(math.prod(self.shape[:-1]), self.shape[-1])
+        return torch.cat([fingerprint(self.rows(block)) for block in blocks])
+
+    def equals(self, other: Softmaxed) -> bool:
+        """Whether both hold the same numbers."""
+        return self.shape == other.shape and all(
+            torch.equal(self.rows(block), other.rows(block))
+            for block in rows_in_blocks(math.prod(self.shape[:-1]), self.shape[-1])
+        )
+
+
+def softmaxed(record: AttentionRecord) -> Softmaxed | None:
+    """Return the softmax of a record's scores, or else its weights."""
     if record.scores is not None and record.form == "softmax":
-        return record.scores.double().softmax(-1).nan_to_num(0.0)
-    return None if record.weights is None else record.weights.double()
+        return Softmaxed(record.scores.detach(), True)
+    return None if record.weights is None else Softmaxed(record.weights.detach(), False)
+
+
+def rows_in_blocks(rows: int, keys: int) -> Iterator[slice]:
+    """Cut rows into blocks of about `BLOCK` numbers; one at least."""
+    step = max(1, BLOCK // max(1, keys))
+    for first in range(0, max(1, rows), step):
+        yield slice(first, min(rows, first + step))
 
 
 def fingerprint(rows: Tensor) -> Tensor:
@@ -113,7 +155,11 @@ def fingerprint(rows: Tensor) -> Tensor:
     seed = torch.Generator().manual_seed(rows.shape[-1])
     size = rows.shape[-1], DIRECTIONS
     directions = torch.randn(size, generator=seed, dtype=torch.float64, device="cpu")
-    return rows.detach().double().cpu().nan_to_num(0.0) @ directions
+    found = [
+        rows[block].detach().double().cpu().nan_to_num(0.0) @ directions
+        for block in rows_in_blocks(*rows.shape)
+    ]
+    return torch.cat(found)
 
 
 def near(dtype: torch.dtype) -> float:

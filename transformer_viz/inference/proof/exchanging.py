@@ -10,13 +10,13 @@ from typing import Any
 
 from .accounts import Account, name
 from .laws import Laws, enter
-from .mixing import Changed, RowWatch, groups, items_of, mixed, same
+from .mixing import HEAD, Changed, RowWatch, groups, items_of, mixed, same
 from .reordered import HeldMode, ReorderMode, StepMode
 from .token_order import Stilled
 
 MOST_BATCHES = 3  # of all stacks, so that a proof makes 8 passes
-COPIES = 4  # of a layer's scores that a pass holds at once
-LEAST = 2**26  # numbers that a batch may hold though the maps are fewer
+COPIES = 4  # of a layer's scores, and of a module's output, that a pass holds at once
+LEAST = 2**21  # numbers that a batch may hold though the maps are fewer
 Join = Callable[[Sequence[Changed]], Any]
 
 
@@ -42,7 +42,10 @@ class Exchanging:
     other: bool = False
 
     def __post_init__(self) -> None:
-        self.watch = RowWatch(self.passes.module, self.passes.shapes, self.changed)
+        passes = self.passes
+        self.watch = RowWatch(
+            passes.module, passes.shapes, self.changed, passes.head, passes.mixing
+        )
 
     @property
     def clean(self) -> bool:
@@ -78,8 +81,10 @@ class Exchanging:
             mode = HeldMode(passes.module, still, passes.choices, still.count)
         still.mode = mode
         several = len({one.stack for one in self.changed}) > 1  # of several, rows are not compared
-        run = call if several else partial(self.watch.run, numbers, still.count, call)
+        run = call if several else partial(self.watch.run, numbers, still.count, mode.kernels, call)
         still.out = passes.under(mode, run)
+        if self.watch.end is not None:  # what the output is made of, row by row
+            still.out, self.watch.end = [self.watch.end], None
         paths = [kernel.path for kernel in mode.kernels]
         fits = paths == [kernel.path for kernel in passes.kernels]
         fits = fits and not (isinstance(mode, HeldMode) and mode.lost)
@@ -95,8 +100,11 @@ class Exchanging:
 
     def compare_outputs(self, still: Stilled, before: Stilled | None) -> None:
         """Find whether the output shows tokens that it can read by cross-attention alone."""
-        for n, (x, single) in enumerate(zip(still.out, self.passes.plain, strict=False)):
-            items = items_of(x, single.shape, still.count) if x.is_floating_point() else None
+        shapes: list[Any] = [x.shape for x in self.passes.plain]
+        if self.watch.head is not None:
+            shapes = [self.passes.shapes[self.watch.head, HEAD, 0]]
+        for n, (x, single) in enumerate(zip(still.out, shapes, strict=False)):
+            items = items_of(x, single, still.count) if x.is_floating_point() else None
             if items is None:
                 continue
             unchanged = items[0] if before is None else before.out[n]
@@ -124,6 +132,7 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         return
     join = join if takes_batch(passes, laws) else None
     told: set[int] = set()
+    still = all(account.parts for account in accounts)  # others go on looking at all tokens
     alike = groups(changed)
     most = MOST_BATCHES // max(1, len(alike) + passes.chose)
     made = [exchanging(passes, some, False, join, most) for some in alike]
@@ -133,11 +142,12 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         made += [exchanging(passes, some, True, join, most) for some in texts]
     for found in made:
         for number, gaps in found.gaps.items():
+            after = follows(accounts[number], found.watch)
             for gap in gaps:
-                if gap is not None:
+                if gap is not None and not (after and gap == math.inf):
                     told.add(number)
                     enter(laws, accounts[number].record, {"token order": gap})
-        passes.untold += mixed(found.watch)
+        passes.untold += mixed(found.watch) if still else []
         passes.mixers |= found.watch.known
     unheld = any(found.held and found.torn for found in made)
     left = {n for n, a in enumerate(accounts) if (unheld or n not in told) and a.parts}
@@ -148,6 +158,15 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         for number in sorted(left)
         if moved & set(accounts[number].parts)
     ]
+
+
+def follows(account: Account, watch: RowWatch) -> bool:
+    """Return whether an attention ran behind the module, outside of its block, where an exchanged
+    token first changed another row; then its scores tell nothing of its own order."""
+    if watch.first is None or watch.late is None or min(account.parts, default=-1) < watch.late:
+        return False
+    block, first = account.record.path, watch.first.rpartition(".")[0]
+    return not (f"{watch.first}.".startswith(f"{block}.") or f"{block}.".startswith(f"{first}."))
 
 
 def exchanging(
@@ -170,7 +189,10 @@ def takes_batch(passes: Any, laws: Laws) -> bool:
 def batches(passes: Any, count: int, most: int) -> int:
     """In how many batches texts run: each holds as many numbers as the maps, up to ``most``."""
     cells = [math.prod(account.shape) for account in passes.accounts]
-    one = COPIES * max(cells) + sum(x.numel() for x in passes.plain)
+    outputs = [tuple(x.shape) for x in passes.plain]
+    inner = [math.prod(shape) for shape in passes.shapes.values() if shape not in outputs]
+    one = COPIES * (max(cells) + max(inner, default=0))
+    one += sum(map(math.prod, outputs)) if passes.head is None else 0
     return min(most, count, -(-count * one // max(sum(cells), LEAST)))
 
 

@@ -24,10 +24,10 @@ from .numbering import (
     layers_apart,
     looked_at,
     misnumbered,
+    numbers_apart,
     sharing,
 )
 from .own_edits import EditsAtKernels, lifted_and_cut, own_edits
-from .shown import numbers_apart
 from .vectors import NumbersMode, lines_apart, lines_of, vectors_apart
 
 Errors = dict[str, float | None]  # by law

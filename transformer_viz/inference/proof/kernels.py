@@ -7,16 +7,28 @@ shares no code with the capture but the names of modules.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
-from .mask_objects import allow_mask_objects
+from .kernel_rows import (
+    FusedRows,
+    Rows,
+    allow_mask_objects,
+    formula,
+    lead_of,
+    rowed,
+    shared,
+    softmax_in_place,
+    unrowed,
+)
 
 aten = torch.ops.aten
 
@@ -75,19 +87,22 @@ SUMS_TO_ONE = 1e-3
 class Kernel:
     """One softmax or fused attention that ran.
 
-    ``rows`` ``[row, key]`` are its weights in the order in which they lie (empty for an opaque
-    kernel), in ``dtype``. ``met`` is what became of the weights: ``product`` (they weighed
-    something), ``routing``, ``choice``, ``loss``, ``opaque``, or empty where nothing of the kind
+    ``made`` gives its weights ``[row, key]`` of this ``shape`` in the order in which they lie
+    (empty for an opaque kernel); they ran in ``dtype``. ``met`` is what became of the weights:
+    ``product`` (they weighed something), ``routing``, ``choice``, ``loss``, ``opaque``, or empty
+    where nothing of the kind
     was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
     it weighed when it met the next product, the output projection, features last; None if it met
     none.
     ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
-    ``lead`` is the shape of the weights without the axis of the keys.
+    ``lead`` is the shape of the weights without the axis of the keys; ``summed`` is ``add`` or
+    ``sub`` where parts of what it weighed were added or subtracted.
     """
 
     name: str
     path: str
-    rows: Tensor = field(default_factory=lambda: torch.empty(0, 0, device="cpu"))
+    made: Callable[[], Tensor] = field(default=partial(torch.empty, 0, 0, device="cpu"))
+    shape: tuple[int, int] = (0, 0)
     dtype: torch.dtype = torch.float32
     met: str = ""
     outside: bool = False
@@ -95,11 +110,22 @@ class Kernel:
     weighed: int = 0
     projections: list[tuple[int, ...]] = field(default_factory=list)
     lead: tuple[int, ...] = ()
+    summed: str = ""
+
+    @property
+    def rows(self) -> Tensor:
+        """The weights ``[row, key]`` float32."""
+        return self.made()
 
     @property
     def width(self) -> int:
         """How many numbers came of one row."""
-        return self.weighed // max(1, len(self.rows))
+        return self.weighed // max(1, self.shape[0])
+
+    def shared(self) -> bool:
+        """Return whether several projections take parts of what came of it, as experts do."""
+        parts = [size for size in self.projections if math.prod(size) < self.weighed]
+        return len(parts) > 1
 
     def in_parts(self) -> bool:
         """Whether several projections share its rows: all of its numbers, cut into parts of unlike
@@ -124,9 +150,10 @@ class Changes(Protocol):
 
 @dataclass
 class Followed:
-    """A tensor that came of a kernel: its weights, or what they weighed (``context``)."""
+    """A tensor that came of a kernel, which is not kept alive: its weights, or what they weighed
+    (``context``)."""
 
-    tensor: Tensor
+    tensor: ReferenceType[Tensor]
     number: int
     context: bool = False
     spread: bool = False  # weights times values, before the sum
@@ -135,18 +162,26 @@ class Followed:
 class KernelMode(TorchDispatchMode):
     """Lists the ``kernels`` of a pass in call order, and makes ``changes`` at them.
 
-    Without ``keep`` their rows are not kept.
+    Without ``keep`` their rows are not kept. Those that equal one of the maps ``shown`` to the bit
+    are not kept twice.
     """
 
-    def __init__(self, module: nn.Module, changes: Changes | None = None, keep: bool = True):
+    def __init__(
+        self,
+        module: nn.Module,
+        changes: Changes | None = None,
+        keep: bool = True,
+        shown: Sequence[Tensor | None] = (),
+    ):
         super().__init__()  # type: ignore[no-untyped-call]
         allow_mask_objects(type(self))
-        self.keep = keep
+        self.keep, self.shown = keep, [x for x in shown if x is not None]
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
         self.lead: tuple[int, ...] = ()  # of the kernel that runs
         self.followed: dict[int, list[Followed]] = {}
-        self.exponentials: dict[int, tuple[Tensor, Tensor, int]] = {}
+        #: An exponential with its shape, or the sum of one, with the exponential's and the axis.
+        self.exponentials: dict[int, tuple[ReferenceType[Tensor], torch.Size, int]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -176,15 +211,15 @@ class KernelMode(TorchDispatchMode):
             self.follow(name, args, kwargs, out)
         return out
 
-    def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
+    def note(self, name: str, rows: Rows, out: Tensor, met: str = "") -> Kernel:
         """Enter a kernel into the list, and follow what it gave."""
         path, outside = self.names.path(), self.names.outside()
-        kept = rows.detach() if self.keep else torch.empty(0, 0, device="cpu")
-        kept = kept.to(torch.float32, copy=True)
-        kernel = Kernel(name, path, kept, rows.dtype, met, outside, lead=self.lead)
+        kernel = Kernel(name, path, dtype=rows.dtype, met=met, outside=outside, lead=self.lead)
+        if self.keep:
+            kernel.made, kernel.shape = rows.kept(self.shown), rows.shape
         self.kernels.append(kernel)
-        mark = Followed(out, len(self.kernels) - 1, context=met == "product")
-        self.followed.setdefault(id(out), []).append(mark)
+        mark = Followed(ref(out), len(self.kernels) - 1, context=met == "product")
+        self.followed[id(out)] = [*self.marks(out), mark]
         return kernel
 
     def softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
@@ -200,7 +235,7 @@ class KernelMode(TorchDispatchMode):
             made = self.changes.weights(number, rows)
             if made is not rows:
                 rows, out = made, unrowed(made.log() if log else made, out, dim)
-        self.note(short(func), rows, out)
+        self.note(short(func), Rows(rows), out)
         return out
 
     def fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -210,35 +245,40 @@ class KernelMode(TorchDispatchMode):
         number, kind = len(self.kernels), torch.promote_types(given["query"].dtype, torch.float32)
         out = func(*args, **kwargs)
         self.lead = tuple(given["query"].shape[:-1])
-        if self.changes is None:
-            weights = weights_of(given, kind)
-        else:
+        rows: Rows = FusedRows(given, kind)
+        if self.changes is not None:
             scores = formula(given, kind)
-            scores = unrowed(self.changes.scores(number, rowed(scores, -1)), scores, -1)
-            weights = scores.softmax(-1).nan_to_num(0.0)
-            weights = unrowed(self.changes.weights(number, rowed(weights, -1)), weights, -1)
-            v = shared(given["value"].to(kind), weights.shape[1])
-            out = (torch.empty_like(out[0]).copy_(weights @ v), *out[1:])
-        rows = rowed(weights, -1)
+            shape = scores.shape
+            scores = self.changes.scores(number, rowed(scores, -1)).to(kind)
+            scores = softmax_in_place(scores)  # nobody else holds them
+            scores = self.changes.weights(number, scores).to(kind)
+            v = shared(given["value"].to(kind), shape[1])
+            out = (torch.empty_like(out[0]).copy_(scores.reshape(shape) @ v), *out[1:])
+            rows = Rows(scores)
         self.note(short(func), rows, out[0], "product").weighed = out[0].numel()
         return out
 
     def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
         """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
         if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
-            self.exponentials[id(out)] = (out, out, 0)
-            if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
+            self.exponentials[id(out)] = (ref(out), out.shape, 0)
+            if shares(out):
                 return self.written(out, -1)
-        elif name == "sum" and id(args[0]) in self.exponentials and len(args) > 1:
-            dims = args[1]
-            if len(dims) == 1:
-                whole = args[0]
-                self.exponentials[id(out)] = (out, whole, dims[0] % whole.dim() - whole.dim())
+        elif name == "sum" and len(args) > 1 and len(args[1]) == 1:
+            whole = self.exponential(args[0])
+            if whole is not None:
+                size = whole[1]
+                self.exponentials[id(out)] = (ref(out), size, args[1][0] % len(size) - len(size))
         elif name in ("div", "div_") and isinstance(args[1], Tensor):
-            total = self.exponentials.get(id(args[1]))
-            if total is not None and total[2] < 0 and total[1].shape == out.shape:
+            total = self.exponential(args[1])
+            if total is not None and total[2] < 0 and total[1] == out.shape:
                 return self.written(out, total[2], in_place=name == "div_")
         return out
+
+    def exponential(self, x: Tensor) -> tuple[ReferenceType[Tensor], torch.Size, int] | None:
+        """Return what is known of an exponential or of the sum of one."""
+        found = self.exponentials.get(id(x))
+        return found if found is not None and found[0]() is x else None
 
     def written(self, out: Tensor, dim: int, in_place: bool = False) -> Tensor:
         """A softmax by hand becomes a kernel of the list; edits act on its logarithm."""
@@ -249,7 +289,7 @@ class KernelMode(TorchDispatchMode):
             rows = self.changes.weights(number, logs.softmax(-1).nan_to_num(0.0))
             made = unrowed(rows, out, dim)
             out = out.copy_(made) if in_place else made
-        self.note(BY_HAND, rowed(out, dim), out)
+        self.note(BY_HAND, Rows(rowed(out, dim)), out)
         return out
 
     def projecting(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -264,12 +304,14 @@ class KernelMode(TorchDispatchMode):
     def marks(self, x: Any) -> list[Followed]:
         """What is known of a tensor."""
         found = self.followed.get(id(x), [])
-        return [mark for mark in found if mark.tensor is x]
+        return [mark for mark in found if mark.tensor() is x]
 
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What becomes of weights: the call that they meet, or what is still the same weights."""
         results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
+        if name in ADDED:
+            self.note_sum(name, given)
         for x in given:
             for mark in self.marks(x):
                 if mark.context and name in ADDED and self.joined_by_others(x, given):
@@ -278,6 +320,12 @@ class KernelMode(TorchDispatchMode):
                     continue  # the same weights take what they gave: this is no projection
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
+
+    def note_sum(self, name: str, given: list[Tensor]) -> None:
+        """Note kernels of which two parts are added or subtracted: the heads of differences."""
+        numbers = [{mark.number for mark in self.marks(x) if mark.context} for x in given[:2]]
+        for number in set.intersection(*numbers) if len(numbers) == 2 else ():
+            self.kernels[number].summed = name.removesuffix("_")
 
     def joined_by_others(self, x: Tensor, given: list[Tensor]) -> bool:
         """Whether a sum adds something as large as a tensor that no kernel made."""
@@ -313,11 +361,19 @@ class KernelMode(TorchDispatchMode):
         if product and not mark.context:
             self.kernels[mark.number].weighed = y.numel()
         spread = not mark.context and not product and y.numel() > x.numel() and name == "mul"
-        made = Followed(y, mark.number, mark.context or product, mark.spread or spread)
-        known = self.followed.setdefault(id(y), [])
-        known[:] = [old for old in known if old.tensor is y]
+        made = Followed(ref(y), mark.number, mark.context or product, mark.spread or spread)
+        known = self.marks(y)
         if not any(old.number == made.number and old.context == made.context for old in known):
             known.append(made)
+        self.followed[id(y)] = known
+
+
+def shares(out: Tensor) -> bool:
+    """Return whether exponentials are shares that sum to 1 in each row. Where each row has a 1 and
+    nothing else, they may as well be decays of a state space, from which all else has faded."""
+    rows = out.detach().double()
+    whole = bool(((rows.sum(-1) - 1).abs() < SUMS_TO_ONE).all())
+    return whole and bool((rows.amax(-1) < 1).any())
 
 
 def feature_axis(name: str) -> int:
@@ -339,60 +395,3 @@ def flat(values: Any) -> list[Tensor]:
     elif not isinstance(values, list | tuple):
         return []
     return [x for value in values for x in flat(value)]
-
-
-def lead_of(x: Tensor, dim: int) -> tuple[int, ...]:
-    """Return the shape of a tensor without the axis ``dim``."""
-    return tuple(size for n, size in enumerate(x.shape) if n != dim % x.dim())
-
-
-def rowed(x: Tensor, dim: int) -> Tensor:
-    """A tensor as rows ``[row, key]``: the axis ``dim`` last, the others in their order."""
-    last = x.movedim(dim, -1)
-    return last.reshape(-1, last.shape[-1])
-
-
-def unrowed(rows: Tensor, like: Tensor, dim: int) -> Tensor:
-    """Rows ``[row, key]`` as a tensor of the shape and type that ``like`` has."""
-    shape = like.movedim(dim, -1).shape
-    return rows.to(like.dtype).reshape(shape).movedim(-1, dim)
-
-
-def formula(given: dict[str, Any], kind: torch.dtype = torch.float64) -> Tensor:
-    """Return the scores of a fused call with its masks ``[batch, head, query, key]``, computed in a
-    type of number."""
-    q, k = given["query"].to(kind), given["key"].to(kind)
-    scale = given.get("scale") or q.shape[-1] ** -0.5
-    scores = q @ shared(k, q.shape[1]).transpose(-1, -2) * scale
-    for word in ("attn_mask", "attn_bias"):
-        if given.get(word) is not None:
-            scores = scores + given[word].to(kind)
-    if given.get("is_causal"):
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill(later, -torch.inf)
-    return scores
-
-
-def weights_of(given: dict[str, Any], kind: torch.dtype) -> Tensor:
-    """Return the weights of a fused call ``[batch, head, query, key]`` in a type of number.
-
-    They are computed in float64, one head after the other.
-    """
-    q, k = given["query"], given["key"]
-    heads, share = q.shape[1], q.shape[1] // k.shape[1]
-    masks = {word: x for word in ("attn_mask", "attn_bias") if (x := given.get(word)) is not None}
-    found = torch.empty(*q.shape[:3], k.shape[2], dtype=kind, device=q.device)
-    for head in range(heads):
-        own = {
-            word: x[:, head : head + 1] if x.dim() == 4 and x.shape[1] == heads else x
-            for word, x in masks.items()
-        }
-        shown = given | own
-        shown |= {"query": q[:, head : head + 1], "key": k[:, head // share][:, None]}
-        found[:, head] = formula(shown).softmax(-1).nan_to_num(0.0)[:, 0]
-    return found
-
-
-def shared(x: Tensor, heads: int) -> Tensor:
-    """Keys or values ``[batch, head, token, width]``, once for each head that shares them."""
-    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)

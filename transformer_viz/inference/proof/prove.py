@@ -67,13 +67,13 @@ class Seen:
 
     Attributes:
         capture: what a probe captured with weights, scores, queries, keys and values of all sites.
-        output: what came out of that pass.
-        plain: what comes out unwatched.
+        difference: how far what came out of that pass is `apart` from what comes out unwatched.
+        keep: what is wanted of the capture afterwards; scores and values that are not are let go.
     """
 
     capture: Capture
-    output: list[Tensor]
-    plain: list[Tensor]
+    difference: float
+    keep: tuple[str, ...] = ()
 
 
 class Explicit(TorchFunctionMode):
@@ -113,21 +113,21 @@ class Prover:
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
         self.mixers: dict[str, str] = {}
-        self.place, self.separate = (
-            0,
-            True,
-        )  # of the input in the batch; whether it stays alone there
+        self.place = 0  # of the input in the batch
+        self.separate = True  # whether it stays alone there
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
-                seen = Seen(capture, out, flat(call()))
-        self.capture, self.difference = seen.capture, apart(seen.output, seen.plain)
+                seen = Seen(capture, apart(out, flat(call())))
+            del out
+        self.capture, self.difference, self.keep = seen.capture, seen.difference, seen.keep
         self.numbers_seen = numbers_of(self.capture)
-        mode = ReorderMode(module)
+        mode = ReorderMode(module, shown=[record.weights for record in self.capture.attentions])
         with mode:  # the mode of numbers hands calls down to it
-            self.plain, self.shapes = shapes_of(module, lambda: self.under(self.numbers_seen))
+            found = shapes_of(module, partial(self.under, self.numbers_seen), mode.program.calls)
+        self.plain, self.shapes, self.head, self.mixing = found
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
-        self.choices, self.chose = mode.choices, mode.chose
+        self.choices, self.chose, self.reads = mode.choices, mode.chose, mode.reads
         self.accounts = accounts(self.capture.attentions, self.kernels)
         self.program = mode.program
         self.program.close([n for a in self.accounts for n in a.record.shape])
@@ -171,6 +171,8 @@ class Prover:
             if count > 1
         ]
         for account in self.accounts:
+            read = self.reads.untold(sorted(account.parts))
+            self.untold += [f"{name(account.record)}: {read}"] if read else []
             told = {"kernel": numbers_gap(self, account), "rows": rows_gap(self, account)}
             enter(laws, account.record, told | first_row_gap(self, account))
         return laws
@@ -190,8 +192,20 @@ class Prover:
         """The proof with these laws."""
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
         fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
+        pairs = dict.fromkeys(kernel.path for kernel in self.kernels if kernel.summed == "sub")
+        apart = KernelRun.DIFFERENCE
+        fates += tuple(KernelRun(apart, path, 0, 0, apart) for path in pairs)
         untold = tuple(dict.fromkeys(self.untold))
         return Proof(self.difference, fates, laws, untold, self.tolerance)
+
+    def let_go(self) -> None:
+        """Drop scores and values that no later law compares, unless they are wanted."""
+        for account in self.accounts[1:]:  # hard attention asks the first scores
+            if "scores" not in self.keep:
+                account.record.scores = None
+        for account in self.accounts:
+            if "qkv" not in self.keep:
+                account.record.v = None
 
     def holds(self, laws: Laws, law: Law) -> bool:
         """Whether a law holds at all places."""
@@ -218,7 +232,7 @@ class Prover:
     def batch(
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
-        """Whether an item of the batch gives what it gives alone, for each attention."""
+        """Tell for each attention whether an item of the batch gives what it gives alone."""
         if together is None:
             return {}
         try:
@@ -296,7 +310,13 @@ class Prover:
 
     def law_at_kernels(self, law: Law, told: Sequence[Account] | None = None) -> LawAtKernels:
         """A law as the kernels make it, of all attentions or of those that are named."""
-        bare = {n for n, kernel in enumerate(self.kernels) if kernel.projected is None}
+        known = enumerate(self.kernels)
+        bare = {n for n, kernel in known if kernel.projected is None or kernel.summed}
+        for account in self.accounts:  # experts take some of the heads each
+            for n, kernel in ((n, self.kernels[n]) for n in account.parts):
+                whole = account.record.heads * kernel.width
+                if kernel.shared() and kernel.projected and kernel.projected[-1] < whole:
+                    bare.add(n)
         widths = {n: kernel.width for n, kernel in enumerate(self.kernels)}
         return LawAtKernels(law, self.accounts if told is None else told, bare, widths)
 
@@ -311,7 +331,7 @@ class Prover:
 
     def fate(self, number: int, kernel: Kernel) -> KernelRun:
         """What a kernel is: an attention that is shown, something else, or missed."""
-        rows, keys = kernel.rows.shape
+        rows, keys = kernel.shape
         where = [name(a.record) for a in self.accounts if number in a.parts]
         others = self.capture.others
         if where:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .accounts import Account, name, softmaxed, widened
+from .accounts import Account, name, rows_in_blocks, softmaxed, widened
 from .further import Passes
 from .numbering import first_of_stairs, looked_at
 
@@ -20,13 +20,14 @@ def numbers_gap(passes: Passes, account: Account) -> float | None:
         return None
     if not account.complete:
         return float("inf")
-    rows = softmaxed(account.record)
-    assert rows is not None
-    expected = rows.reshape(-1, rows.shape[-1]).cpu()
+    expected = softmaxed(account.record)
+    assert expected is not None
     worst = 0.0
     for number, places in account.parts.items():
-        made = widened(passes.kernels[number], rows.shape[-1]).double().cpu().nan_to_num(0.0)
-        worst = max(worst, float((made - expected[places]).abs().max()))
+        made = widened(passes.kernels[number], expected.shape[-1])
+        for block in rows_in_blocks(*made.shape):
+            gap = made[block].double().cpu().nan_to_num(0.0) - expected.rows(places[block]).cpu()
+            worst = max(worst, float(gap.abs().max()))
     return worst
 
 
@@ -48,6 +49,14 @@ def rows_gap(passes: Passes, account: Account) -> float | None:
         passes.untold.append(
             f"{where}: its weights are so alike on this input that its rows could be told in "
             "another order too; give an input that it tells apart"
+        )
+        return None
+    rows = {math.prod(size[:-1]) for size in kernels[0].projections}
+    by_experts = len(kernels) == 1 and kernels[0].shared() and len(rows) > 1
+    if counts != {batch * queries} and by_experts:
+        passes.untold.append(
+            f"{where}: several projections share its heads, each for some tokens (experts that a "
+            "router chose), so that its rows are not proved at an output projection"
         )
         return None
     if counts != {batch * queries}:

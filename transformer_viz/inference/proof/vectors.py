@@ -6,7 +6,8 @@ What is shown is compared by its numbers with all tensors of a plain pass, whoev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,13 +18,32 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...capture.torch_calls import dense
 from ...core.numerics import MASK_SCORE
-from .accounts import Account
-from .kernels import FUSED, WHOLE, flat, formula, short
-from .mask_objects import allow_mask_objects
+from .accounts import BLOCK, Account
+from .kernel_rows import allow_mask_objects, formula
+from .kernels import FUSED, WHOLE, flat, short
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
+PIECE = 64  # small tensors in a piece of memory
 Shown = dict[str, Tensor]  # numbers of each row, by name
 Place = tuple[int, tuple[int, ...], torch.dtype]
+
+
+class Pile:
+    """Small tensors of one shape in few pieces of memory, so that what is freed between them can
+    be used again."""
+
+    def __init__(self) -> None:
+        self.count, self.pieces = 0, list[Tensor]()
+
+    def add(self, x: Tensor) -> None:
+        """Copy a tensor onto the pile."""
+        if self.count == PIECE * len(self.pieces):
+            self.pieces.append(x.new_empty(PIECE, *x.shape))
+        self.pieces[-1][self.count % PIECE] = x
+        self.count += 1
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self.pieces[n // PIECE][n % PIECE] for n in range(self.count))
 
 
 class NumbersMode(TorchDispatchMode):
@@ -34,8 +54,8 @@ class NumbersMode(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         allow_mask_objects(type(self))
         self.sizes, self.rows = set(sizes), set(rows)
-        self.sums: dict[int, list[Tensor]] = {}
-        self.lines: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self.sums = defaultdict[int, Pile](Pile)
+        self.lines = defaultdict[int, Pile](Pile)
         self.mixed = False
         self.known: set[Place] = set()
 
@@ -70,12 +90,10 @@ class NumbersMode(TorchDispatchMode):
         with _disable_current_modes():  # another mode may list what the pass runs
             self.known.add(place(x))
             if x.numel() in self.sizes:
-                self.sums.setdefault(x.numel(), []).append(sums(x))
+                self.sums[x.numel()].add(sums(x))
             count = x.numel() // max(1, x.shape[-1])
             if x.dim() > 1 and count in self.rows:
-                wide, kind = x.detach().reshape(count, -1), torch.float64
-                lines = wide.mean(-1, dtype=kind), vector_norm(wide, dim=-1, dtype=kind)
-                self.lines.setdefault(count, []).append(lines)
+                self.lines[count].add(means_and_lengths(x.detach(), count))
 
 
 def place(x: Tensor) -> Place:
@@ -87,16 +105,34 @@ def place(x: Tensor) -> Place:
 def sums(x: Tensor) -> Tensor:
     """Return six numbers that tell a tensor's numbers, in whatever order they lie.
 
-    They are summed in float64 without a copy of the tensor.
+    They are summed in float64, a block after the other.
     """
     line, kind = x.detach().reshape(-1), torch.float64
-    count = max(1, line.numel())
-    powers = [(vector_norm(line, n, dtype=kind) / count ** (1 / n)) for n in (1, 2, 3)]
+    count, blocks = max(1, line.numel()), line.split(BLOCK)
+    mean = torch.stack([block.sum(dtype=kind) for block in blocks]).sum() / count
+    powers = [
+        vector_norm(torch.stack([vector_norm(block, n, dtype=kind) for block in blocks]), n)
+        / count ** (1 / n)
+        for n in (1, 2, 3)
+    ]
     ends = (end.to(kind) for end in torch.aminmax(line))
-    return torch.stack((line.mean(dtype=kind), *powers, *ends))
+    return torch.stack((mean, *powers, *ends))
 
 
-def ran(numbers: Tensor, among: Sequence[Tensor], close: float) -> bool:
+def means_and_lengths(x: Tensor, count: int) -> Tensor:
+    """Return the mean and the length ``[2, row]`` of so many rows, in float64, a block after the
+    other."""
+    wide, kind = x.reshape(count, -1), torch.float64
+    blocks = wide.split(max(1, BLOCK // max(1, wide.shape[1])))
+    return torch.stack(
+        (
+            torch.cat([block.mean(-1, dtype=kind) for block in blocks]),
+            torch.cat([vector_norm(block, dim=-1, dtype=kind) for block in blocks]),
+        )
+    )
+
+
+def ran(numbers: Tensor, among: Iterable[Tensor], close: float) -> bool:
     """Whether some tensor of a pass held these numbers."""
     mine = sums(numbers)
     scale = float(mine.nan_to_num().abs().max().clamp(min=1e-30))
@@ -122,14 +158,14 @@ def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | 
     made = product(record)
     if made is None or record.scores is None or len(account.parts) > 1:
         return None
-    scores, scaled = record.scores.double(), None
+    scores, scaled = record.scores, None
     if record.scale is not None:
         scaled = made * record.scale
         if record.cap is not None:
             scaled = record.cap * torch.tanh(scaled / record.cap)
         if plain(scaled, scores, close):
             return 0.0
-    among = seen.sums.get(made.numel(), [])
+    among = seen.sums[made.numel()]
     if not ran(made, among, close):
         return None if seen.mixed else math.inf
     if scaled is None:
@@ -141,7 +177,7 @@ def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | 
 
 def fitted(made: Tensor, scores: Tensor) -> Tensor:
     """Products times the one factor that brings them nearest to the scores."""
-    scores = scores[..., : made.shape[-1]]
+    scores = scores[..., : made.shape[-1]].double()
     if scores.shape != made.shape:
         return made
     seen = scores > MASK_SCORE
@@ -158,11 +194,15 @@ def plain(scaled: Tensor, scores: Tensor, close: float) -> bool:
     scores = scores[..., : scaled.shape[-1]]
     if scores.shape != scaled.shape:
         return False
-    seen = scores > MASK_SCORE
-    count = seen.sum(-1, keepdim=True).clamp(min=1)
-    off = (scores - scaled).masked_fill(~seen, 0.0)
-    off = (off - off.sum(-1, keepdim=True) / count).masked_fill(~seen, 0.0)
-    return float(off.abs().max() / scaled.abs().max().clamp(min=1e-30)) <= close
+    size = float(scaled.abs().max().clamp(min=1e-30))
+    for row, other in zip(*(x.split(1, dim=1) for x in (scores, scaled)), strict=True):
+        seen = row > MASK_SCORE
+        count = seen.sum(-1, keepdim=True).clamp(min=1)
+        off = (row.double() - other).masked_fill_(~seen, 0.0)
+        off = off.sub_(off.sum(-1, keepdim=True) / count).masked_fill_(~seen, 0.0)
+        if not float(off.abs_().max()) / size <= close:
+            return False
+    return True
 
 
 def lines_of(record: NormRecord | ResidualRecord) -> list[tuple[Tensor | None, Tensor]]:
@@ -182,7 +222,7 @@ def lines_apart(record: NormRecord | ResidualRecord, seen: NumbersMode, close: f
         if not any(
             float((wanted - other).abs().max()) <= close * scale
             and (middle is None or float((middle - also).abs().max()) <= close * scale)
-            for also, other in seen.lines.get(len(wanted), [])
+            for also, other in seen.lines[len(wanted)]
         ):
             return math.inf
     return spread_apart(record) if isinstance(record, NormRecord) else 0.0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from .rollout import Step
+
+BLOCK = 2**20  # numbers of a block's vectors that are made together
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +107,7 @@ def contributions(block: AttentionBlock) -> Contributions:
     same = block.block == "self"
     keys, own, bias, mixing = np.zeros((rows, columns)), *np.zeros((3, rows))
     made = np.zeros_like(block.output)
-    for row in range(rows):
-        vectors = np.einsum("hk,hkd->kd", block.weights[:, row], block.parts)
+    for row, vectors in enumerate(_summed_heads(block.weights, block.parts)):
         constant = block.constant[row]
         if block.inner is not None:
             vectors = block.inner.of(vectors, row)
@@ -127,6 +129,19 @@ def contributions(block: AttentionBlock) -> Contributions:
     scale = np.abs(wanted).max()
     error = float(np.abs(made - wanted).max() / (scale if scale > 0 else 1.0))
     return Contributions(keys, own, bias, mixing, error)
+
+
+def _summed_heads(weights: np.ndarray, parts: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield for each row the vectors ``[key, d_model]`` of all heads, weighed and summed.
+
+    Several rows are multiplied together, so that the parts are read once for them.
+    """
+    by_key = parts.transpose(1, 0, 2)
+    step = max(1, BLOCK // max(1, parts[0].size))
+    for first in range(0, weights.shape[1], step):
+        some = np.ascontiguousarray(weights[:, first : first + step].transpose(2, 1, 0))
+        made = some @ by_key
+        yield from made.transpose(1, 0, 2)
 
 
 def shares(stack: str, block: str, found: Contributions) -> Step:
