@@ -190,14 +190,16 @@ def _upload(pupil: Pupil, number: int, on: threading.Event) -> None:
 def traces(url: str, folder: Path, on: threading.Event, over: threading.Event) -> Iterator[None]:
     """Open links to one trace file after the other whose words claim far more than it holds."""
     words = {"format": 1, "produced": {"probability": {"dtype": "S400000000", "values": ["a"] * 9}}}
+    text = json.dumps(words | {"manifest": [[]] * 100_000})
+    # Made once: on one machine, the attacker's own work must not slow the server.
+    data = safetensors.numpy.save({"a": np.ones(1)}, {"trace": text})
     number = 0
     while not over.is_set():
         on.wait(1)
         if on.is_set():
             number += 1
             path = folder / f"trace-{number}.safetensors"
-            text = json.dumps(words | {"manifest": [[]] * 100_000})
-            path.write_bytes(safetensors.numpy.save({"a": np.ones(1)}, {"trace": text}))
+            path.write_bytes(data)
             with contextlib.suppress(Exception):  # the page or the file is refused
                 pupil = Pupil(url)
                 try:
