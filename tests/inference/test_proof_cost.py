@@ -1,4 +1,4 @@
-"""Test what a proof takes: bytes that are alive, forward passes, and that a shorter pass sees all."""
+"""Test what a proof takes (bytes alive, forward passes), and that a shorter pass sees all."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) 
     def mixes(x: Tensor) -> Tensor:
         return x + 0.5 * x.cumsum(1)
 
-    text = list(range(3, 15))
+    text, linear = list(range(3, 15)), torch.nn.functional.linear
     for name, words, sound, cut in (
         ("nothing", {}, True, True),
         ("each row alone in front", {"before": torch.tanh}, True, True),
@@ -98,7 +98,6 @@ def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) 
     ):
         model = tv.load(strong(Ended(**words)))
         seen: list[int] = []
-        linear = torch.nn.functional.linear
 
         def counted(x: Tensor, weight: Tensor, bias: Tensor | None = None, seen=seen) -> Tensor:
             if weight.shape[0] == WORDS:

@@ -303,13 +303,8 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
 
 @contextmanager
 def middle_of(module: nn.Module, path: str, single: tuple[int, ...]) -> Iterator[None]:
-    """Let a part of a module take the middle one of `TEXTS` texts alone.
-
-    Args:
-        module: the module.
-        path: the part, which turns each row alone into the output.
-        single: the shape of its input for one text.
-    """
+    """Let a part of a module, whose input for one text has the ``single`` shape, take the middle
+    one of `TEXTS` texts alone."""
 
     def narrow(part: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
         if given[0].shape != (TEXTS * single[0], *single[1:]):

@@ -27,8 +27,7 @@ from .numbering import (
     sharing,
 )
 from .own_edits import EditsAtKernels, lifted_and_cut, own_edits
-from .shown import numbers_apart
-from .vectors import NumbersMode, lines_apart, lines_of, vectors_apart
+from .vectors import NumbersMode, lines_apart, lines_of, numbers_apart, vectors_apart
 
 Errors = dict[str, float | None]  # by law
 MOST_PLACES = 8  # are tried one by one where single heads fail together
