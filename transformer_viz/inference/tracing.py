@@ -315,6 +315,9 @@ def _report(
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     capture = capture if clean is None else clean.capture
+    records = [] if clean is None else capture.attentions
+    rebuilt = {str(record.site): rebuilt_error(record) for record in records}
+    errors = [row_sum_error(record) for record in capture.attentions]  # a proof lets scores go
     progress = ProofProgress(model, on_progress, 0.0 if clean is None else clean.seconds)
     proof = difference = None
     if clean is not None:
@@ -326,14 +329,11 @@ def _report(
             )
         )
         difference = None if progress.stopped else clean.difference
-    errors = [row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
         row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
-        rebuilt={str(record.site): rebuilt_error(record) for record in capture.attentions}
-        if clean is not None
-        else {},
+        rebuilt=rebuilt,
         replaced=tuple(capture.replaced),
         unrecognised=tuple(capture.unrecognised),
         kernels=proof.kernels if proof else (),
