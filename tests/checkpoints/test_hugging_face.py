@@ -422,3 +422,56 @@ def test_a_classifier_that_reads_its_text_with_both_stacks_gives_classes(tmp_pat
     with torch.inference_mode():
         expected = model(ids).logits[0]
     assert np.allclose(tv.trace(found, [5, 7, end]).logits, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("family", "words", "status"),
+    [
+        ("Doge", {}, "green"),  # says 16,384 experts, and has none
+        ("Doge", {"is_moe": True, "num_experts": 2500, "num_experts_per_tok": 4}, "amber"),
+        ("Qwen3Moe", {"mlp_only_layers": [0, 1], "num_experts": 4096}, "green"),
+    ],
+)
+def test_experts_that_cost_no_modules_do_not_close_a_folder(family, words, status, tmp_path):
+    """Routing of Doge's experts mixes tokens, as its own code says: that is amber."""
+    made = getattr(transformers, f"{family}Config")(
+        vocab_size=40,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        attn_implementation="eager",
+        **words,
+    )
+    torch.manual_seed(3)
+    module = getattr(transformers, f"{family}ForCausalLM")(made).eval()
+    module.save_pretrained(tmp_path)
+    ids = [3, 17, 5, 29, 8]
+    trace = tv.trace(tv.load(tmp_path, device="cpu"), ids)
+    with torch.no_grad():
+        expected = module(torch.tensor([ids]), output_attentions=True).attentions
+    for layer, one in enumerate(expected):
+        assert np.abs(trace.attention("decoder", layer=layer) - one[0].numpy()).max() < 1e-6
+    assert trace.report.status == status
+
+
+def test_each_expert_that_is_a_module_of_its_own_counts(tmp_path):
+    words = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "num_experts": 2}
+    made = transformers.NllbMoeConfig(
+        vocab_size=40,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        max_position_embeddings=32,
+        expert_capacity=2,
+        encoder_sparse_step=1,
+        decoder_sparse_step=1,
+        **words,
+    )
+    transformers.NllbMoeForConditionalGeneration(made).save_pretrained(tmp_path)
+    words_of(tmp_path, num_experts=10**5)
+    with pytest.raises(CheckpointError, match="num_experts=100,000, but the file holds only"):
+        tv.load(tmp_path, device="cpu")

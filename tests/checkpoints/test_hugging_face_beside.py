@@ -47,7 +47,10 @@ def words_tokenizer(*extra: str, types: bool = True) -> Any:
         )
     else:
         core.post_processor = tokenizers.processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2))
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **SPECIAL)
+    names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core, model_input_names=names, **SPECIAL
+    )
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_a_model_of_one_segment_is_given_none(tmp_path):
     found = tv.load(folder, device="cpu")
     ids, segments = found.tokenizer.pair_ids("the cat", "a dog")
     assert ids == [2, 5, 6, 3, 3, 10, 11, 3]
-    assert segments == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert segments is None
     trace = tv.trace(found, ("the cat", "a dog"))
     with torch.inference_mode():
         theirs = model(input_ids=torch.tensor([ids])).logits[0].numpy()
@@ -362,3 +365,23 @@ def test_a_panic_of_the_tokenizer_is_a_sentence() -> None:
     for read in (outer.source_ids, outer.target_ids, lambda text: outer.pair_ids(text, text)):
         with pytest.raises(ValueError, match=r"The tokenizer of this model broke off \(Onig.*\.$"):
             read("a" * 60)
+
+
+def test_a_vocabulary_that_the_librarys_class_does_not_read_is_not_said_to_be_absent(tmp_path):
+    """rxnmapper's ALBERT comes with a vocab.txt, and its tokenizer's code is elsewhere."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "C", "O", "(", ")", "=", "[nH]"]
+    words = {"vocab_size": len(pieces), "embedding_size": 8, "hidden_size": 16}
+    words |= {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    module = transformers.AlbertForMaskedLM(transformers.AlbertConfig(**words))
+    module.save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    for config, said in (
+        ("{}", "took no pieces from vocab.txt"),
+        ('{"tokenizer_class": "SmilesTokenizer"}', "the library has no SmilesTokenizer"),
+    ):
+        (tmp_path / "tokenizer_config.json").write_text(config)
+        model = tv.load(tmp_path, device="cpu")
+        [note] = [note for note in model.notes if note.startswith("Its tokenizer")]
+        assert said in note and "tokenizer=" in note and "no vocabulary" not in note
+        with pytest.raises(ValueError, match="No tokenizer is open for this model"):
+            tv.trace(model, "CC(=O)O")

@@ -135,6 +135,39 @@ def test_words_are_written_greedily(name, models):
     assert len(run.produced.ids) == len(ids)
 
 
+def test_whisper_begins_as_generate_begins(tmp_path):
+    """By language and task, by ``forced_decoder_ids``, or with a language that it hears itself."""
+    plain = {"lang_to_id": {"<|de|>": 3, "<|en|>": 4}, "no_timestamps_token_id": 6}
+    plain |= {"is_multilingual": True, "task_to_id": {"transcribe": 5, "translate": 7}}
+    extractor_of("whisper").save_pretrained(tmp_path)
+    for words in (
+        plain,
+        plain | {"forced_decoder_ids": [[1, None], [2, 7]]},
+        plain | {"language": "german"},
+        plain | {"language": "<|en|>", "task": "translate", "forced_decoder_ids": [[1, 3], [2, 5]]},
+        plain | {"task": "translate"},
+        plain | {"language": "de", "return_timestamps": True},
+        {"forced_decoder_ids": [[1, 4], [2, 7], [3, 6]]},
+        {"is_multilingual": False, "no_timestamps_token_id": 6, "forced_decoder_ids": [[1, 6]]},
+    ):
+        module, read = module_of("whisper"), list[list[int]]()
+        for word, value in words.items():
+            setattr(module.generation_config, word, value)
+        module.save_pretrained(tmp_path)
+        given = extractor_of("whisper")(SOUND, sampling_rate=RATE, return_tensors="pt")
+
+        def note(_: Any, args: Any, named: Any, read: Any = read) -> None:
+            read.append(named["input_ids"][0].tolist())
+
+        module.model.decoder.register_forward_pre_hook(note, with_kwargs=True)
+        module.generate(input_features=given.input_features, max_new_tokens=3, do_sample=False)
+        theirs = max(read, key=len)  # afterwards it reads token by token
+        model = tv.load(tmp_path, device="cpu")
+        ours = tv.trace(model, SOUND, check=False).target.ids
+        assert list(ours[: len(theirs)]) == theirs, words
+        assert len(theirs) == 1 + len(model.config["opening_ids"]), words
+
+
 def test_a_given_text_stands_behind_the_opening(models):
     run = tv.trace(models("whisper"), SOUND, "the cat sat", check=False)
     assert run.target.pieces[0] == "<s>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "Lightning": ({"hyper_parameters": {"n_head": 11}}, {}),
     "nested twice": ({"config": {"cfg": {"model": {"nHead": 11}}}}, {}),
     "at the top": ({"num_heads": 11}, {}),
-    "as JSON in a text": ({"config": json.dumps({"attention": {"n_heads": 11}})}, {}),
+    "as JSON in a text": ({"config": json.dumps({"attention": {"nb_heads": 11}})}, {}),
     "the width of a head": ({"hparams": {"head_dim": 2}}, {}),
     "one for each layer": ({"hparams": {"n_head": [11, 11, 11]}}, {}),
     "of the model, not its teacher": (
@@ -205,6 +206,27 @@ def test_heads_are_read_wherever_they_are_stated(case, tmp_path):
     act = gpt.tanh if model.config["activation"] == "gelu_tanh" else F.gelu
     logits = gpt.forward(weights, gpt.IDS, act, heads=11)[1]
     assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5
+    assert theirs.CALLED == []
+
+
+def test_options_that_torch_saved_beside_the_weights_are_read(tmp_path):
+    """Weights and optimizers under such names are none, and what could run is passed over."""
+    weights = of_nanogpt(tmp_path)
+    for name, held, wanted in (
+        ("args.pt", argparse.Namespace(n_head=11, out=Path("x")), 11),
+        ("hparams.pt", {"model": {"nheads": 11}}, 11),
+        ("m_config.pt", theirs.Options(n_head=11), 11),
+        ("params.pt", {"n_head": torch.ones(3), "w": torch.ones(3)}, None),
+        ("opt.pt", {"n_head": os.system}, None),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        torch.save(weights, folder / "m.pt")
+        torch.save(held, folder / name)
+        model = tv.load(folder / "m.pt", device="cpu")
+        stated = model.config["heads"] if model.provenance["heads"] == "sidecar" else None
+        assert stated == wanted, name
+        assert any("opt.pt" in note for note in model.notes) == (name == "opt.pt"), name
     assert theirs.CALLED == []
 
 

@@ -93,6 +93,7 @@ TRULY_AMBER = {
     "Packed": "its 3 rows are not the 12 rows that the output projection got",
     "Ring": "that its first row is number 0 follows from how the keys grew and is not proved",
     "Checkpointed": "runs under gradient checkpointing",
+    "Shared": "its weights weigh what they gave before",
     "BothWays": "2 attentions ran there, and an edit of it acts on all of them",
 }
 

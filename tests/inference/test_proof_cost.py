@@ -1,4 +1,4 @@
-"""Test what a proof takes (bytes alive, forward passes), and that a shorter pass sees all."""
+"""Test what a proof takes: bytes alive and passes, and that a shorter pass sees as much."""
 
 from __future__ import annotations
 

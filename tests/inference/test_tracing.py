@@ -160,11 +160,12 @@ def test_the_report_proves_the_capture(full):
 def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, block):
     real = weighted_sum.finish
 
-    def corrupting(state, record, weights):
-        real(state, record, weights)
+    def corrupting(state, record, weights, sign):
+        held = real(state, record, weights, sign)
         if len(state.capture.attentions) == block + 1 and record.weights is not None:
             record.weights = record.weights.clone()
             record.weights[0, 1, 2, 0] += 0.01
+        return held
 
     monkeypatch.setattr(weighted_sum, "finish", corrupting)
     report = trace(tiny_model, SOURCE, TARGET).report

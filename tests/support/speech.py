@@ -40,6 +40,7 @@ GENERATION = {
     "lang_to_id": {"<|de|>": 3, "<|en|>": 4},
     "task_to_id": {"transcribe": 5},
     "no_timestamps_token_id": 6,
+    "forced_decoder_ids": [[1, None], [2, 5]],
     "suppress_tokens": [7, 10, 50_000],
     "begin_suppress_tokens": [2, 11],
 }

@@ -25,7 +25,6 @@ NAME = "transformer viz"  # behind the page's title in the browser's tab
 def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     """Everything around the page that is open, in the only order that works; gives that page.
 
-    0. `old_pages.note_begin`: a run that is cut off is made once more.
     1. `visit.speak_first`: the navigation spells the pages' titles, so the language comes first.
     2. `st.navigation`: tells which page is open; all that follows depends on it. The first page
        has no address of its own; it stands hidden at its name too, for whoever types that.
@@ -41,7 +40,6 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
        `page_template.notices_above`.
     8. `visit.save` last: the link says what the page has settled.
     """
-    old_pages.note_begin()
     visit.speak_first()
     entries = [_entry(engine, page) for page in pages]
     menus: dict[str, list[StreamlitPage]] = {}
@@ -55,6 +53,7 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     here = next(page for page in pages if chosen.url_path in (page.path, page.address))
     framed = here.framed
     visit.begin(engine)
+    old_pages.note_visit()
     frame.style([*menus].index(here.group))
     frame.corner()
     if framed:
@@ -68,7 +67,6 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     yield chosen
     visit.save(engine)
     visit.ended()
-    old_pages.note_end()
 
 
 def _entry(engine: Engine, page: Page, named: bool = False) -> StreamlitPage:

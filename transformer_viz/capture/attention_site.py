@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,7 +71,54 @@ def begin(
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
     record.first_row = first_row
     record.start = Mark().serial
+    state.asked = [*state.asked[-1:], (record, pair)]
     return record
+
+
+def repeated(state: CaptureState, record: AttentionRecord, sign: Any) -> AttentionRecord:
+    """Return the attention before this one, if both have the same queries, keys and weights: one
+    attention that meets its values in parts, and makes its softmax for each of them. ``sign`` is
+    compared where no weights were kept and nothing was measured."""
+    state.signs = {id(one): state.signs.get(id(one)) for one, _ in state.asked}
+    state.signs[id(record)] = sign
+    if len(state.asked) < 2 or state.asked[1][0] is not record:
+        return record
+    (before, others), (_, pair) = state.asked
+    if (before.site, before.heads, before.shape) != (record.site, record.heads, record.shape):
+        return record
+    if before not in state.capture.attentions or not (same_place(pair[0], others[0])):
+        return record
+    keys = pair[1], others[1]
+    if keys[0] is None or keys[1] is None or not torch.equal(keys[0], keys[1]):
+        return record
+    if record.weights is not None and before.weights is not None:
+        same = torch.equal(record.weights, before.weights)
+    elif record.statistics and before.statistics:
+        both = record.statistics.keys() & before.statistics.keys()
+        same = all(torch.equal(record.statistics[one], before.statistics[one]) for one in both)
+    else:
+        same = same_sign(sign, state.signs[id(before)])
+    if not same:
+        return record
+    state.asked = [(before, pair)]
+    return before
+
+
+def same_sign(one: Any, other: Any) -> bool:
+    """Return whether what stands for two maps of weights is the same."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return False
+    masks = one[0], other[0]
+    return one[1:] == other[1:] and (masks == (None, None) or same_place(*masks))
+
+
+def same_place(x: Tensor | None, other: Tensor | None) -> bool:
+    """Return whether two tensors are the same numbers in memory."""
+    if x is None or other is None or (x.shape, x.stride()) != (other.shape, other.stride()):
+        return False
+    return x is other or (not x.is_meta and x.data_ptr() == other.data_ptr())
 
 
 def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
@@ -81,6 +129,15 @@ def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
         refuse_checkpointing(record.path)
         plan.first_key = record.first_key
     return plan
+
+
+def say_unsure(state: CaptureState, plan: Plan | None, path: str) -> None:
+    """Report keys of which rows that hide all keys do not tell whether they are padding."""
+    if plan is not None and plan.unsure:
+        state.say_unrecognised(
+            f"rows of the attention in {path or 'this module'} hide all keys, so that padding and "
+            "causal mask cannot be told apart at their own tokens; these stay hidden"
+        )
 
 
 def positions_of(record: AttentionRecord, device: torch.device) -> Tensor:

@@ -89,11 +89,19 @@ class HeadPlan:
         return hidden if hidden.any() else None
 
 
+def from_largest(scores: Tensor) -> Tensor:
+    """Return scores less the largest of their row, which changes no softmax: the least number of a
+    type can then be divided."""
+    least = torch.finfo(scores.dtype).min
+    return scores - scores.amax(-1, keepdim=True).clamp(min=least)
+
+
 class Plan:
     """All edits of one block: a plan for each head. Acts on ``[batch, head, query, key]``."""
 
     def __init__(self, heads: list[HeadPlan], site: Site):
         self.heads, self.site, self.first_key = heads, site, 0
+        self.unsure = False  # whether padding and a lifted causal mask could not be told apart
 
     @classmethod
     def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
@@ -132,11 +140,21 @@ class Plan:
             rows.append(empty if hidden is None else torch.nn.functional.pad(hidden, (0, extra)))
         return torch.stack(rows)
 
-    def lifted(self, hidden: Tensor, columns: Tensor) -> Tensor:
-        """The model's mask where the causal part is lifted: padding columns alone stay."""
+    def lifted(self, hidden: Tensor, columns: Tensor, queries: Tensor, keys: int) -> Tensor:
+        """Return the model's mask where the causal part is lifted: padding columns alone stay, and
+        rows that see no earlier key of those that others see: it is no causal mask that hides
+        these."""
         lift = torch.tensor([plan.lifts for plan in self.heads], device=hidden.device)
         lift = lift[:, None, None]
-        return torch.where(lift, columns.expand_as(hidden), hidden) if lift.any() else hidden
+        if not lift.any():
+            return hidden
+        place = torch.arange(self.first_key, self.first_key + keys, device=hidden.device)
+        earlier = place <= queries[:, None]
+        closed, padding = hidden[..., :keys].all(-1, keepdim=True), columns[..., :keys]
+        told = (earlier & ~closed).any(-2, keepdim=True) | ~earlier.any(-2, keepdim=True)
+        self.unsure = self.unsure or bool((lift & padding & ~told).any())
+        closed = closed & (earlier & ~padding).any(-1, keepdim=True)
+        return torch.where(lift & ~closed, columns.expand_as(hidden), hidden)
 
     def softmax(
         self,
@@ -155,17 +173,21 @@ class Plan:
         last dimension are words (the rest are sinks).
         """
         extra = scores.shape[-1] - keys
-        own = self.lifted(hidden, columns)
-        blocked = own | self.edited_mask(queries, keys, extra)
-        # Rows that the model itself empties show what the model did; those an edit empties are 0.
+        own = self.lifted(hidden, columns, queries, keys)
+        edits = self.edited_mask(queries, keys, extra)
+        # Where a row hides all keys by low numbers, the softmax compares these as any others. Where
+        # it hides them by minus infinity, it shows what the model did. What an edit empties is 0.
         ruined = own.all(-1, keepdim=True)
-        emptied = blocked.all(-1, keepdim=True) & ~ruined
-        changed = self.changed_scores(scores).masked_fill(blocked, float("-inf"))
-        edited = torch.where(ruined, given, changed)
+        endless = given == float("-inf")
+        blocked = torch.where(ruined, edits | endless, own | edits)
+        emptied = blocked.all(-1, keepdim=True) & ~(ruined & endless.all(-1, keepdim=True))
+        changed = self.changed_scores(torch.where(ruined, from_largest(given), scores))
+        edited = changed.masked_fill(blocked, float("-inf"))
         weights = torch.softmax(edited.to(torch.promote_types(edited.dtype, torch.float32)), -1)
         weights = self.hardened(weights, edited, ruined)
         weights = weights.masked_fill(emptied, 0.0)
-        return edited, self.uniform(weights, blocked)
+        shown = torch.where(ruined, given.masked_fill(edits, float("-inf")), edited)
+        return shown, self.uniform(weights, blocked)
 
     def changed_scores(self, scores: Tensor) -> Tensor:
         """The scores after the edits that change them, before any mask: here temperature divides.
@@ -176,13 +198,16 @@ class Plan:
         return scores / self.per_head([1.0 if v < COLD else v for v in values], scores)
 
     def hardened(self, weights: Tensor, scores: Tensor, ruined: Tensor) -> Tensor:
-        """Cold heads look at the key with the largest score alone."""
+        """Cold heads look at the key with the largest score alone; in rows whose keys the model
+        hides all, at all that share the largest."""
         cold = [value < COLD for value in self.amounts(Temperature, 1.0)]
         if not any(cold):
             return weights
         hard = torch.tensor(cold, device=scores.device)[:, None, None]
         best = torch.zeros_like(weights).scatter_(-1, scores.argmax(-1, keepdim=True), 1.0)
-        return torch.where(hard & ~ruined, best, weights)
+        tied = (scores == scores.amax(-1, keepdim=True)).to(weights.dtype)
+        best = torch.where(ruined, tied / tied.sum(-1, keepdim=True), best)
+        return torch.where(hard & ~weights.isnan(), best, weights)
 
     def uniform(self, weights: Tensor, blocked: Tensor) -> Tensor:
         """Heads that are told to look at all visible keys alike."""
@@ -192,7 +217,7 @@ class Plan:
         uniform = torch.tensor(alike, device=weights.device)
         visible = (~blocked).to(weights.dtype)
         even = visible / visible.sum(-1, keepdim=True).clamp(min=1.0)
-        return torch.where(uniform[:, None, None], even, weights)
+        return torch.where(uniform[:, None, None] & ~weights.isnan(), even, weights)
 
     def scaled(self, weights: Tensor) -> Tensor:
         """The weights with the heads scaled that an edit scales."""

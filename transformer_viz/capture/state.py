@@ -29,8 +29,9 @@ class CaptureState:
     product is still to be divided by the sum of their weights, and that sum; ``outside`` counts
     softmaxes that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that
     met no values yet; ``offset`` is the absolute position of the first query of the last
-    self-attention, ``layers`` the layer that each stack has reached, ``giving`` what other runs
-    lend to this one, ``running`` the hand-written norm that runs just now, ``shapes_scores``
+    self-attention, ``asked`` the last two attentions with their queries and keys, ``signs`` what
+    stands for their weights, ``layers`` the layer that each stack has reached, ``giving`` what
+    other runs lend to this one, ``running`` the hand-written norm that runs now, ``shapes_scores``
     whether any edit needs scores.
     """
 
@@ -53,6 +54,8 @@ class CaptureState:
         self.open: dict[str, None] = {}
         self.undivided: dict[int, tuple[AttentionRecord, Tensor]] = {}
         self.offset = 0
+        self.signs: dict[int, Any] = {}
+        self.asked: list[tuple[AttentionRecord, tuple[Tensor | None, Tensor | None]]] = []
         self.outside = 0
         self.unconfirmed: dict[int, str] = {}
         self.layers: dict[str, int] = {}
@@ -95,4 +98,6 @@ class CaptureState:
         """Leave no mark on any tensor, and keep no frame of the model alive."""
         self.lineage.forget()
         self.running = None
+        self.asked.clear()
+        self.signs.clear()
         self.biases.clear()

@@ -83,9 +83,11 @@ class KernelRun:
     ``name`` of the kernel, ``path`` of the module that ran it, its ``rows`` and the ``keys`` of
     each; ``fate`` is the site that shows it, what it is instead, or ``missed``. A module that
     mixes tokens without a softmax, such as a convolution, has no rows; its fate says what it is.
+    Nor has the ``difference`` of two heads, which a differential attention makes.
     """
 
     MISSED: ClassVar[str] = "missed"
+    DIFFERENCE: ClassVar[str] = "difference"
     MIXERS: ClassVar[tuple[str, ...]] = ("convolution", "pooling", "recurrent", "batch norm")
 
     name: str

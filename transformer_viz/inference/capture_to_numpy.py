@@ -346,3 +346,10 @@ def rebuilt_error(record: AttentionRecord) -> float | None:
     again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
     off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
     return max(record.rebuilt, off)
+
+
+def holds_all(capture: Capture) -> bool:
+    """Return whether a run kept all that a proof compares."""
+    return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
+        r.weights is not None and not r.leaves for r in capture.attentions
+    )

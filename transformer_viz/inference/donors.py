@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -366,3 +367,14 @@ def refuse_swaps(model: Model) -> None:
 def lends(intervention: Intervention | None) -> bool:
     """Whether any edit takes numbers from elsewhere."""
     return any(isinstance(edit, LENT) for edit in intervention or ())
+
+
+def lent_to(model: Model, read: Any, intervention: Intervention) -> tuple[Donation, ...]:
+    """Return what other runs lend to the run of an input (a `Read`), for the edits that say so."""
+    if not lends(intervention):
+        return ()
+    source, target, _ = read.tensors
+    if read.prompt is None:
+        return Lender(model, intervention, read.source.ids, read.masked).donations(target)
+    lender = Lender(model, intervention, read.source.ids[: read.prompt], read.masked)
+    return lender.donations(target, source[:, read.prompt :])

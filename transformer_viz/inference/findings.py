@@ -190,7 +190,7 @@ def accounted(report: Report) -> Finding:
     """That every softmax below the probe is shown, or known to be something else."""
     sites = set(report.laws)
     others = [kernel for kernel in report.kernels if kernel.fate not in sites]
-    mixers = [kernel for kernel in others if kernel.mixes]
+    mixers = [k for k in others if k.mixes or k.fate == KernelRun.DIFFERENCE]
     details = tuple(_kernel(kernel) for kernel in others)
     fields = {
         "count": len(report.kernels) - len(mixers),
@@ -223,6 +223,12 @@ def _kernel(kernel: KernelRun) -> str:
     if kernel.mixes:
         return say(
             "{path} mixes tokens too: {fate}", path=kernel.path or "-", fate=say(kernel.fate)
+        )
+    if kernel.fate == KernelRun.DIFFERENCE:
+        return say(
+            "{path}: differential attention; each map is one softmax, and the output takes the "
+            "difference of two heads",
+            path=kernel.path or "-",
         )
     return say(
         "{path}: {rows} rows of {keys}, {fate}",

@@ -20,6 +20,7 @@ from ..core.trace_parts import Tokens
 from ..preprocessing.tokenizers import target_side
 from .generation import translate, written_ids
 from .hearing import Heard, hear
+from .proof.mixing import Changed
 from .seeing import Beside, see, set_beside
 from .token_ids import (
     ids_and_segments,
@@ -123,9 +124,9 @@ def _words(
     ids, prompt = _masked(model, ids, masked), None
     rows: list[int] | None = None
     said: tuple[int, ...] | None = None
+    judging = model.kind == "encoder-decoder" and model.gives in ("classes", "spans")
     if target is None:
         if model.kind == "encoder-decoder":
-            judging = model.gives in ("classes", "spans")
             rows, said = (
                 (_echoed(model, ids), None) if judging else _decoded(model, ids, intervention)
             )
@@ -137,6 +138,8 @@ def _words(
     else:
         raise _no_decoder(model)
     padded, visible = padded_source(ids, intervention, model.pad_id)
+    if judging and rows is not None:  # the decoder reads the source, and padding with it
+        rows = [*rows, *[ids[-1], *padded[len(ids) :]][: len(padded) - len(ids)]]
     mask = (
         None if all(visible) and len(padded) == len(ids) else torch.tensor([visible], device="cpu")
     )
@@ -372,3 +375,15 @@ def batch_of(read: Read, texts: Sequence[Pair]) -> Read:
     )
     tensors = (source, torch.cat(targets) if targets else None, mask)
     return replace(read, tensors=tensors, segments=segments)
+
+
+def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
+    """Return source and target with changed tokens in the place of a stack's own."""
+    source, target, _ = read.tensors
+    return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
+
+
+def joined(read: Read, changed: Sequence[Changed]) -> Read:
+    """Return a batch of changed texts, with the input before and behind them."""
+    own = read.tensors[:2]
+    return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])

@@ -22,6 +22,7 @@ from ..core.trace_parts import Produced, read_only
 from ..preprocessing.tokenizers import target_side
 from .capture_to_numpy import to_numpy
 from .model_inputs import Read
+from .proof.accounts import BLOCK
 
 JUDGED = ("classes", "tags", "spans")  # what `Model.gives` says of a model that judges
 
@@ -216,3 +217,14 @@ def scores_of(logits: Tensor, task: str) -> Tensor:
     if task == MULTI_LABEL:
         return torch.nn.functional.logsigmoid(wide)
     return wide.log_softmax(-1)
+
+
+def output_difference(got: Tensor, plain: Tensor) -> float:
+    """Return the largest difference of two outputs, relative to the largest number of the second
+    one."""
+    scale = torch.full((), torch.finfo(torch.float32).tiny, device=plain.device)
+    gap = torch.zeros_like(scale)
+    for one, other in zip(*(x.reshape(-1).split(BLOCK) for x in (got, plain)), strict=True):
+        gap = torch.maximum(gap, (other - one).abs().max())
+        scale = torch.maximum(scale, other.abs().max())
+    return float(gap / scale)

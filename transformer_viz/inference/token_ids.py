@@ -22,25 +22,54 @@ def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]
         ValueError: no tokens, an id outside the vocabulary, or more tokens than positions.
     """
     if isinstance(source, str):
-        decoder_only = model.kind == "decoder-only"
-        read = model.tokenizer.prompt_ids if decoder_only else model.tokenizer.source_ids
+        read = model.tokenizer.prompt_ids if reads_prompt(model) else model.tokenizer.source_ids
         return _checked(model, "source", read(source))
     return _checked(model, "source", source)
 
 
+def reads_prompt(model: Model) -> bool:
+    """Return whether a source is read without an end token, as what a model goes on from.
+
+    A decoder that judges a text, or embeds it, gets all that the library's tokenizer makes.
+    """
+    goes_on = model.gives == "words" or not hasattr(model.tokenizer, "typed_ids")
+    return model.kind == "decoder-only" and goes_on
+
+
 def ids_and_segments(model: Model, source: Any) -> tuple[list[int], list[int] | None]:
-    """Return the ids of a source, and for a pair of texts which of them each belongs to.
+    """Return the ids of a source and its token types, None where the model is given none.
+
+    Types are those that the tokenizer makes of a text or a pair of texts; ids come without.
 
     Raises:
         ValueError: as `source_ids`, or two texts for a model that reads one.
     """
+    typed = getattr(model.tokenizer, "typed_ids", None)
+    if isinstance(source, str) and typed is not None and not reads_prompt(model):
+        ids, segments = typed(source)
+        return source_ids(model, ids), _known_types(model, segments)
     if not (isinstance(source, tuple) and source and all(isinstance(s, str) for s in source)):
         return source_ids(model, source), None
     if not model.pairs or len(source) != 2:
         what = "two texts" if model.pairs else "one text"
         raise ValueError(f"The model {model.name!r} reads {what}; got {len(source)} of them.")
     ids, segments = cast(PairTokenizer, model.tokenizer).pair_ids(*source)
-    return source_ids(model, ids), segments
+    return source_ids(model, ids), _known_types(model, segments)
+
+
+def _known_types(model: Model, segments: list[int] | None) -> list[int] | None:
+    """Return token types that the model has; where it has one only, none are given to it.
+
+    Raises:
+        ValueError: a type beyond its table.
+    """
+    known, largest = model.config.get("type_vocab_size"), max(segments or [0])
+    if known and known > 1 and largest >= known:
+        raise ValueError(
+            f"The tokenizer makes the token type {largest} and this model knows 0 to {known - 1}. "
+            "Take the tokenizer that it was trained with."
+        )
+    return segments
 
 
 def target_ids(model: Model, target: str | Iterable[SupportsIndex]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from ..capture import Capture, CaptureRequest
-from ..capture.donations import Donation
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, intervention_of
@@ -26,6 +25,7 @@ from .capture_to_numpy import (
     gains_of,
     heads_of,
     hidden_of,
+    holds_all,
     norms_of,
     rebuilt_error,
     residuals_of,
@@ -38,14 +38,24 @@ from .capture_to_numpy import (
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
-from .donors import Lender, lends
+from .donors import lends, lent_to
 from .long_texts import proof_too_large, refuse_flood
-from .model_inputs import Read, Source, read_source
-from .outputs import gradients_of, logits_of, produced_of, vectors_of
-from .progress.inputs import holds_all, proved
+from .model_inputs import (
+    Read,
+    Source,
+    batch_of,
+    between,
+    doubled,
+    joined,
+    read_source,
+    text_of,
+)
+from .outputs import gradients_of, logits_of, output_difference, produced_of, vectors_of
 from .progress.proofs import OnProgress, ProofProgress
-from .proof.accounts import BLOCK, apart
-from .proof.prove import Seen, proof_or_reason
+from .proof import token_order
+from .proof.accounts import apart
+from .proof.mixing import Changed
+from .proof.prove import Proof, Seen, proof_or_reason, prove
 from .run_card import manifest_of, notes_of_input
 
 FULL = "full"
@@ -194,9 +204,8 @@ def traced(
 
 def _words(keep: Iterable[str]) -> tuple[str, ...]:
     words = (keep,) if isinstance(keep, str) else tuple(keep)
-    for word in words:
-        if word not in KEEP:
-            raise ValueError(f"keep has no word {word!r}; choose of {', '.join(KEEP)}.")
+    if unknown := next((word for word in words if word not in KEEP), None):
+        raise ValueError(f"keep has no word {unknown!r}; choose of {', '.join(KEEP)}.")
     return words
 
 
@@ -206,10 +215,8 @@ def capture_request(
     """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
 
     def of(word: str) -> Callable[[Site], bool]:
-        if word not in words:
-            return lambda site: False
-        if only is None:
-            return lambda site: True
+        if word not in words or only is None:
+            return lambda site: word in words
         blocks = {(site.stack, site.block, site.layer) for site in only}
         return lambda site: (site.stack, site.block, site.layer) in blocks
 
@@ -262,17 +269,6 @@ def _watch(
     return capture, output, leaves
 
 
-def lent_to(model: Model, read: Read, intervention: Intervention) -> tuple[Donation, ...]:
-    """What other runs lend to this one, for the edits that say so."""
-    if not lends(intervention):
-        return ()
-    source, target, _ = read.tensors
-    if read.prompt is None:
-        return Lender(model, intervention, read.source.ids, read.masked).donations(target)
-    lender = Lender(model, intervention, read.source.ids[: read.prompt], read.masked)
-    return lender.donations(target, source[:, read.prompt :])
-
-
 class CleanRun(NamedTuple):
     """The run without edits, watched, against one that nothing watches.
 
@@ -315,11 +311,10 @@ def _report(
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     capture = capture if clean is None else clean.capture
-    records = [] if clean is None else capture.attentions
-    rebuilt = {str(record.site): rebuilt_error(record) for record in records}
-    errors = [row_sum_error(record) for record in capture.attentions]  # a proof lets scores go
+    errors = [row_sum_error(record) for record in capture.attentions]
+    rebuilt = {str(record.site): rebuilt_error(record) for record in capture.attentions}
     progress = ProofProgress(model, on_progress, 0.0 if clean is None else clean.seconds)
-    proof = difference = None
+    proof = difference = None  # a proof lets scores go
     if clean is not None:
         keep = () if intervention else words
         seen = Seen(capture, clean.gap, keep) if holds_all(capture) else None
@@ -333,7 +328,7 @@ def _report(
         sites=tuple(str(site) for site in capture.sites),
         row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
-        rebuilt=rebuilt,
+        rebuilt=rebuilt if clean is not None else {},
         replaced=tuple(capture.replaced),
         unrecognised=tuple(capture.unrecognised),
         kernels=proof.kernels if proof else (),
@@ -347,12 +342,57 @@ def _report(
     )
 
 
-def output_difference(got: Tensor, plain: Tensor) -> float:
-    """Return the largest difference of two outputs, relative to the largest number of the second
-    one."""
-    scale = plain.new_tensor(torch.finfo(torch.float32).tiny)
-    gap = torch.zeros_like(scale)
-    for one, other in zip(*(x.reshape(-1).split(BLOCK) for x in (got, plain)), strict=True):
-        gap = torch.maximum(gap, (other - one).abs().max())
-        scale = torch.maximum(scale, other.abs().max())
-    return float(gap / scale)
+def proved(
+    model: Model,
+    read: Read,
+    seen: Seen | None = None,
+    asked: Intervention | None = None,
+    full: bool = False,
+) -> Proof:
+    """The proof of the clean run of an input; its batch holds the input and its reverse.
+
+    Args:
+        model: the model.
+        read: the input.
+        seen: the run and an unwatched pass, where they were made.
+        asked: the edits that the run is made for.
+        full: try each law by itself, remember nothing, and exchange each word alone too.
+    """
+    lone = "decoder" if model.kind == "decoder-only" else "encoder"
+
+    def alone() -> Tensor:
+        return read.through(model)
+
+    def together() -> Tensor:
+        return (doubled(read) if full else between(read)).through(model)
+
+    return prove(
+        model.module,
+        alone,
+        stack=lone,
+        together=together,
+        changed=list(exchanges(model, read, full)),
+        join=lambda some: joined(read, some).through(model),
+        seen=seen,
+        brief=not full,
+        asked=asked,
+    )
+
+
+def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed]:
+    """Calls on the same input with some words exchanged, then ``every`` word alone; special tokens
+    and patches of a picture stay."""
+    for side, ids in enumerate(read.tensors[:2]):
+        if ids is None or ids.is_floating_point() or ids.dim() != 2:
+            continue
+        tokens = read.target if side else read.source
+        kept = set(read.beside.places) if side == 0 and read.beside is not None else set()
+        kept |= set() if tokens is None else {n for n, one in enumerate(tokens.special) if one}
+        stack = None
+        if read.tensors[1] is not None:
+            stack = "decoder" if side else "encoder"
+        size = ids.shape[1]
+        words = [n for n in range(size) if n not in kept]
+        for one in token_order.exchanges(ids, words, every):
+            other = batch_of(read, [text_of(read, one.made, stack)])
+            yield Changed(one.tokens, size, partial(other.through, model), stack, one.made)

@@ -88,6 +88,7 @@ def _facts(made: Any) -> dict[str, Any]:
         "special": list(made.all_special_ids),
         "added": sorted(added_special_ids(made)),
         "needed": needed_size(made),
+        "declares_types": getattr(made, "declares_types", True),
         "named": {role: getattr(made, f"{role}_token_id", None) for role in SPECIAL},
         "pair": int(made.num_special_tokens_to_add(pair=True)) if makes_pairs(made) else 0,
     }
@@ -133,9 +134,4 @@ def _used(thing: Any, request: dict[str, Any]) -> dict[str, Any]:
     if set(given) == {"text_target"} and not request["special"]:
         return {"ids": encode_target(thing, given["text_target"])}
     made = thing(**given, add_special_tokens=request["special"])
-    answer: dict[str, Any] = {"ids": list(made["input_ids"])}
-    if "text_pair" in given:
-        answer["segments"] = made.get("token_type_ids")
-        if not answer["segments"]:
-            answer["owners"] = made.sequence_ids()
-    return answer
+    return {"ids": list(made["input_ids"]), "segments": made.get("token_type_ids")}

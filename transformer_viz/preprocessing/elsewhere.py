@@ -113,6 +113,7 @@ class RemoteTokenizer:
         self.target_pieces = texts(facts.get("target") or [], MOST_PIECES)
         self.all_special_ids = ids(facts.get("special"))
         self.added_special_ids = ids(facts.get("added", []))
+        self.declares_types = facts.get("declares_types") is not False
         self.needed_size = ids([facts.get("needed", len(self._pieces))])[0]
         if "language" in facts:
             given = facts["language"]
@@ -148,18 +149,12 @@ class RemoteTokenizer:
 
 
 class RemoteEncoding(dict[str, list[int]]):
-    """Ids of a text, and whose each of them is, as the library hands them out."""
+    """The ids of a text, and its token types where the tokenizer makes them."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(input_ids=ids(answer.get("ids")))
         if answer.get("segments") is not None:
             self["token_type_ids"] = ids(answer["segments"])
-        owners = answer.get("owners")
-        self._owners = None if owners is None else [_owner(one) for one in _listed(owners)]
-
-    def sequence_ids(self) -> list[int | None]:
-        """0 or 1 for each token of a text, None for those of neither."""
-        return self._owners or [None] * len(self["input_ids"])
 
 
 def ids(given: Any) -> list[int]:
@@ -197,10 +192,6 @@ def text_of(given: Any) -> str:
 
 def _listed(given: Any) -> list[Any]:
     return given if isinstance(given, list) else [given]
-
-
-def _owner(given: Any) -> int | None:
-    return given if type(given) is int and given in (0, 1) else None
 
 
 def _role(given: Any) -> int:

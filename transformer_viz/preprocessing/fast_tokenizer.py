@@ -11,16 +11,13 @@ from .special_names import special_tokens
 
 
 class Encoded(dict[str, list[int]]):
-    """The ids of a text, without padding, and to which text each of them belongs."""
+    """The ids of a text without padding, and its token types where any is not 0."""
 
     def __init__(self, encoding: Any) -> None:
         rows = [n for n, seen in enumerate(encoding.attention_mask) if seen]
         super().__init__(input_ids=[encoding.ids[n] for n in rows])
-        self["token_type_ids"] = [encoding.type_ids[n] for n in rows]
-        self._owners = [encoding.sequence_ids[n] for n in rows]
-
-    def sequence_ids(self) -> list[int | None]:
-        return self._owners
+        if any(encoding.type_ids):
+            self["token_type_ids"] = [encoding.type_ids[n] for n in rows]
 
 
 class FastTokenizer:
@@ -59,6 +56,7 @@ class FastTokenizer:
 
     eos_token_id: int | None
     unk_token_id: int | None
+    declares_types = False  # numbers texts in any case, whether or not a model is to read that
 
     def __len__(self) -> int:
         return len(self._pieces)

@@ -55,6 +55,9 @@ class HuggingFaceText:
             does in training: ``[start, language, pieces]`` of NLLB. The end token is left out.
         forced_id: what stands there instead, because the model must write it first.
         language_starts: whether the language that ends a target in training is the start token.
+        types_count: whether the model has no table of token types: it reads zeros otherwise than
+            none. It is given types only where the tokenizer declares them as an input or has more
+            than a number for each text.
         end_ids: tokens that end a text; those that the tokenizer marks as special are special.
             A tokenizer that closes a target with none of them was not made for this model, and
             puts nothing before it.
@@ -69,11 +72,13 @@ class HuggingFaceText:
         framed: bool = False,
         forced_id: int | None = None,
         language_starts: bool = False,
+        types_count: bool = False,
         end_ids: Collection[int] = (),
     ):
         self._tokenizer, self._side = tokenizer, side
         self._start, self._framed, self._forced = start_id, framed, forced_id
-        self._language_starts = language_starts
+        self._language_starts, self._types_count = language_starts, types_count
+        self._types_meant = not types_count or getattr(tokenizer, "declares_types", True)
         self._ends = set(end_ids)
         self._frames: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._lock = threading.Lock()
@@ -114,8 +119,20 @@ class HuggingFaceText:
         return mark if counts[mark] else ""
 
     def source_ids(self, text: str) -> list[int]:
+        return self.typed_ids(text)[0]
+
+    def typed_ids(self, *texts: str) -> tuple[list[int], list[int] | None]:
+        """Return the ids of one text or of two, and the token types that the tokenizer makes.
+
+        The types are None where it makes none, and where they are all 0 and the model reads that
+        as none.
+        """
         with self._lock, without_panics():
-            return list(self._tokenizer(whole(text))["input_ids"])
+            made = self._tokenizer(*map(whole, texts))
+        types = list(made.get("token_type_ids") or ())
+        meant = self._types_meant or max(types, default=0) > 1
+        counted = meant and (any(types) or self._types_count)
+        return list(made["input_ids"]), types if types and counted else None
 
     def target_ids(self, text: str) -> list[int]:
         return [*self.opening_ids(), *self.piece_ids(text)]
@@ -175,16 +192,8 @@ class HuggingFaceText:
             tokenizer.tgt_lang = None  # some take the source's from then on
         return made
 
-    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        """Both texts as one source, and for each token the segment that this tokenizer gives it.
-
-        A tokenizer that makes no segments says at least to which of the two texts a token belongs:
-        special tokens to the text before them.
-        """
-        with self._lock, without_panics():
-            made = self._tokenizer(whole(first), whole(second))
-        segments = made.get("token_type_ids") or _owners(made.sequence_ids())
-        return list(made["input_ids"]), list(segments)
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int] | None]:
+        return self.typed_ids(first, second)
 
     def prompt_ids(self, text: str) -> list[int]:
         ids = self.source_ids(text)
@@ -273,12 +282,3 @@ def separate_words(tokenizer: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | 
 def _by_id(words: dict[str, int]) -> tuple[str, ...]:
     named = {int(i): str(word) for word, i in words.items()}
     return tuple(named.get(i, f"#{i}") for i in range(max(named, default=-1) + 1))
-
-
-def _owners(texts: Sequence[int | None]) -> list[int]:
-    """0 or 1 for each token: its own text, or that of the token before it."""
-    owners, owner = [], 0
-    for text in texts:
-        owner = owner if text is None else text
-        owners.append(owner)
-    return owners

@@ -61,8 +61,8 @@ class Tokenizer(Protocol):
 class PairTokenizer(Tokenizer, Protocol):
     """A tokenizer of a model that reads two texts at once."""
 
-    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        """Both texts as one source, and for each token 0 or 1: whose it is."""
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int] | None]:
+        """Return both texts as one source and its token types; None where the model reads none."""
         ...
 
 

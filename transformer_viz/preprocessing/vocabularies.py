@@ -41,7 +41,7 @@ class TwoVocabularies:
     def prompt_ids(self, text: str) -> list[int]:
         return self.source.prompt_ids(text)
 
-    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int] | None]:
         return cast(PairTokenizer, self.source).pair_ids(first, second)
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -13,9 +13,10 @@ from ..capture import AttentionRecord, Capture, probe
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
+from ..inference.donors import lent_to
 from ..inference.model_inputs import Read
 from ..inference.outputs import logits_of
-from ..inference.tracing import capture_request, lent_to
+from ..inference.tracing import capture_request
 from ..model import Transformer
 from ..model.transformer import Stack
 from .module_calls import Calls, calls_of

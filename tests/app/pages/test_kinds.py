@@ -580,7 +580,10 @@ def test_the_page_swap_takes_answers_in_a_pair(
     )
     folder = tmp_path / "qa"
     transformers.BertForQuestionAnswering(config).save_pretrained(folder)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=pieces, **marks).save_pretrained(folder)
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=pieces, model_input_names=names, **marks
+    ).save_pretrained(folder)
     monkeypatch.setenv("TRANSFORMER_VIZ_ROOTS", str(tmp_path))
     first, other, second = "who wrote", "what wrote", "ann wrote it"
     app = meet("path:qa", "swap", text=first, second=second, other=other, between="ann,it")
@@ -592,4 +595,5 @@ def test_the_page_swap_takes_answers_in_a_pair(
         start = model.module(
             torch.tensor(ids), token_type_ids=torch.tensor([[0] * 4 + [1] * 4])
         ).start_logits[0]
-    assert f"{float(start[4] - start[6]):+.2f} nats" in shown
+    lead = f"{float(start[4] - start[6]):+.2f} nats"
+    assert lead.replace("-", "−") in shown.replace("-", "−"), lead

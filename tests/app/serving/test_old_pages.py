@@ -1,4 +1,4 @@
-"""A page whose visit is gone is drawn from its link first, and then hears what it said."""
+"""A page whose visit is gone is drawn from its link first; one whose visit is here asks itself."""
 
 from __future__ import annotations
 
@@ -129,10 +129,96 @@ def test_a_visit_that_is_here_and_a_browser_without_one_are_left_alone() -> None
     said = wish("page", "[1]", head="3")
     old_pages.VISITS["here"] = visit = Visit()
     for name in ("here", ""):
-        first, *_ = heard(said, name=name) if name else heard(said, name="here")
-        assert isinstance(first, BackMsg) and first.SerializeToString() == said["bytes"]
+        first, *_ = heard(said, name=name)
+        assert isinstance(first, BackMsg) and controls(first)[:1] == ["head"], name
     del visit
     assert "here" not in old_pages.VISITS
+
+
+def test_what_a_stopped_run_left_is_discarded_until_the_browser_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    discarded: list[str] = []
+
+    def discard(name: str) -> str:
+        discarded.append(name)
+        return ""
+
+    monkeypatch.setattr(old_pages, "discard_unsent", discard)
+    old_pages.VISITS["here"] = visit = Visit()
+    told, waits = _connection("here", ["send", wish("page"), "send", wish()])
+    assert (len(told), discarded) == (1, ["here"])
+    assert waits < old_pages.GRACE / 2  # its browser is still there
+    for name, sends in (("gone", 2), ("", 2)):  # in a new visit nothing is left of another one
+        assert len(_connection(name, ["send", wish(), "send"])[0]) == sends, name
+    assert discarded == ["here"] and visit
+
+
+def test_a_browser_that_did_not_hear_of_a_page_or_a_link_does_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old_pages.VISITS["here"] = visit = Visit()
+    for page, kept in (("", ["head"]), ("ab", ["head"]), ("cd", [])):
+        monkeypatch.setattr(old_pages, "discard_unsent", lambda name, page=page: page)
+        said = BackMsg()
+        said.ParseFromString(wish(head="3")["bytes"])
+        said.rerun_script.page_script_hash = "ab"
+        said.rerun_script.query_string += "&embed=true"
+        told = {"type": "websocket.receive", "bytes": said.SerializeToString()}
+        first, second, _ = heard(told, told, name="here")[:3]
+        assert isinstance(first, BackMsg) and controls(first) == kept, page
+        assert first.rerun_script.page_script_hash == (page or "ab")
+        assert first.rerun_script.query_string == "embed=true"  # the rest is sent anew
+        assert second == said, page
+    assert visit
+
+
+def test_a_run_goes_on_for_a_moment_after_its_browser_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(old_pages, "GRACE", 0.2)
+    told, waits = _connection("", [wish(), "leave", "send"])
+    assert 0.15 < waits < 0.4 and told == []
+    assert _connection("", [wish(), "broken", "leave"])[1] > 0.15
+    assert _connection("", ["leave"])[1] < 0.1
+
+
+def _connection(name: str, steps: list[Message | str]) -> tuple[list[Message], float]:
+    """Return what a browser is told in these steps, and seconds until its app hears of its end.
+
+    Args:
+        name: of the visit that it comes back to.
+        steps: what it says; ``send``: the app tells it something; ``broken``: that fails;
+            ``leave``: it is gone.
+    """
+    told: list[Message] = []
+    took: list[float] = []
+    broken: list[bool] = []
+
+    async def receive() -> Message:
+        return saying[0]
+
+    async def send(message: Message) -> None:
+        if broken:
+            raise OSError("The line is closed.")
+        told.append(message)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        began = asyncio.get_running_loop().time()
+        for step in steps:
+            if step in ("send", "broken"):
+                broken.extend([True] * (step == "broken"))
+                await send(ended())
+            else:
+                saying[:] = [{"type": "websocket.disconnect"} if step == "leave" else step]
+                await receive()
+        took.append(asyncio.get_running_loop().time() - began)
+
+    saying: list[Any] = []
+    names = {"subprotocols": ["streamlit", "x", name] if name else ["streamlit", "x"]}
+    scope = {"type": "websocket", "path": "/_stcore/stream", **names}
+    run(OldPages(app)(scope, receive, send))
+    return told, took[0]
 
 
 def test_a_browser_that_leaves_while_its_page_is_drawn_is_gone() -> None:

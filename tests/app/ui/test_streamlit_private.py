@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from types import SimpleNamespace
 
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
+from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
+from streamlit.runtime.session_manager import SessionManager
+from streamlit.runtime.state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
@@ -94,3 +99,32 @@ def test_bytes_of_uploads_are_known() -> None:
     manager.add_file("visit", UploadedFileRec("1", "a", "", b"abc"))
     assert manager._total_bytes == 3 and streamlit_private.uploaded_bytes() >= 0
     assert "_uploaded_file_mgr" in inspect.getsource(Runtime.__init__)
+
+
+def test_a_visit_that_a_browser_comes_back_to_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = ForwardMsgQueue()
+    queue.enqueue(ForwardMsg(script_finished=ForwardMsg.FINISHED_SUCCESSFULLY))
+    state = SessionState()
+    state._key_id_mapper["head"] = "$$ID-new-head"
+    session = SimpleNamespace(
+        session_state=state,
+        flush_browser_queue=queue.flush,
+        page_script_hash="12ab",
+        _scriptrunner=1,
+    )
+    sessions = {"here": SimpleNamespace(session=session)}
+    server = SimpleNamespace(_session_mgr=SimpleNamespace(get_session_info=sessions.get))
+    monkeypatch.setattr(Runtime, "_instance", server)
+    assert [streamlit_private.is_running(name) for name in ("here", "gone")] == [True, False]
+    controls = ("$$ID-new-head", "$$ID-old-head", "$$ID-1-text", "$$ID-2-None")
+    replaced = [one for one in controls if streamlit_private.is_replaced("here", one)]
+    assert replaced == ["$$ID-old-head"]
+    assert not streamlit_private.is_replaced("gone", "$$ID-old-head")
+    session._scriptrunner = None
+    assert not streamlit_private.is_running("here")
+    assert "_scriptrunner" in inspect.getsource(AppSession.__init__)
+    assert streamlit_private.discard_unsent("gone") == "" and not queue.is_empty()
+    assert streamlit_private.discard_unsent("here") == "12ab" and queue.is_empty()
+    assert "_session_mgr" in inspect.getsource(Runtime.__init__)
+    assert {"get_session_info"} <= vars(SessionManager).keys()
+    assert {"flush_browser_queue", "page_script_hash"} <= vars(AppSession).keys()

@@ -137,7 +137,9 @@ def as_it_is(path: Path) -> np.ndarray:
 
 def plain_ids(model: Model, question: Question) -> list[int]:
     """The ids of a question's text, or of both its texts, before anything is masked."""
-    goes_on = model.kind == "decoder-only"
+    from ...inference.token_ids import reads_prompt
+
+    goes_on = reads_prompt(model)
     return list(_ids(ref(model.tokenizer), question.text, question.second, goes_on))
 
 
@@ -158,9 +160,10 @@ def beginning_of(model: Model, text: str, most: int) -> str:
         ValueError: not even its first word has room.
     """
     from ...inference.long_texts import beginning
+    from ...inference.token_ids import reads_prompt
 
     tokenizer: Any = model.tokenizer
-    read = tokenizer.prompt_ids if model.kind == "decoder-only" else tokenizer.source_ids
+    read = tokenizer.prompt_ids if reads_prompt(model) else tokenizer.source_ids
     return beginning(text, most, lambda part: len(read(part)))
 
 

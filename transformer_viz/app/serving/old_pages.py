@@ -5,16 +5,18 @@ page then says is about controls and a fragment that this visit does not know, s
 it without a word. Here such a page is drawn from its link first, and then hears what was said: the
 visitor's move counts, and nobody notices but by the seconds.
 
-A visit that is still here may have lost a run: Streamlit stops it when the connection breaks, and a
-browser that had not heard of its begin does not ask for it again. Such a run is made once more.
+A visit that is still here may have lost a run: Streamlit stops it when the connection breaks. What
+is left of it would empty the page, so it is discarded. The browser asks once more when it is
+connected again (``connection.js``), with the values of all its controls and without old clicks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from functools import cache
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 from weakref import WeakValueDictionary
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -22,9 +24,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from ..ui.streamlit_private import key_of, session_id, wish_of_run
+from ..ui.streamlit_private import discard_unsent, is_replaced, is_running, key_of, session_id
 
 STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
+#: Seconds that a run goes on without its browser: a callback cut in half would not be called again.
+GRACE = 2.0
+STEP = 0.02  # seconds between two looks whether it has ended
 SESSION = 2  # the place of the visit's name among what a browser offers as subprotocols
 #: What a click says, once; all other states of controls are said again and again.
 CLICKS = ("trigger_value", "string_trigger_value", "chat_input_value", "json_trigger_value")
@@ -33,35 +38,20 @@ TYPED = ("text", "second", "target")
 
 
 class Visit:
-    """One visit of this process; gone when Streamlit lets go of its state.
-
-    ``wish`` is the message that asks for its last run of a whole page again; empty if that ended.
-    """
-
-    wish = b""
+    """One visit of this process; gone when Streamlit lets go of its state."""
 
 
 VISITS: WeakValueDictionary[str, Visit] = WeakValueDictionary()
 
 
-def note_begin() -> None:
-    """Note at the begin of a run of a whole page that its visit is here, and what it asked for."""
+def note_visit() -> None:
+    """Note in a run of a page that its visit is here."""
     # Imported here, as below: the server answers while its pages are still imported.
     from ..session.keys import private
 
     name = session_id()
     if private.visit is None and name is not None:
         private.visit = VISITS[name] = Visit()
-    if private.visit is not None:
-        private.visit.wish = wish_of_run()
-
-
-def note_end() -> None:
-    """Note that a run of a whole page came to its end."""
-    from ..session.keys import private
-
-    if private.visit is not None:
-        private.visit.wish = b""
 
 
 class OldPages:
@@ -73,17 +63,59 @@ class OldPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "websocket" and scope["path"].endswith(STREAM)
         offered = scope.get("subprotocols", []) if is_page else []
-        visit = VISITS.get(offered[SESSION]) if len(offered) > SESSION else None
-        if visit is not None and visit.wish:
-            receive = _say_first(_without_clicks(visit.wish), receive)
-        if len(offered) <= SESSION or visit is not None:
+        if not is_page:
             await self.app(scope, receive, send)
             return
-        page = _Page(receive, send)
+        name = offered[SESSION] if len(offered) > SESSION else ""
+        line = _Connection(receive, send, name if name in VISITS else "")
+        if not name or name in VISITS:
+            await self.app(scope, line.receive, line.send)
+            return
+        page = _Page(line.receive, line.send)
         try:
             await self.app(scope, page.receive, page.send)
         finally:
             page.end()
+
+
+class _Connection:
+    """The connection of a page, whose end Streamlit is told of after the last callbacks have run.
+
+    Args:
+        receive: says what the browser says.
+        send: tells the browser something.
+        visit: the name of the visit that the browser comes back to; empty if it is a new one.
+    """
+
+    def __init__(self, receive: Receive, send: Send, visit: str) -> None:
+        self._receive, self._send, self._visit = receive, send, visit
+        self._asked_at = -GRACE
+        self._open = True
+
+    async def receive(self) -> Message:
+        """Return what the browser says."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self._open = False
+            await asyncio.sleep(self._asked_at + GRACE - time.monotonic())
+        elif (said := _rerun(message)) is not None:
+            self._asked_at = time.monotonic()
+            if self._visit:
+                end = self._asked_at + GRACE
+                while is_running(self._visit) and time.monotonic() < end:  # it was told to stop
+                    await asyncio.sleep(STEP)
+                message = _ask_anew(said, self._visit)
+                self._visit = ""
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message, unless it is of a run from before, or the browser is gone."""
+        if message["type"] == "websocket.send" and (self._visit or not self._open):
+            return
+        try:
+            await self._send(message)
+        except OSError:  # Streamlit would stop the run at once
+            self._open = False
 
 
 class _Page:
@@ -154,37 +186,33 @@ class _Page:
             self._coming.cancel()
 
 
-def _say_first(wish: bytes, receive: Receive) -> Receive:
-    """Return what a browser says, with a wish before all but the opening of its connection."""
-    left = [wish]
-
-    async def again() -> Message:
-        if left and connected:
-            return {"type": "websocket.receive", "bytes": left.pop()}
-        connected.append(True)
-        return await receive()
-
-    connected: list[bool] = []
-    return again
-
-
-def _without_clicks(wish: bytes) -> bytes:
-    """Take clicks out of a wish: they were heard."""
-    said = BackMsg()
-    said.ParseFromString(wish)
-    widgets = said.rerun_script.widget_states.widgets
-    kept = [one for one in widgets if one.WhichOneof("value") not in CLICKS]
-    del widgets[:]
-    widgets.extend(kept)
-    return bytes(said.SerializeToString())
-
-
 def _rerun(message: Message) -> BackMsg | None:
     """The wish of a browser to run the page; None where it says anything else."""
     said = BackMsg()
     with suppress(DecodeError):
         said.ParseFromString(message.get("bytes") or b"")
     return said if said.HasField("rerun_script") else None
+
+
+def _ask_anew(said: BackMsg, visit: str) -> Message:
+    """Return the first wish of a browser that comes back to its visit.
+
+    The visit knows what its link says, and the browser may not have heard it: so it is sent again.
+    The browser may not have heard of another page or its controls; those of the last are left out.
+    """
+    from ..session.url_state import others
+
+    wish, page = said.rerun_script, discard_unsent(visit)
+    if not wish.is_history_navigation:
+        link = {key: values[0] for key, values in parse_qs(wish.query_string).items()}
+        wish.query_string = urlencode(others(link))
+        if page not in ("", wish.page_script_hash):
+            wish.page_script_hash, wish.fragment_id = page, ""
+            wish.ClearField("widget_states")
+        kept = [one for one in wish.widget_states.widgets if not is_replaced(visit, one.id)]
+        del wish.widget_states.widgets[:]
+        wish.widget_states.widgets.extend(kept)
+    return {"type": "websocket.receive", "bytes": said.SerializeToString()}
 
 
 def _has_click(said: BackMsg) -> bool:

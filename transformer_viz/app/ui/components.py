@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeGuard
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -15,6 +16,9 @@ from ...components.ruler import Ruler
 from ..engine.turns.priority import PRIORITY
 
 Hear = Callable[[object], None]
+NUMBER = 16  # letters of the number of what was said
+KEPT = "_heard"  # the key of the numbers that were acted on
+HEARD = 64  # of so many of these it is known that they were acted on
 PLACE = '<div class="tv"></div>'
 
 
@@ -39,9 +43,27 @@ def _component(name: str, css: str | None = None, isolated: bool = True) -> Call
 
     def shown(**given: Any) -> None:
         PRIORITY.give_way()  # a page draws many, each of which takes some milliseconds
+        for word, act in given.items():
+            if word.startswith("on_"):
+                name = word.removeprefix("on_").removesuffix("_change")
+                given[word] = partial(_act_once, given["key"], name, act)
         mount(**given)
 
     return shown
+
+
+def _act_once(key: str, name: str, act: Callable[[], None]) -> None:
+    """Act on what a component said, unless it is said again because the connection was lost."""
+    told = st.session_state[key].get(name)
+    numbers = (str(told["id"])[:NUMBER],) if _is_numbered(told) else ()
+    heard: tuple[str, ...] = st.session_state.get(KEPT, ())
+    if not numbers or numbers[0] not in heard:
+        act()
+        st.session_state[KEPT] = (*heard, *numbers)[-HEARD:]
+
+
+def _is_numbered(told: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(told, dict) and told.keys() == {"id", "value"}
 
 
 PICTURE = _component("pictures", "pictures.css")  # one for all: their modules are fetched once
@@ -208,4 +230,5 @@ def play(data: bytes, *, key: str, moved: Hear, looked: Hear) -> None:
 
 def said(key: str, name: str) -> object:
     """What a component said just now."""
-    return st.session_state[key].get(name)
+    told: object = st.session_state[key].get(name)
+    return told["value"] if _is_numbered(told) else told

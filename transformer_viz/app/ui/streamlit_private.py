@@ -6,7 +6,8 @@ stop button or the browser's Back that silently does nothing.
 
 from __future__ import annotations
 
-from streamlit.proto.BackMsg_pb2 import BackMsg
+from typing import Any
+
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
@@ -30,16 +31,36 @@ def session_id() -> str | None:
     return None if context is None else context.session_id
 
 
-def wish_of_run() -> bytes:
-    """Return the message that asks for this run once more; empty outside a run."""
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is None:
-        return b""
-    said = BackMsg()
-    said.rerun_script.query_string = context.query_string
-    said.rerun_script.page_script_hash = context.page_script_hash
-    said.rerun_script.widget_states.widgets.extend(context.session_state.get_widget_states())
-    return bytes(said.SerializeToString())
+def discard_unsent(session: str) -> str:
+    """Discard what a session has not yet sent to its browser; return the hash of its page.
+
+    The hash is empty where the session is not known or has no page yet.
+    """
+    known = _session(session)
+    if known is None:
+        return ""
+    known.flush_browser_queue()
+    return str(known.page_script_hash)
+
+
+def is_running(session: str) -> bool:
+    """Return whether a thread of a session still runs its script."""
+    known = _session(session)
+    return known is not None and known._scriptrunner is not None
+
+
+def is_replaced(session: str, control: str) -> bool:
+    """Return whether a session has drawn a newer control under the key of this one."""
+    known = _session(session)
+    if known is None:
+        return False
+    newest = known.session_state._key_id_mapper.get_id_from_key(key_of(control), control)
+    return bool(newest != control)
+
+
+def _session(name: str) -> Any:
+    known = Runtime.instance()._session_mgr.get_session_info(name) if Runtime.exists() else None
+    return None if known is None else known.session
 
 
 def uploaded_bytes() -> int:

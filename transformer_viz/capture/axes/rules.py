@@ -75,6 +75,8 @@ PERMUTE = _names(
 CUT = _names("narrow index_select roll flip pad dropout")
 EXPAND = _names("expand expand_as repeat tile")
 REDUCE = _names("mean sum amax amin max min prod logsumexp norm std var any all argmax")
+#: Calls that write rows to places that an index names: the result is what was written over.
+WRITE = _names("index_add index_copy index_put index_reduce scatter scatter_add scatter_reduce")
 CONVOLVE = _names("conv1d conv2d conv3d")
 
 
@@ -230,6 +232,8 @@ def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look
         return None if axes is None else convolved(axes, shape)
     if name in ("embedding", "embedding_bag"):
         return _looked_up(args, kwargs, shape, look)
+    if name.removesuffix("_") in WRITE:
+        return None if axes is None else cut(axes, shape)
     if name in REDUCE and axes is not None and len(shape) < len(axes) + 1:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if tuple(map(size_of, axes)) != shape:
@@ -242,8 +246,9 @@ def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look
 def _each(given: list[Tensor], shape: Shape, look: Look) -> Axes | None:
     """The axes of an element-wise call: those of its activations; of constants if it has no other.
 
-    What is not known of the one is told by the others, not by a mask or a table.
+    What is not known of the one is told by the others, not by a mask, a table or an index.
     """
+    given = [t for t in given if t.is_floating_point()] or given
     activations = [t for t in given if look.origin(t)] or given
     joint = broadcast(*(look.axes(t) for t in activations))
     return joint if joint and tuple(map(size_of, joint)) == shape else None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import torch_calls
-from ..attention_site import begin, plan_of
+from ..attention_site import begin, plan_of, say_unsure
 from ..axes.layout import Layout
 from ..edit_plan import Plan
 from ..records import AttentionRecord
@@ -161,7 +161,8 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     own = plan is None and not mask.changed and not state.request.gradients
     own = own and not state.request.lend and not state.giving.at(record.site)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
-        made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
+        record, made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
+    say_unsure(state, plan, path)
     if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
         out = func(*args, **kwargs)
     else:
@@ -225,11 +226,11 @@ class Mask:
         layout: Layout,
     ):
         self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
+        self.given = mask
+        self.low: Tensor | None = None  # the numbers that hide all keys of some rows
         self.keys = layout.shape[-1]
-        if mask is None:
-            return
-        if mask.dtype == torch.bool:
-            self.hidden = self.lead(~mask, layout)
+        if mask is None or mask.dtype == torch.bool:
+            self.hidden = None if mask is None else self.lead(~mask, layout)
             return
         hidden, bias = parts(state, mask)
         if bias is not None:
@@ -239,6 +240,8 @@ class Mask:
             self.bias = self.lead(bias, layout)
         if hidden is not None:
             self.hidden = self.lead(hidden, layout)
+            if bool(hidden.all(-1).any()):
+                self.low = self.lead(mask, layout)
 
     def lead(self, x: Tensor, layout: Layout) -> Tensor:
         if x.dim() == len(layout.shape) == 4 and layout.sizes == layout.shape:
@@ -255,6 +258,14 @@ class Mask:
             later = torch.arange(keys, device=like.device) > query
             hidden = later if hidden is None else hidden | later
         return hidden
+
+    def closed(self, given: Tensor, scores: Tensor, rows: slice) -> Tensor:
+        """Return masked scores in which rows that hide all keys by low numbers have these added: a
+        softmax compares them as any others."""
+        if self.low is None or self.hidden is None:
+            return given
+        low, hidden = (x if x.shape[2] == 1 else x[:, :, rows] for x in (self.low, self.hidden))
+        return torch.where(hidden.all(-1, keepdim=True), scores + low, given)
 
     def small(self, state: CaptureState, lifted: bool) -> Small | None:
         """The bias of the first item in little space, also of cells that are seen only where the
@@ -303,9 +314,9 @@ def attend(
     mask: Mask,
     dropout: float,
     own: bool,
-) -> Tensor | None:
-    """The formula for all rows; the weights are kept whole only if somebody asks for them. None
-    where the model's ``own`` kernel is to give the output."""
+) -> tuple[AttentionRecord, Tensor | None]:
+    """The formula for all rows, and the record that holds them; the weights are kept whole only if
+    somebody asks for them. None where the model's ``own`` kernel is to give the output."""
     request, site = state.request, record.site
     whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
@@ -347,10 +358,10 @@ def attend(
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
-    finish(state, record, weights if whole else None)
+    record = finish(state, record, weights if whole else None, (mask.given, mask.causal, scale))
     if request.check and record.weights is not None:
         record.proof = record.weights.double() @ v.detach().double()
-    return out
+    return record, out
 
 
 def rows_of(
@@ -372,6 +383,7 @@ def rows_of(
     scores = scores if bias is None else scores + bias[..., :keys]
     hidden = mask.rows(rows.start, rows.stop, keys, q)
     given = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+    given = mask.closed(given, scores, rows)
     if plan is not None and plan.shapes_scores:
         place = torch.arange(rows.start, rows.stop, device=q.device) + record.offset
         blocked = torch.zeros((), dtype=torch.bool, device=q.device) if hidden is None else hidden

@@ -14,12 +14,15 @@ from ..tiles import Keeper
 from ..tiles.bias import Small
 from .weighted_sum import LENT
 
+CLOSED = "an edit changes rows whose keys are all hidden by numbers, not by queries and keys"
+
 
 class Mask(Protocol):
     """What a fused call hides and adds: `fused_attention.Mask`."""
 
     causal: bool
     hidden: Tensor | None
+    low: Tensor | None
 
     def rows(self, first: int, last: int, keys: int, like: Tensor) -> Tensor | None: ...
     def small(self, state: CaptureState, lifted: bool) -> Small | None: ...
@@ -39,6 +42,9 @@ def keeper(
         return None
     if state.giving.of(PATTERNS, record.site):
         record.untiled = LENT
+        return None
+    if plan is not None and plan.shapes_scores and mask.low is not None:
+        record.untiled = CLOSED
         return None
     try:
         lifted = plan is not None and any(one.lifts for one in plan.heads)
@@ -61,4 +67,8 @@ def add_rows(
         hidden = mask.rows(rows.start, rows.stop, w.shape[2], w)
         assert hidden is not None
         mine = hidden[0] if hidden.dim() == 4 else hidden
-        tiles.add(w, rows.start, ~mine.expand(len(mine), *w.shape[1:]))
+        visible = ~mine.expand(len(mine), *w.shape[1:])
+        if mask.low is not None:  # what a low number hides is seen where nothing else is
+            apart = (w != w[..., :1]).any(-1, keepdim=True)
+            visible = visible | (apart & ~visible.any(-1, keepdim=True))
+        tiles.add(w, rows.start, visible)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import torch_calls
+from ..axes.atoms import ITEMS, kind_of
 from ..axes.layout import einsum_factor, einsum_labels, factor_labels, matmul_labels
 from ..roles import Context, Located, Scores, Total, Weights
 from ..state import CaptureState
@@ -99,7 +100,11 @@ def started(state: CaptureState, func: Any, args: Args, pair: list[Tensor], out:
 
 def custom(state: CaptureState, role: Scores, s: Tensor, v: Tensor) -> bool:
     """Whether untouched scores times an activation are attention without a softmax: both axes
-    of the scores must be token axes of the streams they come from."""
+    of the scores must be token axes of the streams they come from. What one query for each token
+    asks may be experts that a router chose."""
+    axes = state.lineage.axes(s)
+    if s.shape[-2] == 1 and axes is not None and kind_of(axes[-1]) != ITEMS:
+        return False
     lengths = state.lineage.token_lengths(role.q_origin | role.k_origin)
     return bool(state.lineage.origin(v)) and s.shape[-1] in lengths and s.shape[-2] in lengths
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...core.numerics import VERY_LOW
-from ..attention_site import begin, heads_of, keep, plan_of, positions_of
+from ..attention_site import begin, heads_of, keep, plan_of, positions_of, say_unsure
 from ..axes.atoms import FEATURES, ITEMS, kind_of
 from ..axes.layout import Layout, oriented
 from ..edit_plan import Plan
@@ -144,6 +144,7 @@ def attention(
         state.unconfirmed[id(record)] = path
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
+        say_unsure(state, plan, path)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
         out = out.roll(role.front, key) if role.front else out
         out = out if kwargs.get("out") is None else kwargs["out"].copy_(out)

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from .. import torch_calls
-from ..attention_site import begin, heads_of, keep, own_copy, plan_of, positions_of, vectors
+from ..attention_site import (
+    begin,
+    heads_of,
+    keep,
+    own_copy,
+    plan_of,
+    positions_of,
+    repeated,
+    vectors,
+)
 from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout
 from ..axes.product_labels import contracted, operands, value_labels
@@ -100,7 +109,7 @@ def weigh(
     record.form = form
     state.open.pop(role.path, None)
     state.unconfirmed.pop(id(record), None)
-    confirm(state, record, weights)
+    record = confirm(state, record, weights)
     if state.request.qkv(record.site):
         record.v = own_copy(vectors(state, v, sides, record.heads))
     if state.request.check and not v.is_complex():
@@ -204,8 +213,9 @@ def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
     return (made - values) or made
 
 
-def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> None:
-    """Take the attention into the capture: statistics and matrices as asked for."""
+def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> AttentionRecord:
+    """Take the attention into the capture, statistics and matrices as asked for; return the record
+    that holds it."""
     if state.request.statistics:
         offset = record.offset - record.first_key
         statistics = Statistics(weights.shape[2], weights.shape[3], offset)
@@ -220,17 +230,32 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> No
             record.tiles = (found,)
         else:
             record.untiled = found
-    finish(state, record, weights)
-    record.weights = own_copy(record.weights)
+    held = finish(state, record, weights, sign_of(state, weights))
+    if held is record:
+        record.weights = own_copy(record.weights)
+    return held
 
 
-def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:
-    """The last step of every attention: it counts from now on, and the next one gets a place."""
+def sign_of(state: CaptureState, weights: Tensor) -> Tensor | None:
+    """Return one number a row that stands for weights, where nothing else of them is kept."""
+    if state.request.statistics:
+        return None
+    ramp = torch.arange(1, weights.shape[-1] + 1, device=weights.device, dtype=weights.dtype)
+    return (weights.detach() * ramp.sqrt()).sum(-1)
+
+
+def finish(
+    state: CaptureState, record: AttentionRecord, weights: Tensor | None, sign: Any
+) -> AttentionRecord:
+    """The last step of every attention: it counts from now on, and the next one gets a place.
+    Return the record that holds it."""
     wanted = state.request.weights(record.site) or state.request.check
     if weights is not None and (wanted or (record.untiled and fits(record.heads, *record.shape))):
         record.weights = weights.detach()
     state.numbering.last[record.stack, record.kind].confirmed = True
+    record = repeated(state, record, sign)
     state.capture.attentions.append(record)
+    return record
 
 
 def mixed(

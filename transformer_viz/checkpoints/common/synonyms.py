@@ -16,6 +16,7 @@ from torch import Tensor
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "heads": (
         *("nhead", "nheads", "numhead", "numheads", "heads", "headcount", "headnum", "h"),
+        *("nbhead", "nbheads", "nbattentionheads", "headsnum", "headscount", "numattnhead"),
         *("numattentionheads", "nattentionheads", "attentionheads", "attentionheadcount"),
         *("attnheads", "numattnheads", "nattnheads", "mhaheads", "transformerheads"),
         *("encoderattentionheads", "decoderattentionheads", "encoderheads", "decoderheads"),

@@ -1,4 +1,6 @@
-"""Files beside the weights in which training scripts keep their options: JSON, YAML, TOML.
+"""Files beside the weights in which training scripts keep their options.
+
+They are JSON, YAML, TOML, or what ``torch.save(args, "args.pt")`` writes.
 
 They are read as plain data. YAML goes through PyYAML's safe loader; a tag of Python's is passed
 over, and what it stands before is read as the mapping, list or text that it is.
@@ -13,7 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from .errors import CheckpointError, reason
+from .reading import read_object
+from .stand_ins import named_values
 from .strict_json import read_json
 
 MAX_JSON = 2**20  # bytes of one file
@@ -40,7 +46,7 @@ STEMS = (
     *("training_args", "train_args", "train_config", "training_config", ".hydra/config"),
     *("{stem}", "{stem}_config", "{stem}_args", "{stem}_hparams", "{stem}.args", "{stem}.config"),
 )
-ENDINGS = (".json", ".yaml", ".yml", ".toml")
+ENDINGS = (".json", ".yaml", ".yml", ".toml", ".pt")
 START = 64  # bytes in which a file says whether it holds a list
 MAIN = "config.json"  # read on its own
 #: Folders of a run that hold nothing but weights: its options stand one folder up.
@@ -72,6 +78,8 @@ def options_beside(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
                 name = str(file.relative_to(folder))
                 if name in found or not _is_file(file) or _is_list(file):
                     continue
+                if file.suffix == ".pt" and (form == "{stem}" or file.stat().st_size > MAX_JSON):
+                    continue  # weights
                 try:
                     held = read_options(file)
                 except CheckpointError as error:
@@ -106,6 +114,9 @@ def read_options(path: Path) -> Any:
     """
     if path.suffix == ".json":
         return read_json(path, MAX_JSON)
+    if path.suffix == ".pt":
+        held = named_values(read_object(path))
+        return {} if any(isinstance(value, Tensor) for value in held.values()) else dict(held)
     if path.stat().st_size > MAX_YAML:
         raise CheckpointError(
             f"{path.name} has {path.stat().st_size:,} bytes, and {MAX_YAML:,} are the most."

@@ -200,6 +200,15 @@ def file_size(path: Path) -> int:
     return sum(part.stat().st_size for part in (parts_of(path) if is_index(path) else (path,)))
 
 
+def read_object(path: Path) -> Any:
+    """Return what one file of torch.save holds; objects of other code stay stand-ins.
+
+    Raises:
+        CheckpointError: it cannot be read safely.
+    """
+    return _content(path)
+
+
 def _content(path: Path, named: bool = True) -> Any:
     """What one file holds, whatever it is; ``named`` as a weights file."""
     if not path.is_file():

@@ -41,7 +41,8 @@ from .side_files import (
     as_vocabularies,
     generation_words,
     largest_vocabulary,
-    makes_pairs,
+    pair_notes,
+    reads_pairs,
     tokenizer_of,
     unused_tokens_note,
 )
@@ -151,7 +152,7 @@ def build_model(
     image, audio, seen, told = _readers(reads, folder, config)
     size = vocabulary_size(config)
     rules = writing_rules(beside, ids.get("end_ids", [ids.get("eos_id")]))
-    steps = opening(beside, size or 0) if audio and decodes else []
+    steps = opening(beside, config, size or 0) if audio and decodes else []
     rules |= {"opening_ids": steps} if steps else {}
     ids, named = ids | rules, named | dict.fromkeys(rules, place)
     echoes = decodes and judges(module)
@@ -160,7 +161,8 @@ def build_model(
     kind = _kind(trial, decodes)
     gives = gives_of(module, trial, decodes and not echoes)
     task, asked = task_named(config, trial, gives, overrides)
-    calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
+    moves = kind == "decoder-only" and gives in ("words", "vectors")
+    calls = make_calls(module, causal=moves, pad_id=ids.get("pad_id"))
     if target is None or echoes or not runs_apart(calls, source, target):
         calls = dataclasses.replace(calls, encode=None, decode=None)
     every = join_stacks(config.to_dict())
@@ -168,11 +170,13 @@ def build_model(
     if audio:
         words.pop("source_vocab", None)
     start_named = names_start(config, beside, overrides, said)
-    options = text_options(ids, config, decodes=decodes, start_named=start_named)
+    typed = "token_type_ids" in inspect.signature(module.forward).parameters
+    options = text_options(ids, config, decodes=decodes, start_named=start_named, typed=typed)
     face, said_of_words = tokenizer_of(
         tokenizer, ids | {"text_options": options}, module, decodes, reads
     )
     eyes, blind = eyes_of(module, folder, face) if reads == "text" and sees(whole) else (None, "")
+    pairs = reads == "text" and reads_pairs(own, kind, gives)
     first = next(module.parameters())
     return Model(
         name=type(module).__name__,
@@ -199,12 +203,13 @@ def build_model(
         blind=blind,
         labels=labels_of(module, face, trial) if gives in ("classes", "tags") else (),
         layer_numbers=layer_numbers(config, trial) if kind != "encoder-decoder" else (),
-        pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
+        pairs=pairs,
         notes=(
             *(_unseen(whole, eyes is not None) if reads == "text" else ()),
             *_heard(module, audio),
             *_notes(config, trial, words, kind),
             *target_notes(face, ids, named, config, beside, kind),
+            *(pair_notes(face, config) if pairs and typed else ()),
             *said_of_words,
             *unused_tokens_note(own, largest_vocabulary(config) if reads == "text" else None),
             *rounding_note(name_of(first.dtype)),

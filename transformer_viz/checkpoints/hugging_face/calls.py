@@ -20,7 +20,8 @@ TARGET = "decoder_input_ids"
 def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) -> Calls:
     """The calls of a model that reads ids, pictures or sounds; see :class:`Calls`.
 
-    ``causal``: padding does not count as a position, as in the library's own generation.
+    ``causal``: padding does not count as a position, as in the library's own generation. A
+    decoder that judges counts it, as the library does where nothing is generated.
     """
     names = inspect.signature(module.forward).parameters
     fixed = {"use_cache": False} if "use_cache" in names else {}

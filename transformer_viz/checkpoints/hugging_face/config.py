@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..files.errors import CheckpointError
@@ -36,6 +37,7 @@ MAX_PIECES = 2**21
 MAX_LISTED = 2**16  # classes with names, experts
 FEW, MAX_LAYERS = 256, 1024  # layers that cost nothing, or seconds, to build and compare
 MAX_EXPERTS = 2**15  # in all layers together
+FEW_EXPERTS = 16  # are built to see whether each of them costs modules
 #: Architectures whose attention is never a matrix of queries and keys, and what it is instead.
 UNSHOWN = {
     "mamba": "a state space passes one state from token to token",
@@ -53,6 +55,10 @@ UNSHOWN = {
 }
 
 
+class TooManyExperts(CheckpointError):
+    """A config that asks for more experts than the file has weights."""
+
+
 def library_config(
     transformers: Any, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> Any:
@@ -65,7 +71,13 @@ def library_config(
     kind = settings["model_type"]
     require_known(transformers, kind)
     _check_classes(settings.get("architectures"))
-    check_sizes(settings, tensors)
+    check_sizes(_with_experts(settings, 1), tensors)
+    try:
+        check_sizes(settings, tensors)
+    except TooManyExperts:
+        # Experts that the model leaves out, or keeps as rows of one weight, cost nothing to build.
+        if builds_each_expert(transformers, settings):
+            raise
     try:
         return transformers.CONFIG_MAPPING[kind].from_dict(_read(settings), return_dict=True)
     except Exception as error:  # its own checks raise many kinds
@@ -147,7 +159,7 @@ def check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> N
         elif LISTED.search(word):
             most = max(len(tensors), widest)
         if most is not None and value > most:
-            raise CheckpointError(
+            raise (TooManyExperts if EXPERTS.search(word) else CheckpointError)(
                 f"The config asks for {word}={value:,}, and {most:,} are the most."
                 if most in (MAX_POSITIONS, MAX_PIECES, MAX_LAYERS)
                 else f"The config asks for {word}={value:,}, but the file holds only "
@@ -156,10 +168,38 @@ def check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> N
     layers = max((n for word, n in _numbers(settings) if REPEATED.search(word)), default=1)
     experts = max((n for word, n in _numbers(settings) if EXPERTS.search(word)), default=1)
     if layers * experts > max(len(tensors), MAX_EXPERTS):
-        raise CheckpointError(
+        raise TooManyExperts(
             f"The config asks for {experts:,} experts in {layers:,} layers, but the file holds "
             f"only {len(tensors):,} weights; they do not belong together."
         )
+
+
+def builds_each_expert(transformers: Any, settings: Mapping[str, Any]) -> bool:
+    """Return whether more experts are more modules: a few are built, without numbers, then twice as
+    many."""
+    counts = set()
+    for few in (FEW_EXPERTS, 2 * FEW_EXPERTS):
+        try:
+            words = _read(_with_experts(settings, few))
+            config = transformers.CONFIG_MAPPING[settings["model_type"]].from_dict(words)
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                module = transformers.AutoModel.from_config(config)
+        except Exception:  # its own checks raise many kinds
+            return True
+        counts.add(sum(1 for _ in module.modules()))
+    return len(counts) > 1
+
+
+def _with_experts(settings: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return the settings with another number of experts, nested configs included."""
+    return {
+        word: _with_experts(value, count)
+        if isinstance(value, Mapping)
+        else count
+        if EXPERTS.search(word) and isinstance(value, int) and not isinstance(value, bool)
+        else value
+        for word, value in settings.items()
+    }
 
 
 def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -6,13 +6,14 @@ A tokenizer is the library's own or another; it serves both sides, or one of two
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...preprocessing.elsewhere import RemoteTokenizer, maker
 from ...preprocessing.fast_tokenizer import FastTokenizer
 from ...preprocessing.given_tokenizers import library_vocabulary
-from ...preprocessing.hugging_face import needed_size, pieces_of, without_panics
+from ...preprocessing.hugging_face import HuggingFaceText, needed_size, pieces_of, without_panics
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ...preprocessing.vocabularies import Tables, Vocabularies
 from ..common.vocabularies import settled
@@ -54,9 +55,12 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
                 str(folder), local_files_only=True, trust_remote_code=False
             )
     except Exception as error:  # each tokenizer fails in its own way
-        return None, _unread(plainly(error).replace(str(folder), folder.name))
+        reason = _own_class(transformers, folder) or plainly(error).replace(
+            str(folder), folder.name
+        )
+        return None, _unread(reason)
     if set(tokenizer.all_special_ids) >= set(range(len(tokenizer))):
-        return None, _unread("it has special tokens and no vocabulary")
+        return None, _unread(_empty(tokenizer, folder))
     if size is not None and needed_size(tokenizer) > size:
         raise CheckpointError(
             f"The tokenizer has {len(tokenizer):,} pieces, but the model beside it knows {size:,}; "
@@ -100,6 +104,30 @@ def _unread(reason: str) -> str:
     return f"Its tokenizer cannot be opened ({reason}), so token ids are typed as numbers."
 
 
+def _own_class(transformers: Any, folder: Path) -> str:
+    """Return what to do about a tokenizer of a class that the library does not have; else empty."""
+    try:
+        name = read_object(folder / "tokenizer_config.json").get("tokenizer_class")
+    except ValueError:
+        return ""
+    if not isinstance(name, str) or not name.isidentifier() or hasattr(transformers, name):
+        return ""
+    return f"the library has no {name}; build it with its own code and give it as tokenizer="
+
+
+def _empty(tokenizer: Any, folder: Path) -> str:
+    """Return why a tokenizer has special tokens alone: the library's class may not read the
+    vocabulary that is there."""
+    there = [name for name in VOCABULARIES if not name.endswith("_config.json")]
+    there = [name for name in there if (folder / name).is_file()]
+    if not there:
+        return "it has special tokens and no vocabulary"
+    return (
+        f"{type(tokenizer).__name__} took no pieces from {there[0]}; build the tokenizer that "
+        "reads it and give it as tokenizer="
+    )
+
+
 def generation_words(
     module: Any, folder: Path | None, file: Mapping[str, Any], origin: str
 ) -> tuple[dict[str, Any], str]:
@@ -139,6 +167,26 @@ def makes_pairs(tokenizer: Any) -> bool:
         return int(tokenizer.num_special_tokens_to_add(pair=True)) > 0
     except (AttributeError, NotImplementedError, TypeError, ValueError):
         return False  # tokenizers of other makes have no such count; then one text is offered
+
+
+def reads_pairs(tokenizer: Any, kind: str, gives: str) -> bool:
+    """Return whether a model reads two texts as one source, as its tokenizer joins them."""
+    if kind == "encoder-only":
+        return makes_pairs(tokenizer)
+    return tokenizer is not None and gives in ("classes", "spans")
+
+
+def pair_notes(face: Tokenizer, config: Any) -> tuple[str, ...]:
+    """Return a note where a model knows several token types and its tokenizer makes none."""
+    known = getattr(config, "type_vocab_size", None) or 0
+    with suppress(ValueError):
+        if known > 1 and isinstance(face, HuggingFaceText) and face.pair_ids("a", "a")[1] is None:
+            return (
+                f"It knows {known} token types and its tokenizer makes none, so both texts of a "
+                "pair have type 0, as in transformers. If it was trained with types, add "
+                "token_type_ids to model_input_names of the tokenizer.",
+            )
+    return ()
 
 
 def of_library(thing: Any) -> bool:
@@ -185,7 +233,8 @@ def tokenizer_of(
     if tokenizer is None:
         plain: dict[str, Any] = {word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")}
         plain["end_ids"] = ids.get("end_ids", ())
-        return PlainIds(tables.source, target_size=tables.target, **plain), ()
+        advice = "No tokenizer is open for this model"  # there may be one that did not open
+        return PlainIds(tables.source, target_size=tables.target, advice=advice, **plain), ()
     # of a model without a decoder beside an encoder, the library's tokenizer says how texts begin
     start = ids.get("bos_id") if decodes else None
     return settled(tokenizer, {**ids, "start_id": start}, tables)

@@ -20,6 +20,7 @@ UNFOLLOWED = {
     "encoder_repetition_penalty": (1,),
     "exponential_decay_length_penalty": (),
     "guidance_scale": (1,),
+    "return_timestamps": (False,),
     "sequence_bias": (),
     "stop_strings": (),
     "watermarking_config": (),
@@ -162,12 +163,15 @@ def _first(value: Any) -> int | None:
     return value if good else None
 
 
-def opening(generation: Mapping[str, Any], size: int) -> list[list[int]]:
-    """Return the ids that each of Whisper's first words is chosen from: its language, to
-    transcribe, without times. Empty where the words of generation do not say it.
+def opening(generation: Mapping[str, Any], config: Any, size: int) -> list[list[int]]:
+    """Return the ids that each of Whisper's first words is chosen from, as ``generate`` does.
+
+    They are its language (one of all where none is named), its task, and that it writes no times.
+    Empty where the words of generation do not say it.
 
     Args:
         generation: what ``generate`` reads.
+        config: of the model; its ``forced_decoder_ids`` count where generation has none.
         size: of the vocabulary; ids beyond it, which files of small models have too, are left out.
     """
     several = generation.get("is_multilingual") is not False
@@ -175,8 +179,33 @@ def opening(generation: Mapping[str, Any], size: int) -> list[list[int]]:
         words if several and isinstance(words, Mapping) else {}
         for words in map(generation.get, ("lang_to_id", "task_to_id"))
     )
-    steps = (languages.values(), tasks.get("transcribe"), generation.get("no_timestamps_token_id"))
+    task, language = (generation.get(word) if several else None for word in ("task", "language"))
+    steps: list[Any] = []
+    if task is None and language is None:
+        pairs = generation.get("forced_decoder_ids")
+        pairs = pairs or getattr(config, "forced_decoder_ids", None)
+        pairs = pairs if isinstance(pairs, list | tuple) else ()
+        listed = [pair for pair in pairs if isinstance(pair, list | tuple)]
+        steps = [pair[-1] for n, pair in enumerate(listed, 1) if len(pair) == 2 and pair[0] == n]
+    if languages and (language is not None or steps[:1] in ([], [None])):
+        steps[:1] = [_language_ids(language, languages)]
+    if task is not None or language is not None:
+        steps.append(tasks.get(task or "transcribe"))
+    untimed = generation.get("no_timestamps_token_id")
+    steps = [step for step in steps if step != untimed]
+    steps += [] if generation.get("return_timestamps") else [untimed]
     return [chosen for chosen in (_known(step, size) for step in steps) if chosen]
+
+
+def _language_ids(language: Any, languages: Mapping[str, Any]) -> list[Any]:
+    """Return the id of a language that is named by word or code; those of all where none is."""
+    from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+    named = str(language).lower()
+    for name in (named, f"<|{TO_LANGUAGE_CODE.get(named, named)}|>"):
+        if name in languages:
+            return [languages[name]]
+    return list(languages.values())
 
 
 def writing_rules(generation: Mapping[str, Any], ends: Iterable[int | None]) -> dict[str, Any]:
@@ -260,7 +289,7 @@ def of_language(
 
 
 def text_options(
-    ids: Mapping[str, Any], config: Any, *, decodes: bool, start_named: bool
+    ids: Mapping[str, Any], config: Any, *, decodes: bool, start_named: bool, typed: bool
 ) -> dict[str, Any]:
     """Return the keywords of `HuggingFaceText` with which the library's tokenizer reads as trained.
 
@@ -269,10 +298,11 @@ def text_options(
         config: of the language model.
         decodes: whether a decoder stands beside an encoder.
         start_named: whether something names the decoder's start token.
+        typed: whether the model takes token types.
     """
     ends = ids.get("end_ids") or [ids[word] for word in ("eos_id",) if ids.get(word) is not None]
     if not decodes:
-        return {"end_ids": ends}
+        return {"end_ids": ends, "types_count": typed and not hasattr(config, "type_vocab_size")}
     return {
         "framed": True,
         "forced_id": ids.get("forced_bos_token_id"),

@@ -4,7 +4,7 @@ import { Address } from "./shared/url_listener.js";
 import { Atlas } from "./atlas/atlas.js";
 import { Head } from "./head_map/head.js";
 import { Inside } from "./walkthrough/inside.js";
-import { showIn } from "./shared/streamlit_view.js";
+import { showComponent } from "./shared/streamlit_view.js";
 import { Play } from "./play/play.js";
 import { Presenter } from "./presenter_keys.js";
 import { Slider } from "./slider/slider.js";
@@ -20,5 +20,7 @@ const PICTURES = {
 hideTipsOnEscape();
 
 /** @param {any} component  what Streamlit hands over */
-const showPicture = (component) => showIn(component, (part) => PICTURES[part.split("-")[0]]);
+const showPicture = (component) => {
+  return showComponent(component, (part) => PICTURES[part.split("-")[0]]);
+};
 export default showPicture;

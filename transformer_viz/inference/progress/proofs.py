@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ...checkpoints.common.model import Model
 from ..decoding.progress import Progress
-from ..proof.brief import KNOWN
+from ..proof.program import KNOWN
 
 T = TypeVar("T")
 #: Called with the passes done and the passes in all; False stops the proof alone.

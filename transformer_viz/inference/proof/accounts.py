@@ -27,8 +27,8 @@ class Account:
     ``shape`` is ``[batch, head, query, key]`` of the softmax, with columns that are no keys;
     ``parts`` hold for each kernel its number and, for each of its rows, the number of the row
     among all rows ``batch x head x query`` of the attention. ``unsure`` where the same numbers
-    would fit another order of the rows too. ``again`` where the kernels gave their numbers to an
-    earlier attention of the same place too: one softmax that meets several values. ``seen`` is what
+    would fit another order of the rows too. ``again`` where an earlier account is of the same
+    attention too: its softmax meets several values, or runs once for each of them. ``seen`` is what
     `looked_at` found.
     """
 
@@ -57,6 +57,7 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
             continue
         batch, heads, queries, keys = made.shape
         account = Account(record, (batch, heads, queries, keys))
+        account.again = any(earlier.record is record for earlier in found)
         marks = made.fingerprint().view(batch, heads, queries, DIRECTIONS)
         free = torch.ones(batch, heads, queries, dtype=torch.bool, device="cpu")
         for number, kernel in enumerate(kernels):

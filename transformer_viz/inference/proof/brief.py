@@ -7,18 +7,15 @@ are like; they are tried again only where these differ.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from types import FunctionType, MethodType
+from dataclasses import replace
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
 
-from ...capture import Capture, CaptureRequest, probe
+from ...capture import Capture, CaptureRequest
 from ...core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -49,12 +46,11 @@ from .further import (
 from .kernels import KernelMode
 from .laws import RADIUS, VALUE, Law, LawAtKernels, Laws, enter
 from .mixing import HEAD, Key
-from .numbering import first_of_stairs, looked_at
+from .numbering import first_of_stairs
 from .own_edits import EditsAtKernels, hidden_links, own_edits
-from .program import Program, weights_mark
+from .program import KNOWN, MOST_KNOWN, Program, Remembered, longer, remembered, signature
 
 ORDER = "token order"
-FEW = 8  # rows and keys from which on a window hides some, and no edit leaves nothing to see
 TEXTS = 3  # of a batch with the input in the middle: neither its first nor its last
 HALF = 0.5  # what a head is scaled by: its other edits stay to be seen
 STREAM = (ScalePositions, ShufflePositions, ScaleResidual)
@@ -89,31 +85,6 @@ class Prover(Passes, Protocol):
         """A law as the kernels make it."""
 
 
-@dataclass(frozen=True)
-class Remembered:
-    """What was proved of a module on an earlier text.
-
-    Attributes:
-        marks: what its attentions were like.
-        program: the calls that it made there.
-        laws: what was proved.
-        mixers: the modules that mix tokens besides.
-        ordered: whether the order of tokens was told of all attentions, and follows from the
-            calls; else it is told again on every text.
-    """
-
-    marks: Hashable
-    program: Program
-    laws: Laws
-    mixers: dict[str, str]
-    ordered: bool
-
-
-MOST_KNOWN = 8  # texts of a module that are remembered
-#: By module; only what holds.
-KNOWN: WeakKeyDictionary[nn.Module, list[Remembered]] = WeakKeyDictionary()
-
-
 def prove_laws(
     prover: Prover,
     laws: Laws,
@@ -145,7 +116,7 @@ def prove_laws(
         for record, errors in (*single_heads(prover), *lifted(prover)):
             enter(own, record, errors)
         unreached(prover, reaches(prover))
-    if earlier is None or not earlier.ordered or moves_shown(prover):
+    if earlier is None or not earlier.ordered or longer(prover, earlier) or moves_shown(prover):
         order(own)
     else:
         prover.mixers |= earlier.mixers
@@ -155,7 +126,7 @@ def prove_laws(
     holds = all(gap is not None and gap <= prover.tolerance for gap in gaps)
     if not holds or len(prover.untold) > told:
         return
-    if earlier is None:
+    if earlier is None or longer(prover, earlier):
         follows = not moves_shown(prover) and not prover.program.opaque
         ordered = follows and all(ORDER in own.get(name(a.record), {}) for a in prover.accounts)
         known.append(Remembered(marks, prover.program, own, dict(prover.mixers), ordered))
@@ -164,13 +135,6 @@ def prove_laws(
         gap = stream_apart(prover, True)
         if prover.accounts and gap is not None and gap > prover.tolerance:
             enter(laws, prover.accounts[0].record, {"positions": gap})
-
-
-def remembered(prover: Prover, marks: Hashable, known: Sequence[Remembered]) -> Remembered | None:
-    """Return what is known of a text like this one."""
-    return next(
-        (one for one in known if one.marks == marks and one.program.is_like(prover.program)), None
-    )
 
 
 def moves_shown(prover: Prover) -> bool:
@@ -187,50 +151,6 @@ def join(laws: Laws, own: Laws) -> None:
     """Add laws by site."""
     for site, errors in own.items():
         laws.setdefault(site, {}).update(errors)
-
-
-def signature(prover: Prover) -> Hashable:
-    """Return what laws may depend on besides the calls: the module's mode and weights, the code
-    that runs it and that watches it, and of each attention its place, axes, kernels, and which
-    keys are looked at."""
-    found: list[Hashable] = [prover.module.training, len(prover.kernels), prover.key() is None]
-    found += weights_mark(prover.module)
-    parts = list(prover.module.modules())
-    found += [frozenset(type(part).forward for part in parts), watching_code()]
-    found += [_own_forward(part) for part in parts if "forward" in part.__dict__]
-    found += [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in parts]
-    for account in prover.accounts:
-        record, seen = account.record, looked_at(account, prover.kernels)
-        cells = seen.flatten(0, 1).any(0)
-        kernels = tuple((prover.kernels[n].name, prover.kernels[n].path) for n in account.parts)
-        found += [
-            (name(record), record.form, record.heads, record.along, account.shape[0]),
-            (record.offset, record.first_key, record.shape[0] == record.shape[1], kernels),
-            (first_of_stairs(seen) is not None, bool(cells.all()), bool(cells[-1:].all())),
-            (bool(seen.any(-1).all()), *(min(size, FEW) for size in record.shape)),
-            (record.scores is not None and record.scores.shape[-1] > record.shape[1]),
-        ]
-    return tuple(found)
-
-
-def _own_forward(part: nn.Module) -> Hashable:
-    """Return what tells the forward that replaced a module's own, without keeping the module."""
-    forward = part.__dict__["forward"]
-    if isinstance(forward, MethodType):
-        return type(forward.__self__), forward.__func__
-    return ref(forward)
-
-
-def watching_code() -> Hashable:
-    """Return the functions of the capture: a law that was proved of others proves nothing."""
-    package = probe.__module__.rpartition(".")[0]
-    found: set[Any] = set()
-    for path, module in list(sys.modules.items()):
-        if path.startswith(package):
-            for value in list(vars(module).values()):
-                inner = vars(value).values() if isinstance(value, type) else (value,)
-                found.update(one for one in inner if isinstance(one, FunctionType))
-    return frozenset(found)
 
 
 def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> bool:
@@ -303,8 +223,13 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
 
 @contextmanager
 def middle_of(module: nn.Module, path: str, single: tuple[int, ...]) -> Iterator[None]:
-    """Let a part of a module, whose input for one text has the ``single`` shape, take the middle
-    one of `TEXTS` texts alone."""
+    """Let a part of a module take the middle one of `TEXTS` texts alone.
+
+    Args:
+        module: the module.
+        path: the part, which turns each row alone into the output.
+        single: the shape of its input for one text.
+    """
 
     def narrow(part: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
         if given[0].shape != (TEXTS * single[0], *single[1:]):

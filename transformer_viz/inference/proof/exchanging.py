@@ -43,7 +43,9 @@ class Exchanging:
 
     def __post_init__(self) -> None:
         passes = self.passes
-        self.watch = RowWatch(passes.module, passes.shapes, self.changed, passes.head)
+        self.watch = RowWatch(
+            passes.module, passes.shapes, self.changed, passes.head, passes.mixing
+        )
 
     @property
     def clean(self) -> bool:
@@ -79,7 +81,7 @@ class Exchanging:
             mode = HeldMode(passes.module, still, passes.choices, still.count)
         still.mode = mode
         several = len({one.stack for one in self.changed}) > 1  # of several, rows are not compared
-        run = call if several else partial(self.watch.run, numbers, still.count, call)
+        run = call if several else partial(self.watch.run, numbers, still.count, mode.kernels, call)
         still.out = passes.under(mode, run)
         if self.watch.end is not None:  # what the output is made of, row by row
             still.out, self.watch.end = [self.watch.end], None
@@ -130,6 +132,7 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         return
     join = join if takes_batch(passes, laws) else None
     told: set[int] = set()
+    still = all(account.parts for account in accounts)  # others go on looking at all tokens
     alike = groups(changed)
     most = MOST_BATCHES // max(1, len(alike) + passes.chose)
     made = [exchanging(passes, some, False, join, most) for some in alike]
@@ -139,11 +142,12 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         made += [exchanging(passes, some, True, join, most) for some in texts]
     for found in made:
         for number, gaps in found.gaps.items():
+            after = follows(accounts[number], found.watch)
             for gap in gaps:
-                if gap is not None:
+                if gap is not None and not (after and gap == math.inf):
                     told.add(number)
                     enter(laws, accounts[number].record, {"token order": gap})
-        passes.untold += mixed(found.watch)
+        passes.untold += mixed(found.watch) if still else []
         passes.mixers |= found.watch.known
     unheld = any(found.held and found.torn for found in made)
     left = {n for n, a in enumerate(accounts) if (unheld or n not in told) and a.parts}
@@ -154,6 +158,15 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
         for number in sorted(left)
         if moved & set(accounts[number].parts)
     ]
+
+
+def follows(account: Account, watch: RowWatch) -> bool:
+    """Whether an attention ran behind the module, outside of its own block, where an exchanged
+    token first changed another row; then its scores tell nothing of its own order."""
+    if watch.first is None or watch.late is None or min(account.parts, default=-1) < watch.late:
+        return False
+    block, first = account.record.path, watch.first.rpartition(".")[0]
+    return not (f"{watch.first}.".startswith(f"{block}.") or f"{block}.".startswith(f"{first}."))
 
 
 def exchanging(

@@ -24,10 +24,11 @@ from .numbering import (
     layers_apart,
     looked_at,
     misnumbered,
+    numbers_apart,
     sharing,
 )
 from .own_edits import EditsAtKernels, lifted_and_cut, own_edits
-from .vectors import NumbersMode, lines_apart, lines_of, numbers_apart, vectors_apart
+from .vectors import NumbersMode, lines_apart, lines_of, vectors_apart
 
 Errors = dict[str, float | None]  # by law
 MOST_PLACES = 8  # are tried one by one where single heads fail together

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode
 
 BLOCK = 2**18  # numbers of a softmax that are reckoned together
+_listening: set[type] = set()  # modes under which mask objects may be made
 
 
 class Rows:
@@ -22,10 +26,7 @@ class Rows:
     def kept(self, shown: Sequence[Tensor]) -> Callable[[], Tensor]:
         """Return what gives them later: one of the maps that are ``shown``, if that is the same to
         the bit, else a copy."""
-        wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # such a one has no storage
-        for other in shown:
-            if wrapped(other) or wrapped(self.rows):
-                continue
+        for other in (x for x in shown if not is_functorch_wrapped_tensor(x)):
             like = (other.dtype, other.device, other.shape[-1], other.numel())
             if like == (self.dtype, self.rows.device, self.shape[1], self.rows.numel()):
                 lines = other.detach().reshape(self.shape)
@@ -120,3 +121,24 @@ def weights_of(given: dict[str, Any], kind: torch.dtype) -> Tensor:
 def shared(x: Tensor, heads: int) -> Tensor:
     """Keys or values ``[batch, head, token, width]``, once for each head that shares them."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
+
+
+def allow_mask_objects(mode: type) -> None:
+    """Let PyTorch's mask objects (`torch.nn.attention.bias`) be made while a dispatch mode of this
+    class is the innermost one.
+
+    A subclass of Tensor cannot be made under a `TorchDispatchMode`: its memory would come from the
+    mode as a plain Tensor. Under the modes of a proof these objects are made outside of them.
+    """
+    _listening.add(mode)
+    objects = sys.modules.get("torch.nn.attention.bias")  # importing it takes seconds
+    if objects is not None:
+        objects.CausalBias.__new__ = make_mask_object
+
+
+def make_mask_object(cls: type[Tensor], *sizes: Any) -> Tensor:
+    """Make a mask object as PyTorch does, outside the modes of a proof."""
+    if type(_get_current_dispatch_mode()) not in _listening:
+        return Tensor.__new__(cls, *sizes)
+    with _disable_current_modes():
+        return Tensor.__new__(cls, *sizes)

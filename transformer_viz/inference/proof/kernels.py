@@ -18,8 +18,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...capture.module_names import Names
-from .kernel_rows import FusedRows, Rows, formula, lead_of, rowed, shared, softmax_in_place, unrowed
-from .mask_objects import allow_mask_objects
+from .kernel_rows import (
+    FusedRows,
+    Rows,
+    allow_mask_objects,
+    formula,
+    lead_of,
+    rowed,
+    shared,
+    softmax_in_place,
+    unrowed,
+)
 
 aten = torch.ops.aten
 
@@ -86,7 +95,8 @@ class Kernel:
     it weighed when it met the next product, the output projection, features last; None if it met
     none.
     ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
-    ``lead`` is the shape of the weights without the axis of the keys.
+    ``lead`` is the shape of the weights without the axis of the keys; ``summed`` is ``add`` or
+    ``sub`` where parts of what it weighed were added or subtracted.
     """
 
     name: str
@@ -100,6 +110,7 @@ class Kernel:
     weighed: int = 0
     projections: list[tuple[int, ...]] = field(default_factory=list)
     lead: tuple[int, ...] = ()
+    summed: str = ""
 
     @property
     def rows(self) -> Tensor:
@@ -110,6 +121,11 @@ class Kernel:
     def width(self) -> int:
         """How many numbers came of one row."""
         return self.weighed // max(1, self.shape[0])
+
+    def shared(self) -> bool:
+        """Return whether several projections take parts of what came of it, as experts do."""
+        parts = [size for size in self.projections if math.prod(size) < self.weighed]
+        return len(parts) > 1
 
     def in_parts(self) -> bool:
         """Whether several projections share its rows: all of its numbers, cut into parts of unlike
@@ -249,7 +265,7 @@ class KernelMode(TorchDispatchMode):
         """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
         if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
             self.exponentials[id(out)] = (ref(out), out.shape, 0)
-            if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
+            if shares(out):
                 return self.written(out, -1)
         elif name == "sum" and len(args) > 1 and len(args[1]) == 1:
             whole = self.exponential(args[0])
@@ -297,6 +313,8 @@ class KernelMode(TorchDispatchMode):
         """What becomes of weights: the call that they meet, or what is still the same weights."""
         results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
+        if name in ADDED:
+            self.note_sum(name, given)
         for x in given:
             for mark in self.marks(x):
                 if mark.context and name in ADDED and self.joined_by_others(x, given):
@@ -305,6 +323,12 @@ class KernelMode(TorchDispatchMode):
                     continue  # the same weights take what they gave: this is no projection
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
+
+    def note_sum(self, name: str, given: list[Tensor]) -> None:
+        """Note kernels of which two parts are added or subtracted: the heads of differences."""
+        numbers = [{mark.number for mark in self.marks(x) if mark.context} for x in given[:2]]
+        for number in set.intersection(*numbers) if len(numbers) == 2 else ():
+            self.kernels[number].summed = name.removesuffix("_")
 
     def joined_by_others(self, x: Tensor, given: list[Tensor]) -> bool:
         """Whether a sum adds something as large as a tensor that no kernel made."""
@@ -345,6 +369,14 @@ class KernelMode(TorchDispatchMode):
         if not any(old.number == made.number and old.context == made.context for old in known):
             known.append(made)
         self.followed[id(y)] = known
+
+
+def shares(out: Tensor) -> bool:
+    """Return whether exponentials are shares that sum to 1 in each row. Where each row has a 1 and
+    nothing else, they may as well be decays of a state space, from which all else has faded."""
+    rows = out.detach().double()
+    whole = bool(((rows.sum(-1) - 1).abs() < SUMS_TO_ONE).all())
+    return whole and bool((rows.amax(-1) < 1).any())
 
 
 def feature_axis(name: str) -> int:

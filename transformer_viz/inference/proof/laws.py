@@ -57,18 +57,18 @@ class Law:
 class LawAtKernels:
     """A law as the edits that a `KernelMode` makes.
 
-    ``bare`` are the numbers of kernels behind which no output projection was found: there a head
-    is taken out of the weights. ``widths`` are the features of a head, by kernel.
+    ``bare`` are the numbers of kernels behind which no output projection of all heads was found:
+    there a head is taken out of the weights. ``widths`` are the features of a head, by kernel.
     """
 
     def __init__(
         self,
         law: Law,
         accounts: Sequence[Account],
-        bare: Collection[int] = (),
+        bare: Collection[int] = frozenset(),
         widths: Mapping[int, int] = MappingProxyType({}),
     ):
-        self.law, self.bare, self.widths = law, bare, widths
+        self.law, self.bare, self.widths = law, frozenset(bare), widths
         self.by_kernel = by_kernel(accounts)
         self.emptied: dict[int, Tensor] = {}
 
@@ -110,7 +110,8 @@ class LawAtKernels:
         side by side, each as wide as its kernel tells, or else as wide as the other."""
         widths = {head: self.widths.get(n, 0) for n in numbers for head in self.heads(n)}
         covered, size = sorted(widths), x.shape[axis]
-        if self.law.name != "heads" or self.law.head not in covered:
+        found = self.law.name == "heads" and self.law.head in covered
+        if not found or not self.bare.isdisjoint(numbers):
             return x
         count, place = len(covered), covered.index(self.law.head)
         wide = torch.tensor([widths[head] for head in covered], device="cpu")

@@ -7,8 +7,7 @@ mixes tokens.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,18 +15,10 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
-from torch.nn.modules.pooling import (
-    _AdaptiveAvgPoolNd,
-    _AdaptiveMaxPoolNd,
-    _AvgPoolNd,
-    _LPPoolNd,
-    _MaxPoolNd,
-)
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .kernels import flat
+from .mixers import does_more, has_own_forward, mixers_in
 
 T = TypeVar("T")
 MIXED = "Tokens reach each other outside the attentions that are shown"
@@ -36,20 +27,6 @@ MOST_TURNS = 16  # calls that are compared with one on the unchanged tokens
 DIRECTIONS = 4  # random directions onto which rows are projected to be compared
 ROUNDING, FEWEST = 64, 4  # units of the last digit that routing may leave; in half precision
 CHUNK = 64  # rows that are widened to float32 at a time
-#: What mixes neighbouring tokens and is no attention, and what it is called.
-MIXERS: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((_ConvNd,), "convolution"),
-    (
-        (_MaxPoolNd, _AvgPoolNd, _LPPoolNd, _AdaptiveMaxPoolNd, _AdaptiveAvgPoolNd),
-        "pooling",
-    ),
-    ((nn.RNNBase,), "recurrent"),
-    ((_NormBase,), "batch norm"),
-)
-#: Modules of Transformers that carry a state from token to token, by the ends of their names.
-STATES = re.compile(
-    r"(Mamba\d?Mixer|MambaLayer|BambaMixer|FalconH1Mixer|GatedDeltaNet|ShortConv|RecurrentBlock)$"
-)
 Key = tuple[str, int, int]  # path of a module, number of its call, number of the tensor
 
 
@@ -77,18 +54,20 @@ class RowWatch:
     """Watches the rows of all module outputs over passes in which some tokens are exchanged.
 
     ``shapes`` are those of the outputs for one text, ``head`` the module that makes the output and
-    is left out. ``known`` are modules that mix tokens by their
-    kind, with its name; ``first`` is the path of the first other module whose output shows a change
-    in another token's row. ``torn`` where a batch gave equal texts other numbers. ``end`` is what
-    the head got last.
+    is left out. ``mixers`` are modules that mix tokens by their kind, with its name, and ``known``
+    those of them that did; ``first`` is the path of the first other module whose output shows a
+    change in another token's row, and ``late`` how many kernels had run by then. ``torn`` where a
+    batch gave equal texts other numbers. ``end`` is what the head got last.
     """
 
     module: nn.Module
     shapes: dict[Key, tuple[int, ...]]
     changed: Sequence[Changed]
     head: str | None = None
+    mixers: Mapping[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
     first: str | None = None
+    late: int | None = None
     torn: bool = False
     end: Tensor | None = None
     _rows: dict[Key, list[Tensor]] = field(default_factory=dict)
@@ -102,13 +81,16 @@ class RowWatch:
             for one in self.changed
         ]
 
-    def run(self, numbers: Sequence[int], count: int, call: Callable[[], T]) -> T:
+    def run(
+        self, numbers: Sequence[int], count: int, kernels: Sequence[Any], call: Callable[[], T]
+    ) -> T:
         """Run a call and compare the other rows with those of the unchanged text.
 
         Args:
             numbers: of the changed texts in it; none for the unchanged one, which comes first.
             count: the texts of a batch, where the unchanged one stands before and behind them; 1
                 where a text runs alone.
+            kernels: the list of those that ran, which grows.
             call: runs them.
         """
 
@@ -136,15 +118,24 @@ class RowWatch:
             for number, item in zip(numbers, items[1:-1] if batch else items, strict=True):
                 others = self._others[number]
                 before = self._digest(items[0], others) if batch else self._rows[key][number]
-                if self.first is not None or same(self._digest(item, others), before, x.dtype):
+                if self.first is not None:
+                    continue
+                if same(self._digest(item, others), before, x.dtype):
+                    # Rows that a router sorted come back to their tokens in a module around it.
+                    if key[2] == 0 and number in suspects and inside(suspects[number][0], path):
+                        del suspects[number]
                     continue
                 if not mixer or whole is None:
-                    self.first = path
+                    suspects.setdefault(number, (path, len(kernels)))
                     continue
                 self.known[path] = mixer
                 self._put_back(item, whole, others)
 
-        return watched(self.module, call, visit, self.head)
+        suspects: dict[int, tuple[str, int]] = {}
+        found = watched(self.module, call, visit, self.mixers, self.head)
+        if self.first is None and suspects:
+            self.first, self.late = next(iter(suspects.values()))
+        return found
 
     def _lost(self, key: Key, x: Tensor) -> bool:
         """Whether an output of a batch belongs to a module that shows rows for one text alone: it
@@ -196,6 +187,7 @@ def watched(
     module: nn.Module,
     call: Callable[[], T],
     visit: Callable[[str, str, Key, Tensor], None],
+    mixers: Mapping[str, str],
     head: str | None = None,
 ) -> T:
     """Run a call and visit each tensor of numbers that a part of a module returns: its path, its
@@ -231,7 +223,7 @@ def watched(
         for path, part in module.named_modules():
             if path.startswith(inside):
                 continue
-            mixer = mixer_of(part)
+            mixer = mixers.get(path, "")
             inside = f"{path}." if mixer else inside
             hooks.callback(part.register_forward_hook(hook_of(path, mixer)).remove)
             if path == head:
@@ -239,10 +231,16 @@ def watched(
         return call()
 
 
+def inside(path: str, around: str) -> bool:
+    """Return whether a module is a part of another one."""
+    return path != around and f"{path}.".startswith(around and f"{around}.")
+
+
 def shapes_of(
     module: nn.Module, call: Callable[[], list[Tensor]], calls: Sequence[Any]
-) -> tuple[list[Tensor], dict[Key, tuple[int, ...]], str | None]:
-    """Return what a call gives, the shapes of what the parts of its module return, and the head.
+) -> tuple[list[Tensor], dict[Key, tuple[int, ...]], str | None, dict[str, str]]:
+    """Return what a call gives, the shapes of what the parts of its module return, the head, and
+    the modules that mix tokens by their kind.
 
     The head is the path of a linear map behind which no other call runs and which widens its input:
     each row of the output is made of one row of its input. None without one. Its input's shape is
@@ -255,26 +253,37 @@ def shapes_of(
     """
     shapes: dict[Key, tuple[int, ...]] = {}
     last: tuple[str, int, Tensor | None] = ("", 0, None)
+    mixers, begun = mixers_in(module), dict[str, int]()
 
     def note(path: str, mixer: str, key: Key, x: Tensor) -> None:
         nonlocal last
+        if path in begun and does_more(calls[begun[path] :]):
+            mixers.pop(path, None)
         shapes[key] = tuple(x.shape)
         if path and len(calls) > last[1]:
             last = path, len(calls), x
 
-    out = watched(module, call, note)
+    def begin(path: str) -> Callable[[nn.Module, Any], None]:
+        return lambda part, given: begun.update({path: len(calls)})
+
+    with ExitStack() as before:
+        for path in mixers:
+            part = module.get_submodule(path)
+            if has_own_forward(part):
+                before.callback(part.register_forward_pre_hook(begin(path)).remove)
+        out = watched(module, call, note, dict(mixers))
     path, count, made = last
     part = module.get_submodule(path)
     ends = len(calls) == count and len(out) == 1 and made is not None and path not in many(shapes)
     if not ends or made is None or type(part) is not nn.Linear or not path or made.dim() < 2:
-        return out, shapes, None
+        return out, shapes, None, mixers
     hooks = len(part._forward_hooks) + len(part._forward_pre_hooks) + ("forward" in vars(part))
     if hooks or out[0] is not made:
-        return out, shapes, None
+        return out, shapes, None, mixers
     if part.out_features < part.in_features:
-        return out, shapes, None
+        return out, shapes, None, mixers
     shapes[path, HEAD, 0] = (*made.shape[:-1], part.in_features)
-    return out, shapes, path
+    return out, shapes, path, mixers
 
 
 def many(shapes: dict[Key, tuple[int, ...]]) -> set[str]:
@@ -309,14 +318,6 @@ def items_of(x: Tensor, single: Sequence[int], count: int) -> Tensor | None:
     if len(found) < 2:
         return found[0] if found else None
     return min(found, key=lambda way: float((way[0] - way[-1]).detach().float().norm()))
-
-
-def mixer_of(part: nn.Module) -> str:
-    """What a module that mixes tokens without attention is called; empty for others."""
-    known = type(part).__module__.startswith("transformers.models.")
-    if known and STATES.search(type(part).__name__):
-        return "recurrent"
-    return next((name for kinds, name in MIXERS if isinstance(part, kinds)), "")
 
 
 def tensors_in(out: Any) -> list[Tensor]:

@@ -27,6 +27,7 @@ from .accounts import Account, by_kernel
 
 RADIUS = 1
 CLEAR = 64  # units of the last digit between the two largest scores of a row
+LEAST = torch.finfo(torch.float32).min
 MOST_LINKS = 600  # are cut at one place to hide again what was lifted
 
 
@@ -92,6 +93,9 @@ class EditsAtKernels:
         account, rows = self.by_kernel[number]
         wide = torch.promote_types(scores.dtype, torch.float32)
         seen, out = scores > MASK_SCORE, scores.to(wide, copy=True)
+        closed = ~seen.any(-1, keepdim=True)  # low numbers alone are compared as any others
+        out = torch.where(closed, out - out.amax(-1, keepdim=True).clamp(min=LEAST), out)
+        seen = seen | (closed & ~scores.isneginf())
         visible = seen.clone()
         heads = (rows // account.shape[2] % account.shape[1]).to(scores.device)
         for head in heads.unique().tolist():

@@ -8,18 +8,26 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
 
+from ...capture import probe
 from ...capture.torch_calls import dense
+from .accounts import name
+from .laws import Laws
+from .numbering import first_of_stairs, looked_at
 
 FEW = 4096  # numbers of a weight that are all read; of a larger one only some
 SOME = 64
+SHORT = 8  # rows and keys from which on a window hides some, and no edit leaves nothing to see
 SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often hold it
 #: Calls that can silence what they are given: all their results are 0, or a condition is the same
 #: everywhere.
@@ -143,3 +151,85 @@ def sample(x: Tensor) -> Tensor:
     """Return all numbers of a small tensor, and some of a large one."""
     line = x.detach().reshape(-1) if x.is_contiguous() else x.detach().flatten()[:FEW]
     return line if line.numel() <= FEW else line[:: line.numel() // SOME]
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What was proved of a module on an earlier text.
+
+    Attributes:
+        marks: what its attentions were like.
+        program: the calls that it made there.
+        laws: what was proved.
+        mixers: the modules that mix tokens besides.
+        ordered: whether the order of tokens was told of all attentions, and follows from the
+            calls; else it is told again on every text.
+    """
+
+    marks: Hashable
+    program: Program
+    laws: Laws
+    mixers: dict[str, str]
+    ordered: bool
+
+
+MOST_KNOWN = 8  # texts of a module that are remembered
+#: By module; only what holds.
+KNOWN: WeakKeyDictionary[nn.Module, list[Remembered]] = WeakKeyDictionary()
+
+
+def remembered(prover: Any, marks: Hashable, known: Sequence[Remembered]) -> Remembered | None:
+    """Return what is known of the longest text like this one."""
+    alike = [one for one in known if one.marks == marks and one.program.is_like(prover.program)]
+    return max(alike, key=lambda one: one.program.sizes, default=None)
+
+
+def longer(prover: Any, earlier: Remembered) -> bool:
+    """Return whether an attention has more rows or keys than on the earlier text: windows, strides
+    and shifts that are longer than that one change nothing there."""
+    sizes = zip(prover.program.sizes, earlier.program.sizes, strict=True)
+    return any(now > before for now, before in sizes)
+
+
+def signature(prover: Any) -> Hashable:
+    """Return what laws may depend on besides the calls: the module's mode and weights, the code
+    that runs it and that watches it, and of each attention its place, axes, kernels, and which
+    keys are looked at."""
+    found: list[Hashable] = [prover.module.training, len(prover.kernels), prover.key() is None]
+    found += weights_mark(prover.module)
+    parts = list(prover.module.modules())
+    found += [frozenset(type(part).forward for part in parts), watching_code()]
+    found += [_own_forward(part) for part in parts if "forward" in part.__dict__]
+    found += [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in parts]
+    for account in prover.accounts:
+        record, seen = account.record, looked_at(account, prover.kernels)
+        cells = seen.flatten(0, 1).any(0)
+        kernels = tuple((prover.kernels[n].name, prover.kernels[n].path) for n in account.parts)
+        found += [
+            (name(record), record.form, record.heads, record.along, account.shape[0]),
+            (record.offset, record.first_key, record.shape[0] == record.shape[1], kernels),
+            (first_of_stairs(seen) is not None, bool(cells.all()), bool(cells[-1:].all())),
+            (bool(seen.any(-1).all()), *(min(size, SHORT) for size in record.shape)),
+            (record.scores is not None and record.scores.shape[-1] > record.shape[1]),
+        ]
+    return tuple(found)
+
+
+def _own_forward(part: nn.Module) -> Hashable:
+    """Return what tells the forward that replaced a module's own, without keeping the module."""
+    forward = part.__dict__["forward"]
+    if isinstance(forward, MethodType):
+        return type(forward.__self__), forward.__func__
+    return ref(forward)
+
+
+def watching_code() -> Hashable:
+    """Return the functions of the capture: a law that was proved of others proves nothing."""
+    package = probe.__module__.rpartition(".")[0]
+    found: set[Any] = set()
+    for path, module in list(sys.modules.items()):
+        if path.startswith(package):
+            for value in list(vars(module).values()):
+                inner = vars(value).values() if isinstance(value, type) else (value,)
+                found.update(one for one in inner if isinstance(one, FunctionType))
+    return frozenset(found)

@@ -127,9 +127,9 @@ class Prover:
         mode = ReorderMode(module, shown=[record.weights for record in self.capture.attentions])
         with mode:  # the mode of numbers hands calls down to it
             found = shapes_of(module, partial(self.under, self.numbers_seen), mode.program.calls)
-        self.plain, self.shapes, self.head = found
+        self.plain, self.shapes, self.head, self.mixing = found
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
-        self.choices, self.chose = mode.choices, mode.chose
+        self.choices, self.chose, self.reads = mode.choices, mode.chose, mode.reads
         self.accounts = accounts(self.capture.attentions, self.kernels)
         self.program = mode.program
         self.program.close([n for a in self.accounts for n in a.record.shape])
@@ -173,6 +173,8 @@ class Prover:
             if count > 1
         ]
         for account in self.accounts:
+            read = self.reads.untold(sorted(account.parts))
+            self.untold += [f"{name(account.record)}: {read}"] if read else []
             told = {"kernel": numbers_gap(self, account), "rows": rows_gap(self, account)}
             enter(laws, account.record, told | first_row_gap(self, account))
         return laws
@@ -192,6 +194,9 @@ class Prover:
         """The proof with these laws."""
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
         fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
+        pairs = dict.fromkeys(kernel.path for kernel in self.kernels if kernel.summed == "sub")
+        apart = KernelRun.DIFFERENCE
+        fates += tuple(KernelRun(apart, path, 0, 0, apart) for path in pairs)
         untold = tuple(dict.fromkeys(self.untold))
         return Proof(self.difference, fates, laws, untold, self.tolerance)
 
@@ -307,7 +312,13 @@ class Prover:
 
     def law_at_kernels(self, law: Law, told: Sequence[Account] | None = None) -> LawAtKernels:
         """A law as the kernels make it, of all attentions or of those that are named."""
-        bare = {n for n, kernel in enumerate(self.kernels) if kernel.projected is None}
+        known = enumerate(self.kernels)
+        bare = {n for n, kernel in known if kernel.projected is None or kernel.summed}
+        for account in self.accounts:  # experts take some of the heads each
+            for n, kernel in ((n, self.kernels[n]) for n in account.parts):
+                whole = account.record.heads * kernel.width
+                if kernel.shared() and kernel.projected and kernel.projected[-1] < whole:
+                    bare.add(n)
         widths = {n: kernel.width for n, kernel in enumerate(self.kernels)}
         return LawAtKernels(law, self.accounts if told is None else told, bare, widths)
 

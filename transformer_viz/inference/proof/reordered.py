@@ -1,15 +1,22 @@
-"""Which softmaxes read tokens that were sorted, chosen or moved by numbers of the input."""
+"""Follow tensors through a pass: tokens that numbers of the input sorted, chose or moved, and
+weights that are read for something else than the weighted sum of values.
+
+While each row looks at its own token alone, weights are ones and zeros, and no exchanged token
+shows what else is made of them: a gate of their entropy, rows scaled by the attention that they
+receive, a second step with the same weights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .kernels import Changes, KernelMode, flat, short
+from .kernels import PARTS, PRODUCTS, WHOLE, Changes, KernelMode, flat, short
 from .mixing import ways
 from .program import Program, content
 
@@ -30,6 +37,106 @@ LIFTED = "lift_fresh"  # what Python's numbers become
 NUMBERED = frozenset(("select", "slice", "narrow", "roll", "split_with_sizes", LIFTED))
 Step = tuple[str, Any]  # such a call, and its numbers
 Choice = tuple[str, list[Tensor]]  # a call that made whole numbers of others, and these
+
+
+class Facts(NamedTuple):
+    """What is known of a tensor's numbers; a bit of each whole number stands for a kernel.
+
+    Attributes:
+        made: made of the input.
+        moved: moved about by other numbers of the input.
+        cells: weights of these kernels, one number for each cell.
+        derived: made of weights of these kernels, no longer one number for each cell.
+        weighed: made of what these kernels' weights weighed.
+    """
+
+    made: bool = False
+    moved: bool = False
+    cells: int = 0
+    derived: int = 0
+    weighed: int = 0
+
+    def joined(self, other: Facts) -> Facts:
+        """Return what is known of numbers that come of both."""
+        return Facts(
+            self.made or other.made,
+            self.moved or other.moved,
+            self.cells | other.cells,
+            self.derived | other.derived,
+            self.weighed | other.weighed,
+        )
+
+
+@dataclass
+class WeightReads:
+    """The calls of a pass that read weights, as `Facts` of their results tell them.
+
+    Attributes:
+        others: of each kernel the first call that made numbers of the model of its weights, without
+            a weighted sum, and the module that ran it.
+        again: the kernels whose weights weighed what they had given before.
+    """
+
+    others: dict[int, tuple[str, str]] = field(default_factory=dict)
+    again: set[int] = field(default_factory=set)
+
+    def note(
+        self, name: str, path: str, given: Sequence[Tensor], facts: Sequence[Facts], out: Tensor
+    ) -> Facts:
+        """Enter a call, and return the facts about weights of what it gave."""
+        mine = [
+            (x, fact) for x, fact in zip(given, facts, strict=True) if fact.cells | fact.derived
+        ]
+        others = [fact for fact in facts if fact.made and not fact.cells | fact.derived]
+        weighed = 0
+        for fact in facts:
+            weighed |= fact.weighed
+        if not mine:
+            return Facts(weighed=weighed)
+        cells = derived = 0
+        for _, fact in mine:
+            cells, derived = cells | fact.cells, derived | fact.derived
+        kept = any(fact.cells and x.numel() == out.numel() for x, fact in mine)
+        if cells and (
+            name in PRODUCTS or (name == "mul" and others and out.numel() > largest(mine))
+        ):
+            values = 0
+            for fact in others:
+                values |= fact.weighed
+            self.again.update(numbers_of(cells & values))
+            return Facts(weighed=weighed | cells)
+        if kept or (cells and not others and name in PARTS | {"cat"}):
+            return Facts(cells=cells, weighed=weighed)
+        if others and out.numel() > 1 and name not in ("cat", "stack"):
+            for number in numbers_of(cells | derived):
+                self.others.setdefault(number, (name, path))
+            return Facts(weighed=weighed)
+        return Facts(derived=cells | derived, weighed=weighed)
+
+    def untold(self, numbers: Sequence[int]) -> str:
+        """Return what is not told of an attention that these kernels made; empty if nothing."""
+        if not self.again.isdisjoint(numbers):
+            return (
+                "its weights weigh what they gave before, so that its map shows one step of several"
+            )
+        found = next((self.others[n] for n in numbers if n in self.others), None)
+        if found is None:
+            return ""
+        where = f" in {found[1]}" if found[1] else ""
+        return (
+            f"its weights are also read by {found[0]}{where}, besides the weighted sum of values; "
+            "through it a row may see other tokens"
+        )
+
+
+def largest(mine: Sequence[tuple[Tensor, Facts]]) -> int:
+    """Return how many numbers the largest tensor of weights has."""
+    return max(x.numel() for x, fact in mine if fact.cells)
+
+
+def numbers_of(bits: int) -> list[int]:
+    """Return the kernels that the bits of a whole number stand for."""
+    return [n for n in range(bits.bit_length()) if bits >> n & 1]
 
 
 class StepMode(KernelMode):
@@ -105,12 +212,13 @@ class ReorderMode(StepMode):
         self.reordered: set[int] = set()
         self.program = Program()
         self.read: StorageWeakRef | None = None  # the first tensor that no call made: the input
-        self.known: dict[StorageWeakRef, tuple[bool, bool]] = {}  # of the input, and moved
+        self.known: dict[StorageWeakRef, Facts] = {}
+        self.reads = WeightReads()
         self.most = MOST_KNOWN
         self.choices: list[Choice] = []
         self.chose = False
         for x in self.names.tensors:
-            self.mark(x, False, False)
+            self.mark(x, Facts())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -124,13 +232,13 @@ class ReorderMode(StepMode):
         read = bool(args) and self.of_input(args[0])
         out = super().__torch_dispatch__(func, types, args, kwargs)
         other = name in NUMBERED and self.other_numbers(turn)
-        facts = facts if name != LIFTED else [(other, False)]
-        moved = moved or any(fact[1] for fact in facts) or (other and name != LIFTED and read)
+        facts = facts if name != LIFTED else [Facts(other)]
+        moved = moved or any(fact.moved for fact in facts) or (other and name != LIFTED and read)
         if moved:
             self.reordered.update(range(first, len(self.kernels)))
         sized = name.endswith("_like") or name.startswith("new_")  # takes only a shape
-        made = not sized and any(fact[0] for fact in facts)
-        sorted_ones = [x for x, fact in zip(given, facts, strict=False) if fact[1]]
+        made = not sized and any(fact.made for fact in facts)
+        sorted_ones = [x for x, fact in zip(given, facts, strict=False) if fact.moved]
         level = sorted_ones and all(x.is_floating_point() for x in sorted_ones)
         if made:
             self.program.note_result(name, out)
@@ -140,8 +248,23 @@ class ReorderMode(StepMode):
             self.chose = self.chose or (made and whole and not self.names.outside())
         for x in flat(out):
             threshold = level and x.dtype == torch.bool  # which numbers reach it is no order
-            self.mark(x, made, moved and not sized and not threshold)
+            whole = sized or func in WHOLE  # the calls that it is made of were noted
+            found = Facts() if whole else self.reads_of(name, given, facts, x, first)
+            self.mark(x, found._replace(made=made, moved=moved and not sized and not threshold))
         return out
+
+    def reads_of(
+        self, name: str, given: Sequence[Tensor], facts: Sequence[Facts], out: Tensor, first: int
+    ) -> Facts:
+        """Return what a result of a call holds of attention weights; ``first`` is the number of the
+        first kernel that ran in the call."""
+        if len(given) != len(facts):
+            return Facts()
+        found = self.reads.note(name, self.names.path(), given, facts, out)
+        for number in range(first, len(self.kernels)):
+            kind = "weighed" if self.kernels[number].met == "product" else "cells"
+            found = found._replace(**{kind: getattr(found, kind) | 1 << number})
+        return found
 
     def note_call(self, func: Any, args: Any, kwargs: Any, given: Sequence[Tensor]) -> None:
         """Enter a call into the program, and numbers that came from outside PyTorch."""
@@ -174,20 +297,18 @@ class ReorderMode(StepMode):
 
     def of_input(self, value: Any) -> bool:
         """Whether a tensor, or one of several, was made of the input."""
-        return any(self.facts(x)[0] for x in flat([value]))
+        return any(self.facts(x).made for x in flat([value]))
 
-    def facts(self, x: Tensor) -> tuple[bool, bool]:
-        """Whether a tensor was made of the input, and whether it was moved about; one that no call
-        made is the input."""
+    def facts(self, x: Tensor) -> Facts:
+        """What is known of a tensor; one that no call made is the input."""
         place = storage(x)
-        return (True, False) if place is None else self.known.get(place, (True, False))
+        return Facts(True) if place is None else self.known.get(place, Facts(True))
 
-    def mark(self, x: Tensor, made: bool, moved: bool) -> None:
+    def mark(self, x: Tensor, found: Facts) -> None:
         """Note what was found of a tensor, beside what was known of its storage."""
         place = storage(x)
         if place is not None:
-            before = self.known.get(place, (False, False))
-            self.known[place] = (before[0] or made, before[1] or moved)
+            self.known[place] = self.known.get(place, Facts()).joined(found)
         if len(self.known) > self.most:  # what is freed keeps its place in memory from being used
             self.known = {x: facts for x, facts in self.known.items() if not x.expired()}
             self.most = 2 * len(self.known) + MOST_KNOWN

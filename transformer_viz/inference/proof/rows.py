@@ -51,6 +51,14 @@ def rows_gap(passes: Passes, account: Account) -> float | None:
             "another order too; give an input that it tells apart"
         )
         return None
+    rows = {math.prod(size[:-1]) for size in kernels[0].projections}
+    by_experts = len(kernels) == 1 and kernels[0].shared() and len(rows) > 1
+    if counts != {batch * queries} and by_experts:
+        passes.untold.append(
+            f"{where}: several projections share its heads, each for some tokens (experts that a "
+            "router chose), so that its rows are not proved at an output projection"
+        )
+        return None
     if counts != {batch * queries}:
         passes.untold.append(
             f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "

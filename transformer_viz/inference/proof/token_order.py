@@ -19,6 +19,7 @@ from .kernels import Kernel, KernelMode
 from .mixing import Changed, ways
 
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
+MOVED = 2e-6  # of the largest score: a row or column below it stayed
 WRONG = float("inf")
 
 
@@ -232,21 +233,21 @@ def order_gap(
 def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | None:
     """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
     rows ``[item, query]`` and columns ``[item, key]`` may change."""
-    cells, seen, several = differing(one, other, columns)
+    cells, moved, seen, several = differing(one, other, columns)
     if not bool(cells.any()):
         return None
     across, down = rows[..., :, None], columns[..., None, :]
     if bool((cells & ~(across | down)).any()):
         return WRONG
     told = [  # the exchanged rows by other columns, of which their mean is taken off; and columns
-        (rows & several, (cells & ~down).any(-1)),
-        (columns & (seen & ~across).any(-2), (cells & ~across).any(-2)),
+        (rows & several, (cells & ~down).any(-1), (moved & ~down).any(-1)),
+        (columns & (seen & ~across).any(-2), (cells & ~across).any(-2), (moved & ~across).any(-2)),
     ]
     square = rows.shape == columns.shape
     # A token that changes neither its row nor its column was exchanged for one that is alike.
-    alike = ~told[0][1] & ~told[1][1] if square else torch.zeros_like(rows[..., :1])
-    for asked, changed in told:
-        if bool((asked & changed).any()) and bool((asked & ~changed & ~alike).any()):
+    alike = ~told[0][2] & ~told[1][2] if square else torch.zeros_like(rows[..., :1])
+    for asked, changed, any_change in told:
+        if bool((asked & changed).any()) and bool((asked & ~any_change & ~alike).any()):
             return WRONG if square else None
     there = (rows & seen.any(-1)) == (rows & cells.any(-1))
     along = (columns & seen.any(-2)) == (columns & cells.any(-2))
@@ -263,21 +264,23 @@ def _carry(tokens: Collection[int], first: int, size: int, items: int, count: in
     return torch.isin(numbers + first, chosen)
 
 
-def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the cells ``[item, query, key]`` that differ in any head, those that any head sees, and
-    the rows ``[item, query]`` of which some head sees two unlike cells outside ``columns``.
+def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Find the cells ``[item, query, key]`` that differ in any head by `CHANGED`, those that differ
+    by `MOVED`, those that any head sees, and the rows ``[item, query]`` of which some head sees two
+    unlike cells outside ``columns``.
 
-    A number added to a whole row changes no softmax: the mean change of a row's cells outside
-    ``columns`` ``[item, key]`` is taken off.
+    A number added to a whole row changes no softmax: the mean change of a row's cells
+    outside ``columns`` ``[item, key]`` is taken off.
     """
     seen = (one > MASK_SCORE) & (other > MASK_SCORE)
     size = one[seen].abs().max() if bool(seen.any()) else one.new_ones(())
     gap = torch.where(seen, other - one, 0.0)
     kept = seen & ~columns[:, None, None]
     shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
-    gap = torch.where(seen, gap - shift, 0.0)
+    gap = torch.where(seen, gap - shift, 0.0).abs()
     most, least = (
         torch.where(kept, one, end).amax(-1) for end, one in ((-torch.inf, one), (-torch.inf, -one))
     )
     unlike = (kept.sum(-1) > 1) & (most + least > CHANGED * size)  # equal tokens change alike
-    return (gap.abs() > CHANGED * size).any(1), seen.any(1), unlike.any(1)
+    cells, moved = ((gap > least * size).any(1) for least in (CHANGED, MOVED))
+    return cells, moved, seen.any(1), unlike.any(1)

@@ -1,7 +1,6 @@
 """Queries, keys, their scale, norms and lengths of the stream, found again among what really ran.
 
-What is shown is compared by its numbers with all tensors of a plain pass, whoever made them;
-statistics and thumbnail of a map are reckoned again from the map.
+What is shown is compared by its numbers with all tensors of a plain pass, whoever made them.
 """
 
 from __future__ import annotations
@@ -14,21 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.linalg import vector_norm
-from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...capture.torch_calls import dense
-from ...core.head_metrics import HEAD_METRICS, Rows
 from ...core.numerics import MASK_SCORE
 from .accounts import BLOCK, Account
-from .kernel_rows import formula
+from .kernel_rows import allow_mask_objects, formula
 from .kernels import FUSED, WHOLE, flat, short
-from .mask_objects import allow_mask_objects
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
-SIDE, LEVELS = 64, 255  # cells of a thumbnail's side, and its lightest grey
-ROUNDED = 0.5 + 1e-3  # how far a grey may be from the weight that it stands for, in levels
 PIECE = 64  # small tensors in a piece of memory
 Shown = dict[str, Tensor]  # numbers of each row, by name
 Place = tuple[int, tuple[int, ...], torch.dtype]
@@ -242,47 +236,3 @@ def spread_apart(record: NormRecord) -> float:
     count = width.median().round()
     off = (width / count - 1).abs().max(), (rms / found["rms"].square() - 1).abs().max()
     return float(torch.stack(off).nan_to_num().max())
-
-
-def numbers_apart(record: AttentionRecord) -> float | None:
-    """How far statistics and thumbnail are from those of the weights; None without any."""
-    if record.weights is None or record.thumbnail is None or not record.statistics:
-        return None
-    gaps = []
-    for head, some in enumerate(record.weights.detach().split(1, dim=1)):
-        weights, own = some.double().cpu(), slice(head, head + 1)
-        statistics = {name: x[:, own].double().cpu() for name, x in record.statistics.items()}
-        gaps.append(statistics_apart(record, weights, statistics))
-        gaps.append(greys_apart(record.thumbnail[:, own].cpu(), weights))
-    return max(gaps)
-
-
-def statistics_apart(
-    record: AttentionRecord, weights: Tensor, statistics: dict[str, Tensor]
-) -> float:
-    """The largest difference of some heads' statistics, relative where they are larger than 1."""
-    query = torch.arange(weights.shape[2], device="cpu")[:, None] + record.offset - record.first_key
-    key = torch.arange(weights.shape[3], device="cpu")
-    bits = torch.special.xlogy(weights, weights) / math.log(2)
-    rows = Rows(weights, weights, bits, query, key, (query - key).abs().double())
-    worst = 0.0
-    for metric in HEAD_METRICS:
-        values = metric.of_rows(rows)
-        axes = tuple(range(2, values.dim()))
-        if metric.combined == "mean":
-            expected = (values.sum(axes) if axes else values) / weights.shape[2]
-        else:
-            expected = values.amax(axes) if axes else values
-        off = (statistics[metric.name] - expected).abs()
-        worst = max(worst, float((off / expected.abs().clamp(min=1)).nan_to_num().max()))
-    return worst
-
-
-def greys_apart(thumbnail: Tensor, weights: Tensor) -> float:
-    """How far the greys of a thumbnail are from the largest weights of their cells, less what is
-    rounded."""
-    steps = [math.ceil(size / SIDE) for size in weights.shape[2:]]
-    cells = F.max_pool2d(weights.nan_to_num(), steps, ceil_mode=True).clamp(0, 1) * LEVELS
-    if cells.shape != thumbnail.shape:
-        return math.inf
-    return max(0.0, float((thumbnail.double() - cells).abs().max()) - ROUNDED) / LEVELS

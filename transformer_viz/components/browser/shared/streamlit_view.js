@@ -8,7 +8,8 @@ import { needLetters, watchLetters } from "../letters/missing_letters.js";
 /** @typedef {(name: string, value: any) => void} Say */
 /** @typedef {{show: (data: any) => void, end: () => void, describe?: () => object}} View
  *   describe: what is shown, in plain values, for whoever checks a page; canvases have no elements */
-/** @typedef {{view: View, part: string, seq: number, count: number, say: Say,
+/** @typedef {{view: View, part: string, seq: number, count: number,
+ *   say: (name: string, value: any, id: string) => void,
  *   data: any, lang: string | undefined, ending: AbortController}} Mounted */
 
 /** @typedef {{part: string, seq: number, data: any, shown: any}} Described  what a host is asked */
@@ -19,6 +20,18 @@ const STEPS = 5000;
 
 /** @type {WeakMap<object, Mounted>} */
 const MOUNTED = new WeakMap(); // one view for each place on a page, kept while its data changes
+
+/**
+ * Show what Streamlit hands over; each thing that is said to it carries a number.
+ * @param {any} component
+ * @param {(part: string) => new (place: HTMLElement, say: Say) => View} kindOf
+ */
+export function showComponent(component, kindOf) {
+  const { setTriggerValue } = component;
+  /** @type {(name: string, value: any, id: string) => void} */
+  const say = (name, value, id) => setTriggerValue(name, { id, value });
+  return showIn({ ...component, setTriggerValue: say }, kindOf);
+}
 
 /**
  * Show new data in the view of a place, which is made on the first call; gives the clean-up.
