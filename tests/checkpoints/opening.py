@@ -1,4 +1,4 @@
-"""Open a checkpoint and compare what the model says of itself, or the error, with what is expected."""
+"""Open a checkpoint and compare what the model says of itself, or the error."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ def opens(
     path: object,
     words: Mapping[str, Any] = NOTHING,
     *,
-    model: Mapping[str, Any] = NOTHING,
-    config: Mapping[str, Any] = NOTHING,
     origin: Mapping[str, str] = NOTHING,
+    **expected: Any,
 ) -> tv.Model:
-    """Return the model, after comparing its attributes, its config and its config's origins.
+    """Return the model, after comparing what it says of itself.
 
     Args:
         path: a file, a folder or a module.
         words: overrides by name.
-        model: expected attributes of the model.
-        config: expected values of ``model.config``.
         origin: expected values of ``model.provenance``.
+        expected: attributes of the model, values of its config, and ``ids`` (pad, bos, eos).
     """
-    found = tv.load(path, **({"device": "cpu"} | dict(words)))
-    assert {name: getattr(found, name) for name in model} == dict(model), (path, words)
-    assert {word: found.config[word] for word in config} == dict(config), (path, words)
-    assert {word: found.provenance[word] for word in origin} == dict(origin), (path, words)
-    assert found.provenance.keys() == found.config.keys(), (path, words)
-    assert set(found.provenance.values()) <= set(ORIGINS), (path, words)
-    return found
+    model = tv.load(path, **({"device": "cpu"} | dict(words)))
+    attributes = {name: getattr(model, name) for name in expected if hasattr(model, name)}
+    attributes["ids"] = (model.pad_id, model.bos_id, model.eos_id)
+    for name, value in expected.items():
+        found = [told[name] for told in (attributes, model.config) if name in told]
+        assert found and all(one == value for one in found), (path, words, name, found)
+    assert {word: model.provenance[word] for word in origin} == dict(origin), (path, words)
+    assert model.provenance.keys() == model.config.keys(), (path, words)
+    assert set(model.provenance.values()) <= set(ORIGINS), (path, words)
+    return model
 
 
 def refused(path: object, message: str, **words: Any) -> None:

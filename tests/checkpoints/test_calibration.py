@@ -1,15 +1,15 @@
-"""Words that no file says: found by how probable they make sample text, or marked as usual."""
+"""Words that no file says are those that make sample text most probable, or the usual ones."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 
 import transformer_viz as tv
@@ -26,7 +26,7 @@ from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 
 def as_labml(name: str, folder: Path) -> Path:
-    """A model in the box as labml would have saved it; its vocabulary beside it."""
+    """Save a bundled model as labml would have, with its vocabulary beside it."""
     module = tv.load(name, device="cpu").module
     parts = {
         **{f"self_attention.{x}": f"self_attn.{x}.linear" for x in ("query", "key", "value")},
@@ -77,20 +77,19 @@ def test_the_heads_of_a_file_that_does_not_say_them_are_found(tmp_path):
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize(("name", "heads"), [("en-de-small", 4), ("en-de", 8)])
-def test_the_heads_of_our_own_models_are_found(name, heads, tmp_path):
-    source = bundled.PRETRAINED / name
-    config = json.loads((source / bundled.CONFIG).read_text())
-    bare = {w: v for w, v in config.items() if w not in ("heads", "d_k", "d_v", "snapshots")}
-    safetensors.torch.save_file(
-        safetensors.torch.load_file(source / bundled.WEIGHTS), tmp_path / bundled.WEIGHTS
-    )
-    shutil.copy(source / bundled.VOCABULARY, tmp_path)
-    (tmp_path / bundled.CONFIG).write_text(json.dumps(bare))
-    model = calibrated_heads(
-        {"d_k": config["d_model"]}, lambda chosen: tv.load(tmp_path, device="cpu", **chosen)
-    )
-    assert (model.config["heads"], model.provenance["heads"]) == (heads, "calibration")
+def test_the_heads_of_our_own_models_are_found(tmp_path):
+    for name, heads in (("en-de-small", 4), ("en-de", 8)):
+        shutil.copytree(bundled.PRETRAINED / name, tmp_path / name)
+        place = tmp_path / name / bundled.CONFIG
+        config = json.loads(place.read_text())
+        hidden = ("heads", "d_k", "d_v", "snapshots")
+        place.write_text(json.dumps({w: v for w, v in config.items() if w not in hidden}))
+        model = calibrated_heads(
+            {"d_k": config["d_model"]},
+            lambda chosen, name=name: tv.load(tmp_path / name, device="cpu", **chosen),
+        )
+        found = (model.config["heads"], model.provenance["heads"])
+        assert found == (heads, "calibration"), name
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +100,10 @@ def reader(tiny_vocabulary: bytes) -> Model:
 
 
 def by_hand(model: Model, target: list[int], source: list[int] | None) -> list[float]:
-    """The loss of each token of one sentence, alone in its batch."""
-    given = (torch.tensor([target[:-1]]),) if source is None else None
-    given = given or (torch.tensor([source]), torch.tensor([target[:-1]]))
+    """Return the loss of each token of one sentence, alone in its batch."""
+    given = [ids for ids in (source, target[:-1]) if ids is not None]
     with torch.inference_mode():
-        logits = model.calls.forward(*given)[0].double().numpy()
+        logits = model.calls.forward(*(torch.tensor([ids]) for ids in given))[0].double().numpy()
     whole = np.log(np.exp(logits).sum(1))
     return [float(whole[t] - logits[t, token]) for t, token in enumerate(target[1:])]
 
@@ -137,71 +135,60 @@ class Digits(PlainIds):
         return [4] if "A" in text else [4, 5, 6] if text.startswith("We") else []
 
 
-def test_sentences_of_which_a_vocabulary_leaves_nothing_are_left_out():
+def test_sentences_and_models_without_a_loss(reader):
+    """Models that predict no next word have none, nor have sentences that the vocabulary lacks."""
     gpt = replace(make_model(encoder_layers=0, source_vocab=0), tokenizer=Digits(41))
     each = by_hand(gpt, [4, 5, 6], None)
     assert sample_losses(gpt) == {"en": pytest.approx(np.mean(each), abs=1e-5)}
-
-
-def test_models_that_predict_no_next_word_have_no_loss(reader):
     assert sample_losses(make_model(decoder_layers=0)) == {}
     assert sample_losses(replace(reader, gives="vectors")) == {}
 
 
-def test_a_model_that_knows_no_language_leaves_the_usual_choice(reader):
-    asked = []
-
-    def make(chosen: dict[str, int]) -> Model:
-        asked.append(chosen["heads"])
-        return reader
-
-    model = calibrated(("heads", "d_k"), (1, 2, 3), 2, make, "Say heads= if you know.")
-    assert set(asked) == {1, 2, 3}
-    assert (model.provenance["heads"], model.provenance["d_k"]) == ("convention", "convention")
-    assert model.notes == (
-        "heads=2 is a guess, the usual choice: nothing in the file says it. Say heads= if you "
-        "know.",
-    )
+def with_logits(model: Model, logits: Callable[[torch.Tensor], torch.Tensor]) -> Model:
+    """Return a model whose logits are those of a function of its target."""
+    calls = replace(model.calls, forward=lambda source, target, mask: logits(target))
+    return replace(model, calls=calls)
 
 
-def test_without_a_vocabulary_nothing_is_tried(tiny_model):
-    asked = []
-
-    def make(chosen: dict[str, int]) -> Model:
-        asked.append(chosen["heads"])
-        return tiny_model
-
-    assert calibrated(("heads",), (1, 2), 2, make).provenance["heads"] == "convention"
-    assert asked == [2]
-
-
-def test_losses_that_are_no_numbers_are_left_out(reader):
-    calls = replace(
-        reader.calls, forward=lambda *given: torch.full((6, given[1].shape[1], 331), torch.nan)
-    )
-    assert sample_losses(replace(reader, calls=calls)) == {}
-    model = calibrated(("heads",), (1, 2), 2, lambda _: replace(reader, calls=calls))
-    assert model.provenance["heads"] == "convention"
-
-
-def test_a_vocabulary_that_cannot_be_read_with_leaves_the_usual_choice(make_vocabulary):
+def test_the_usual_choice_stands_where_sample_text_decides_nothing(
+    reader, tiny_model, make_vocabulary
+):
+    """A model that knows no language, one without text, losses that are no numbers."""
+    lost = with_logits(reader, lambda target: torch.full((6, target.shape[1], 331), torch.nan))
+    assert sample_losses(lost) == {}
+    cases = {"no language": (reader, {1, 2, 3}), "ids only": (tiny_model, {2}),
+             "losses that are no numbers": (lost, {1, 2, 3})}  # fmt: skip
     for small, options in ((331, {"bos_id": -1}), (37, {})):
         text = SentencePieceText(make_vocabulary(**options))
         model = replace(make_model(source_vocab=small, target_vocab=small), tokenizer=text)
-        found = calibrated(("heads",), (1, 2), 2, lambda _, model=model: model)
-        assert found.provenance["heads"] == "convention"
+        cases[f"a vocabulary that cannot be read with {options}"] = (model, None)
+    for case, (model, tried) in cases.items():
+        asked = []
+
+        def make(chosen: dict[str, int], model=model, asked=asked) -> Model:
+            asked.append(chosen["heads"])
+            return model
+
+        found = calibrated(("heads", "d_k"), (1, 2, 3), 2, make, "Say heads= if you know.")
+        assert tried in (None, set(asked)), case
+        origins = (found.provenance["heads"], found.provenance["d_k"])
+        assert origins == ("convention", "convention"), case
+        assert found.notes[-1] == (
+            "heads=2 is a guess, the usual choice: nothing in the file says it. Say heads= if you "
+            "know."
+        ), case
 
 
 def test_candidates_that_sample_text_cannot_tell_apart_are_a_guess(reader):
     def make(chosen: dict[str, int]) -> Model:
-        """Sample text is equally probable with 2 and 3, and less with 1."""
+        """Make sample text equally probable with 2 and 3, and less with 1."""
         shift = 6.0 if chosen["heads"] == 1 else 30.0
 
-        def forward(source: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        def logits(target: torch.Tensor) -> torch.Tensor:
             after = torch.cat([target[:, 1:], target[:, :1]], 1)  # all but the last token
             return shift * torch.nn.functional.one_hot(after, 331).float()
 
-        return replace(reader, calls=replace(reader.calls, forward=forward))
+        return with_logits(reader, logits)
 
     for usual, best in ((2, 2), (1, 2)):
         model = calibrated(("heads", "d_k"), (1, 2, 3), usual, make)

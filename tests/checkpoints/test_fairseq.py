@@ -48,25 +48,12 @@ def test_options_become_the_config(tmp_path):
             "source_lang": "de",
             "target_lang": "en",
         }
-        model = opens(
-            save(tmp_path, variant)[0],
-            model={
-                "layout": "fairseq",
-                "guesses": (),
-                "pad_id": 1,
-                "bos_id": 2,
-                "eos_id": 2,
-                "max_tokens": None if unplaced else fairseq.P,
-            },
-            config=said
-            | {
-                "final_norm": variant.before,
-                "embedding_norm": variant.embedding_norm,
-                "positions": "none" if unplaced else placed,
-                "tied": {"decoder": "output"}.get(variant.share, variant.share),
-            },
-            origin=dict.fromkeys(said, "file"),
-        )
+        model = opens(save(tmp_path, variant)[0], ids=(1, 2, 2), layout="fairseq", guesses=(),
+                      max_tokens=None if unplaced else fairseq.P, **said, final_norm=variant.before,
+                      embedding_norm=variant.embedding_norm,
+                      positions="none" if unplaced else placed,
+                      tied={"decoder": "output"}.get(variant.share, variant.share),
+                      origin=dict.fromkeys(said, "file"))  # fmt: skip
         assert set(model.config) == WORDS
 
 
@@ -80,8 +67,7 @@ def test_activations_of_the_options(tmp_path):
 
 def test_a_bare_state_dict_opens_with_guesses(tmp_path):
     path = bare(tmp_path, Variant(before=True))
-    model = opens(path, {"heads": 2}, model={"layout": "fairseq"}, config={"norm": "pre"},
-                  origin={"norm": "shapes"})  # fmt: skip
+    model = opens(path, {"heads": 2}, layout="fairseq", norm="pre", origin={"norm": "shapes"})
     assert set(model.guesses) == {"activation", "max_positions", "embedding_scale"}
     assert {"heads", "d_k", "d_v"} <= set(tv.load(path).guesses)
 
@@ -126,10 +112,10 @@ def test_edited_positions_are_those_of_an_edited_table(tmp_path):
 def test_the_number_of_positions_is_bounded(tmp_path):
     more = {"max_source_positions": 1000, "max_target_positions": 1000}
     path, _ = save(tmp_path, Variant(learned=True, more=more))
-    opens(path, model={"max_tokens": fairseq.P})
-    opens(path, {"max_positions": 7}, model={"max_tokens": 7})
+    opens(path, max_tokens=fairseq.P)
+    opens(path, {"max_positions": 7}, max_tokens=7)
     refused(path, r"max_positions=20 needs more rows than the 21", max_positions=20)
-    opens(save(tmp_path, Variant(more={"max_target_positions": 7}))[0], model={"max_tokens": 7})
+    opens(save(tmp_path, Variant(more={"max_target_positions": 7}))[0], max_tokens=7)
     model = tv.load(save(tmp_path, Variant())[0])
     with pytest.raises(ValueError, match="20 tokens"):
         tv.trace(model, [5] * 20, TARGET)
@@ -155,7 +141,7 @@ def test_two_dictionaries_are_the_words_of_the_two_sides(tmp_path):
     path, _ = save(tmp_path, Variant())
     (tmp_path / "dict.de.txt").write_text(dictionary(VS, "quelle"))
     (tmp_path / "dict.en.txt").write_text(dictionary(VT, "word"))
-    model = opens(path, model={"notes": ()})
+    model = opens(path, notes=())
     assert model.tokenizer.source_ids("quelle5@@ quelle6 Haus") == [5, 6, 3, END]
     assert model.tokenizer.target_ids("word40@@ word9") == [END, 40, 9]
     assert target_side(model.tokenizer).decode([END, 40, 9, 5, 3, END]) == "word40word9 word5<unk>"
@@ -221,4 +207,4 @@ def test_an_output_that_is_not_stored_is_the_embedding_where_the_options_say_so(
     content = torch.load(path, weights_only=False)
     del content["model"]["decoder.output_projection.weight"]
     torch.save(content, path)
-    opens(path, config={"tied": "output"})
+    opens(path, tied="output")

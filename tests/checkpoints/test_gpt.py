@@ -36,9 +36,8 @@ def test_a_file_has_one_layout(tmp_path):
         path, _ = maker(tmp_path)
         found = [x.NAME for x in (nanogpt, mingpt, gpt2) if x.recognise(Candidate(path, {}))]
         assert found == [name], maker
-        ids = dict.fromkeys(("pad_id", "bos_id", "eos_id"))
-        text = {"layout": name, "kind": "decoder-only", "takes": "text", "max_tokens": gpt.P}
-        model = opens(path, {"heads": gpt.HEADS}, model=ids | text)
+        model = opens(path, {"heads": gpt.HEADS}, ids=(None, None, None), layout=name,
+                      kind="decoder-only", takes="text", max_tokens=gpt.P)  # fmt: skip
         assert isinstance(model.tokenizer, PlainIds), maker
         assert "token ids are typed" in model.notes[-1], maker
 
@@ -46,12 +45,12 @@ def test_a_file_has_one_layout(tmp_path):
 def test_origins_of_a_nanogpt(tmp_path):
     path, _ = gpt.nanogpt_file(tmp_path)
     origin = {"heads": "file", "d_model": "shapes", "activation": "layout"}
-    model = opens(path, model={"guesses": ()}, origin=origin)
+    model = opens(path, guesses=(), origin=origin)
     assert set(model.config) == {field.name for field in dataclasses.fields(ModelConfig)}
     words = {"heads": 11, "activation": "gelu_tanh"}
-    opens(path, words, config=words | {"d_k": 2}, origin=dict.fromkeys(words, "override"))
+    opens(path, words, **words, d_k=2, origin=dict.fromkeys(words, "override"))
     path, _ = gpt.nanogpt_file(tmp_path, bias=False)
-    module = opens(path, config={"attention_bias": False}).module
+    module = opens(path, attention_bias=False).module
     assert not [name for name, _ in module.named_parameters() if name.endswith("bias")]
 
 
@@ -69,7 +68,7 @@ def test_heads_of_a_mingpt_come_from_the_config_beside_it(tmp_path, monkeypatch)
         (tmp_path / "config.json").unlink(missing_ok=True)
         path, _ = gpt.mingpt_file(tmp_path, config)
         said = {"heads": heads, "activation": "gelu_tanh"}
-        model = opens(path, config=said, origin={"heads": origin})
+        model = opens(path, **said, origin={"heads": origin})
         assert ("heads" in model.guesses) == (origin == "convention"), config
 
 
@@ -95,7 +94,7 @@ def test_characters_are_found_beside_the_file_or_with_the_data(tmp_path):
         found = tmp_path / f"{n}" / place
         found.parent.mkdir(parents=True, exist_ok=True)
         found.write_bytes(meta(LETTERS))
-        model = opens(path, model={"notes": ()})
+        model = opens(path, notes=())
         assert isinstance(model.tokenizer, Characters), place
         trace = tv.trace(model, "a cab.\n", check=False)
         assert trace.source.ids == tuple(ids), place
@@ -120,7 +119,7 @@ def test_heads_are_a_guess_where_nothing_says_them(tmp_path):
     torch.save(held, tmp_path / "bare.pt")
     for letters in (LETTERS, "0123456789+-=*/()[]{}<>^%$#@!~?:;,|'`"):
         (tmp_path / "meta.pkl").write_bytes(meta(sorted(letters)))
-        model = opens(tmp_path / "bare.pt", model={"layout": "nanogpt"})
+        model = opens(tmp_path / "bare.pt", layout="nanogpt")
         assert model.provenance["heads"] in GUESSES, letters
         assert "heads" in model.notes[-1], letters
 
@@ -141,8 +140,7 @@ def test_byte_pairs_beside_the_file_are_read(tmp_path):
     end = vocabulary["<|endoftext|>"]
     for file in ("vocab.json", "tokenizer.json"):
         assert (tmp_path / file).is_file(), file
-        said = {"eos_id": end}
-        read = opens(path, model=said, config=said, origin={"eos_id": "sidecar"}).tokenizer
+        read = opens(path, eos_id=end, origin={"eos_id": "sidecar"}).tokenizer
         assert read.prompt_ids("cats cat") == ids, file
         assert read.decode([*ids, end]) == "cats cat", file
         assert read.tokens(ids).words == (0, 0, 1, 1), file

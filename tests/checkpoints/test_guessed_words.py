@@ -29,26 +29,16 @@ def words(origin: str, *names: str) -> dict[str, str]:
 
 def test_annotated_files_leave_heads_and_ids_to_be_guessed(tmp_path):
     path = save(tmp_path, annotated.state())
-    model = opens(
-        path,
-        model={
-            "layout": "annotated_transformer",
-            "kind": "encoder-decoder",
-            "pad_id": 2,
-            "bos_id": 0,
-            "eos_id": 1,
-            "max_tokens": annotated.P,
-            "guesses": ("heads", "d_k", "d_v", "pad_id", "bos_id", "eos_id"),
-        },
-        config={"heads": 5},
-        origin={"norm_kind": "layout", "d_ff": "shapes"},
-    )
+    model = opens(path, ids=(2, 0, 1), layout="annotated_transformer", kind="encoder-decoder",
+                  max_tokens=annotated.P,
+                  guesses=("heads", "d_k", "d_v", "pad_id", "bos_id", "eos_id"), heads=5,
+                  origin={"norm_kind": "layout", "d_ff": "shapes"})  # fmt: skip
     assert [note.partition(":")[0] for note in model.notes] == [
         f"Its vocabulary is kept apart, in vocab.pt, {CLOSED}",
         "heads=5 is a guess, the usual choice",
     ]
     origin = words("override", "heads", "pad_id") | {"d_k": "shapes"}
-    opens(path, {"heads": 3, "pad_id": 0}, config={"d_k": 5}, origin=origin)
+    opens(path, {"heads": 3, "pad_id": 0}, d_k=5, origin=origin)
     assert [usual_heads(width) for width in (512, 768, 64, 100, 15, 7)] == [8, 12, 1, 5, 5, 7]
 
 
@@ -68,8 +58,7 @@ def test_tables_that_are_one_matrix_stay_one(tmp_path):
         # every tensor once, and the two position tables are no parameters
         whole = sum(v.numel() for name, v in held.items() if not name.endswith(".pe"))
         count = whole - apart * held[target].numel()
-        opens(save(tmp_path, held), model={"parameters": count}, config={"tied": tied},
-              origin={"tied": "file"})  # fmt: skip
+        opens(save(tmp_path, held), parameters=count, tied=tied, origin={"tied": "file"})
 
 
 def test_a_sentencepiece_model_beside_the_weights_reads_text(tmp_path, make_vocabulary):
@@ -80,11 +69,12 @@ def test_a_sentencepiece_model_beside_the_weights_reads_text(tmp_path, make_voca
     held["generator.proj.bias"] = torch.zeros(331)
     path, heads = save(tmp_path, held), {"heads": 5}
     (tmp_path / "bpe.model").write_bytes(make_vocabulary())
-    model = opens(path, heads, model={"bos_id": 2, "eos_id": 3, "notes": ()},
-                  origin=words("sidecar", "bos_id", "eos_id"))  # fmt: skip
+    model = opens(
+        path, heads, bos_id=2, eos_id=3, notes=(), origin=words("sidecar", "bos_id", "eos_id")
+    )
     assert model.tokenizer.decode(model.tokenizer.source_ids("The tired cat.")) == "The tired cat."
     (tmp_path / "other.model").write_bytes(make_vocabulary())
-    opens(path, heads, model={"bos_id": 0})  # which of the two is not clear
+    opens(path, heads, bos_id=0)  # which of the two is not clear
     (tmp_path / "vocabulary.model").write_bytes(make_vocabulary(vocab_size=341))
     refused(path, r"vocabulary\.model has 341 pieces, .* knows 331", **heads)
 
@@ -102,37 +92,17 @@ def settings(version: str, **changes: Any) -> dict[str, Any]:
 
 
 def test_the_version_of_jadore_is_read_from_names_and_settings(tmp_path):
-    model = opens(
-        save(tmp_path, jadore.content("2020", True, True, "emb")),
-        model={
-            "layout": "jadore_2020",
-            "name": "model",
-            "kind": "encoder-decoder",
-            "pad_id": 1,
-            "bos_id": 2,
-            "eos_id": 3,
-            "max_tokens": jadore.P,
-            "guesses": ("bos_id", "eos_id"),
-        },
-        config={
-            "heads": 3,
-            "d_k": 5,
-            "d_v": 7,
-            "tied": "all",
-            "encoder_layers": 2,
-            "decoder_layers": 3,
-            "max_positions": 29,
-            "logit_scale": 1,
-        },
-        origin=words("file", "heads", "pad_id", "tied", "norm", "embedding_scale")
-        | words("shapes", "d_model", "d_k", "d_v", "d_ff", "max_positions")
-        | words("layout", "norm_eps", "mask_fill"),
-    )
+    origin = words("file", "heads", "pad_id", "tied", "norm", "embedding_scale")
+    origin |= words("shapes", "d_model", "d_k", "d_v", "d_ff", "max_positions")
+    origin |= words("layout", "norm_eps", "mask_fill")
+    model = opens(save(tmp_path, jadore.content("2020", True, True, "emb")), ids=(1, 2, 3),
+                  layout="jadore_2020", name="model", kind="encoder-decoder", max_tokens=jadore.P,
+                  guesses=("bos_id", "eos_id"), heads=3, d_k=5, d_v=7, tied="all", encoder_layers=2,
+                  decoder_layers=3, max_positions=29, logit_scale=1,
+                  origin=origin)  # fmt: skip
     assert model.config["embedding_scale"] == pytest.approx(jadore.D**0.5)
-    old = opens(
-        save(tmp_path, jadore.content("2018", False, True)),
-        model={"layout": "jadore_2018", "max_tokens": jadore.P - 1, "guesses": ()},
-    )
+    old = opens(save(tmp_path, jadore.content("2018", False, True)), layout="jadore_2018",
+                max_tokens=jadore.P - 1, guesses=())  # fmt: skip
     assert old.config["logit_scale"] == pytest.approx(jadore.D**-0.5)
 
 
@@ -152,7 +122,7 @@ def test_what_2019_and_2020_share_is_a_guess_that_an_override_settles(tmp_path):
         ("jadore_2019", "layout", {"layout": "jadore_2019"}),
         ("jadore_2020", "override", {"layout": "jadore_2019", "norm": "post"}),
     ):
-        model = opens(path, override, model={"layout": layout}, origin={"norm": origin})
+        model = opens(path, override, layout=layout, origin={"norm": origin})
         guessed = any("norm=post is a guess" in note for note in model.notes)
         assert guessed == (origin == "convention") == ("final_norm" in model.guesses), override
         logits = expected[layout][1].float()
@@ -161,13 +131,14 @@ def test_what_2019_and_2020_share_is_a_guess_that_an_override_settles(tmp_path):
 
 def test_weights_of_jadore_without_settings(tmp_path):
     path = save(tmp_path, jadore.content("2020", False, True)["model"])
-    model = opens(path, POST, config={"heads": 3, "tied": "output"},
-                  origin={"heads": "convention", "tied": "file"})  # fmt: skip
+    model = opens(
+        path, POST, heads=3, tied="output", origin={"heads": "convention", "tied": "file"}
+    )
     assert {"heads", "d_k", "d_v"} <= set(model.guesses)
     for text in ("heads=3 is a guess", CLOSED):
         assert any(text in note for note in model.notes), text
     (tmp_path / "config.json").write_text('{"heads": 1}')
-    opens(path, POST, config={"heads": 1}, origin={"heads": "sidecar"})
+    opens(path, POST, heads=1, origin={"heads": "sidecar"})
     assert {"norm", "final_norm", "bos_id"} <= set(tv.load(path, device="cpu").guesses)
 
 
@@ -188,7 +159,7 @@ def test_settings_of_jadore_that_contradict_the_weights(tmp_path):
     ):
         path = save(tmp_path, settings(version, n_head=stated))
         override = POST if version == "2020" else {}
-        model = opens(path, override, config={"heads": 3}, origin={"heads": origin})
+        model = opens(path, override, heads=3, origin={"heads": origin})
         noted = "settings.n_head=4 is stated, but does not divide the 3 rows" in str(model.notes)
         assert noted == (stated == 4), model.notes
 
@@ -215,7 +186,7 @@ def test_half_precision_is_computed_in_float32(tmp_path):
     held = jadore.content("2020", False, False, "prj")
     halves = {name: value.half() for name, value in held["model"].items()}
     path = save(tmp_path, held | {"model": halves})
-    model = opens(path, model={"file_dtype": "float16", "dtype": "float32"})
+    model = opens(path, file_dtype="float16", dtype="float32")
     rounded = held | {"model": {name: value.float() for name, value in halves.items()}}
     given = jadore.inputs(1)["padding"]
     logits = jadore.witness("2020", rounded, *given)[1].float()
@@ -227,49 +198,35 @@ def test_half_precision_is_computed_in_float32(tmp_path):
 
 def test_an_encoder_decoder_of_labml(tmp_path):
     path = save(tmp_path, labml.state({}))
-    model = opens(
-        path,
-        model={
-            "layout": "labml",
-            "kind": "encoder-decoder",
-            "max_tokens": labml.P,
-            "pad_id": None,
-            "bos_id": None,
-            "eos_id": None,
-            "guesses": ("heads", "d_k", "d_v", "activation"),
-        },
-        config={"positions": "sinusoidal"},
-        origin={"positions": "file", "gated": "shapes", "kind": "shapes"},
-    )
+    model = opens(path, ids=(None, None, None), layout="labml", kind="encoder-decoder",
+                  max_tokens=labml.P, guesses=("heads", "d_k", "d_v", "activation"),
+                  positions="sinusoidal",
+                  origin={"positions": "file", "gated": "shapes", "kind": "shapes"})  # fmt: skip
     with pytest.raises(ValueError, match="names no start token; load it with bos_id="):
         tv.translate(model, [4, 5])
     ids = {"bos_id": 2, "eos_id": 3, "pad_id": 1}
-    told = opens(path, ids, model=ids)
+    told = opens(path, ids, **ids)
     assert tv.translate(told, [4, 5], max_tokens=3)[0].ids
     # a table that was learned counts as learned
     count = model.parameters + 2 * labml.P * labml.D
     path = save(tmp_path, labml.state({"positions": "learned"}))
-    opens(path, model={"parameters": count}, config={"positions": "learned"})
+    opens(path, parameters=count, positions="learned")
     # without one nothing limits the length, and nothing is scaled
     path = save(tmp_path, labml.state({"positions": "none"}))
-    model = opens(path, model={"max_tokens": None}, config={"embedding_scale": 1})
+    model = opens(path, max_tokens=None, embedding_scale=1)
     assert tv.trace(model, [4, 5, 6, 9, 7] * 8, [2, 3]).report.status == "green"
 
 
 def test_one_stack_is_a_gpt_unless_an_override_says_encoder(tmp_path):
     kind = {"kind": "decoder-only"}
     path = save(tmp_path, labml.state(kind))
-    model = opens(
-        path,
-        {"heads": labml.H},
-        model={**kind, "guesses": ("activation", "kind")},
-        config={**kind, "source_vocab": 0, "target_vocab": labml.VT},
-    )
+    model = opens(path, {"heads": labml.H}, **kind, guesses=("activation", "kind"), source_vocab=0,
+                  target_vocab=labml.VT)  # fmt: skip
     assert any("say kind='encoder-only' if it is" in note for note in model.notes)
     trace = tv.trace(model, [4, 9, 6], check=False)
     assert not trace.attention("decoder")[..., 0, 1:].any()
     override = {"kind": "encoder-only"}
-    masked = opens(path, override, model=override, origin={"kind": "override"})
+    masked = opens(path, override, **override, origin={"kind": "override"})
     trace = tv.trace(masked, [4, 9, 6], check=False)
     assert trace.attention("encoder")[..., 0, 1:].all()
 
@@ -277,8 +234,9 @@ def test_one_stack_is_a_gpt_unless_an_override_says_encoder(tmp_path):
 def test_a_stack_without_generator_gives_states(tmp_path):
     held = labml.state({"kind": "encoder-only"})
     bare = {name: value for name, value in held.items() if not name.startswith("generator")}
-    model = opens(save(tmp_path, bare), model={"kind": "encoder-only", "gives": "vectors"},
-                  origin={"kind": "shapes"})  # fmt: skip
+    model = opens(
+        save(tmp_path, bare), kind="encoder-only", gives="vectors", origin={"kind": "shapes"}
+    )
     assert model.calls.forward(torch.tensor([[4, 9, 6]])).shape == (1, 3, labml.D)
 
 
