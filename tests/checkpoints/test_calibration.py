@@ -80,6 +80,7 @@ def test_the_heads_of_a_file_that_does_not_say_them_are_found(tmp_path):
 
 
 @pytest.mark.shipped
+@pytest.mark.soak  # the test above finds those of a smaller one
 def test_the_heads_of_our_own_model_are_found(tmp_path):
     for name in (bundled.CONFIG, bundled.WEIGHTS, bundled.VOCABULARY):
         shutil.copy(bundled.PRETRAINED / "en-de" / name, tmp_path)

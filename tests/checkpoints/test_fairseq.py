@@ -72,9 +72,6 @@ def test_a_bare_state_dict_opens_with_guesses(tmp_path):
     assert {"heads", "d_k", "d_v"} <= set(tv.load(path).guesses)
 
 
-# ---- positions and padding ---------------------------------------------------------------------
-
-
 def test_padding_on_either_side_changes_nothing(tmp_path):
     for name, variant in fairseq.VARIANTS.items():
         model = tv.load(save(tmp_path, variant)[0])
@@ -129,9 +126,6 @@ def test_lines_of_several_lengths_translate_as_one_by_one(tmp_path):
     assert [best.ids for best in together] == [best.ids for best in alone]
 
 
-# ---- dictionaries ------------------------------------------------------------------------------
-
-
 def dictionary(size: int, side: str) -> str:
     words = [f"{side}{n}" + "@@" * (n % 5 == 0) for n in range(4, size)]
     return "".join(f"{word} {1000 - n}\n" for n, word in enumerate(words))
@@ -178,9 +172,6 @@ def test_languages_may_be_overrides(tmp_path):
     words = {"heads": 2, "source_lang": "fr", "target_lang": "it"}
     model = opens(path, words, origin={"source_lang": "override"})
     assert model.tokenizer.source_ids("s9") == [9, END]
-
-
-# ---- errors ------------------------------------------------------------------------------------
 
 
 def test_options_that_are_not_supported_are_named(tmp_path):

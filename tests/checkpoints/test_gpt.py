@@ -72,9 +72,6 @@ def test_heads_of_a_mingpt_come_from_the_config_beside_it(tmp_path, monkeypatch)
         assert ("heads" in model.guesses) == (origin == "convention"), config
 
 
-# ---- vocabularies ------------------------------------------------------------------------------
-
-
 def meta(letters: Iterable[str]) -> bytes:
     """Return nanoGPT's ``meta.pkl`` of a character vocabulary."""
     stoi = {letter: n for n, letter in enumerate(letters)}

@@ -24,9 +24,6 @@ def words(origin: str, *names: str) -> dict[str, str]:
     return dict.fromkeys(names, origin)
 
 
-# ---- The Annotated Transformer -----------------------------------------------------------------
-
-
 def test_annotated_files_leave_heads_and_ids_to_be_guessed(tmp_path):
     path = save(tmp_path, annotated.state())
     model = opens(path, ids=(2, 0, 1), layout="annotated_transformer", kind="encoder-decoder",
@@ -78,8 +75,6 @@ def test_a_sentencepiece_model_beside_the_weights_reads_text(tmp_path, make_voca
     (tmp_path / "vocabulary.model").write_bytes(make_vocabulary(vocab_size=341))
     refused(path, r"vocabulary\.model has 341 pieces, .* knows 331", **heads)
 
-
-# ---- jadore801120 ------------------------------------------------------------------------------
 
 POST = {"norm": "post"}  # leaves nothing of a file of 2020 to be guessed
 
@@ -191,9 +186,6 @@ def test_half_precision_is_computed_in_float32(tmp_path):
     given = jadore.inputs(1)["padding"]
     logits = jadore.witness("2020", rounded, *given)[1].float()
     torch.testing.assert_close(model.calls.forward(*given), logits, atol=2e-5, rtol=0)
-
-
-# ---- labml -------------------------------------------------------------------------------------
 
 
 def test_an_encoder_decoder_of_labml(tmp_path):

@@ -23,7 +23,7 @@ from transformer_viz.preprocessing.hugging_face import HuggingFaceText
 from transformer_viz.preprocessing.tokenizers import PlainIds
 
 from .hugging_face import BERT, CASES, HEADS, LAYERS, PAD, TEXT, P, V, folder_of, made, saved
-from .opening import opens, refused
+from .opening import opens
 
 WORDS = ["the", "cat", "sat", "on", "mat", "a", "dog", "##s", "."]
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
@@ -55,9 +55,6 @@ def folder(name: str, place: Path, tokenizer: Any = None) -> Path:
     if tokenizer is not None:
         tokenizer.save_pretrained(found)
     return found
-
-
-# ---- text --------------------------------------------------------------------------------------
 
 
 def test_a_text_a_pair_and_a_hidden_word_are_read_by_the_tokenizer(tmp_path):
@@ -101,30 +98,16 @@ def test_a_decoder_starts_with_its_own_token(tmp_path):
     assert together == [tv.translate(model, line, beam=2)[0].ids for line in lines]
 
 
-def test_a_vocabulary_larger_than_the_model_is_refused(tmp_path):
-    place = folder("bert", tmp_path, words_tokenizer(*map(str, range(V))))
-    refused(place, f"tokenizer has {V + 14} pieces.*knows {V}")
-
-
 def test_without_a_tokenizer_that_opens_ids_are_typed(tmp_path):
     model = opens(folder("gpt2", tmp_path / "gpt2"), notes=())
     assert model.tokenizer.prompt_ids("5 6 7") == [5, 6, 7]
     with pytest.raises(ValueError, match=f"each from 0 to {V - 1}"):
         tv.trace(model, f"5 {V}")
     place = folder("bert", tmp_path / "bert")
-    for file, content in (
-        ("tokenizer.json", "{"),
-        ("tokenizer.json", '{"model": 3}'),
-        ("tokenizer.json", ""),
-        ("tokenizer_config.json", '{"a": 1}'),
-        ("spiece.model", "no vocabulary"),
-    ):
-        (place / file).write_text(content)
-        model = tv.load(place, device="cpu")
-        assert "Its tokenizer cannot be opened" in model.notes[0], (file, content)
-        assert "\n" not in model.notes[0], (file, content)
-        assert model.tokenizer.source_ids("5 6 7") == [5, 6, 7], (file, content)
-        (place / file).unlink()
+    (place / "tokenizer.json").write_text('{"model": 3}')
+    model = tv.load(place, device="cpu")
+    assert "Its tokenizer cannot be opened" in model.notes[0] and "\n" not in model.notes[0]
+    assert model.tokenizer.source_ids("5 6 7") == [5, 6, 7]
 
 
 def test_a_vocabulary_that_the_librarys_class_does_not_read_is_not_said_to_be_absent(tmp_path):
@@ -145,9 +128,6 @@ def test_a_vocabulary_that_the_librarys_class_does_not_read_is_not_said_to_be_ab
         assert said in note and "tokenizer=" in note and "no vocabulary" not in note
         with pytest.raises(ValueError, match="No tokenizer is open for this model"):
             tv.trace(model, "CC(=O)O")
-
-
-# ---- tokenizers that take too much -------------------------------------------------------------
 
 
 def whole_file(**parts: Any) -> str:
@@ -204,8 +184,6 @@ def test_a_panic_of_the_tokenizer_is_a_sentence():
             read("a" * 60)
 
 
-# ---- pictures ----------------------------------------------------------------------------------
-
 VIT = CASES["vit"].words
 STANDARD = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "do_resize": True, "resample": 2,
             "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True}  # fmt: skip
@@ -260,9 +238,6 @@ def test_tokens_before_the_patches_and_classes_have_names(tmp_path):
         assert "image_mean" in model.guesses, family
         if words is labels:
             assert model.labels == names and trace.logits.shape == (5,)
-
-
-# ---- models in memory --------------------------------------------------------------------------
 
 
 def test_a_model_in_memory_says_what_it_is():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,17 +55,12 @@ def test_weights_that_do_not_fit_are_named(folder, gpt2):
     state = state_of(folder)
     words, bias = "bert.embeddings.word_embeddings.weight", f"{LAST}bias"
     for changes, message in (
-        ({f"{LAST}weight": None}, rf"lacks the weight {LAST}weight"),
         ({bias: None, f"{bias}s": torch.zeros(D)},
          rf"lacks .*{bias} \(the nearest name is {bias}s\)"),
         ({"bert.encoder.layer.2.output.dance.bias": torch.zeros(D)},
          rf"output\.dance\.bias that BertForMaskedLM does not know \(the nearest .*{bias}"),
-        ({bias: torch.zeros(D + 1)}, rf"{bias} is \[21\] .* makes it \[20\]"),
         ({"cls.predictions.transform.dense.weight": None}, "lacks the weight cls.predictions"),
         ({words: None}, f"lacks the weight {words}"),  # the output is tied to it
-        ({bias: torch.full((D,), torch.nan)},
-         rf"{bias} in model.safetensors has 20 values that are NaN"),
-        ({bias: torch.zeros(D, dtype=torch.int8)}, "holds int8, quantised"),
         ({bias: torch.zeros(D, dtype=torch.float8_e4m3fn)}, "holds float8_e4m3fn, quantised"),
     ):  # fmt: skip
         refused(reweighted(folder, state, **changes), message)
@@ -135,44 +129,26 @@ def test_experts_that_are_missing_are_named(tmp_path):
     refused(reweighted(folder, state, **{name: None}), r"model\.layers\.0\.mlp\.experts")
 
 
-#: Words of config.json and the message.
+#: Words of config.json and the message; `hostile/hugging.py` has more.
 CONFIGS: list[tuple[dict[str, Any], str]] = [
-    ({"auto_map": {"AutoModel": "modeling.Own"}}, "Python code of its own"),
-    ({"quantization_config": {"quant_method": "bitsandbytes"}}, r"quantised \(bitsandbytes\)"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantised \(gptq\)"),
-    ({"model_type": "bertt"}, "does not know the model_type 'bertt'"),
     ({"architectures": ["BertForEverything"]}, "no architecture 'BertForEvery"),
     ({"architectures": ["logging"]}, "has no architecture 'logging'"),
-    ({"architectures": ["os.system"]}, "has no architecture 'os.system'"),
     ({"architectures": [3]}, r"is \[3\]; it is a list of names of classes"),
     ({"architectures": 3}, "is 3; it is a list of names of classes"),
     ({"architectures": {"a": 1}}, "it is a list of names of classes"),
     ({"architectures": ["x" * 300_000]}, r"no architecture 'x{79}\.\.\. correct"),
-    ({"architectures": ["GPT2LMHeadModel"]}, "does not go with the model_type"),
     ({"architectures": ["BertModel"]}, "lacks the weight pooler.dense.bias"),
-    ({"num_hidden_layers": 2}, "layer.2.*does not know"),
-    ({"num_hidden_layers": 4}, r"lacks the weight bert.encoder.layer.3"),
-    ({"num_hidden_layers": 10**9}, "num_hidden_layers=1,000,000,000"),
-    ({"num_hidden_layers": -3}, "num_hidden_layers=-3"),
-    ({"max_position_embeddings": 10**12}, "max_position_embeddings=1,000"),
     ({"max_position_embeddings": 10**6}, r"is \[23, 20\] in .*\[1000000, 20\]"),
-    ({"vocab_size": 10**12}, "vocab_size=1,000,000,000,000"),
-    ({"hidden_size": 10**9}, "config.json|the config makes it"),
     ({"num_labels": 10**9}, "num_labels=1,000,000,000"),
-    ({"num_attention_heads": 0}, "cannot be built|divi|config.json"),
-    ({"num_attention_heads": 3}, "config.json.*heads"),
-    ({"hidden_size": "20"}, "config.json"),
     ({"num_hidden_layers": [3]}, "config.json"),
-    ({"hidden_act": "os.system"}, "config.json.*os.system"),
 ]
 
 
 def test_configs_that_do_not_fit_are_refused(folder):
     config = (folder / "config.json").read_text()
     for words, message in CONFIGS:
-        start = time.monotonic()
         refused(reworded(folder, config, **words), message)
-        assert time.monotonic() - start < 10, message
     reworded(folder, config, model_type=None)
     refused(folder, "needs a config.json with a model_type", layout="hugging_face")
 
@@ -205,9 +181,6 @@ def test_damaged_files_beside_the_weights_are_named(tmp_path):
             refused(folder, r"preprocessor_config\.json")
         else:
             tv.load(folder, device="cpu")
-
-
-# ---- models out of reach -----------------------------------------------------------------------
 
 
 def test_models_that_cannot_be_shown_say_why(tmp_path):

@@ -62,8 +62,6 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "gpt2": lambda place: gpt.gpt2_file(place)[0],
 }
 
-# ---- decoding ----------------------------------------------------------------------------------
-
 #: A file, overrides, a source (empty for a GPT), first tokens, and the witness of ids.
 Decoding = tuple[Path, State, list[int], list[int], Callable[..., fairseq.Attended]]
 
@@ -131,8 +129,6 @@ def test_witnesses_of_rows_that_see_nothing():
     for maps, logits in (old, labml.witness(labml.state({}), {}, *given, 1)):
         assert maps[0][1].isnan().all() and logits[1].isnan().all() and not logits[0].isnan().any()
 
-
-# ---- errors ------------------------------------------------------------------------------------
 
 MISSING = r"lacks the weight {}\. Missing"
 LACKS = "lacks the weight {}"

@@ -61,9 +61,6 @@ def reworded(folder: Path, *without: str, **words) -> Path:
     return folder
 
 
-# ---- our own layout ----------------------------------------------------------------------------
-
-
 def test_a_saved_model_opens_as_it_was(tmp_path):
     for layers in ((2, 1), (2, 0), (0, 2)):
         for tied in ("none", "embeddings", "output", "all") if all(layers) else ("none", "output"):
@@ -178,9 +175,6 @@ def test_impossible_words_are_short_sentences(tmp_path):
     opens(reworded(folder, mask_id=4), mask_id=4)
 
 
-# ---- modules in memory -------------------------------------------------------------------------
-
-
 def test_without_a_vocabulary_ids_are_typed():
     model = load(ramp_model(), device="cpu")
     assert model.name == "transformer in memory" and model.hash == ""
@@ -262,9 +256,6 @@ def test_any_module_in_memory_is_called_as_its_forward_asks():
         assert load(Returns(output)).calls.forward(ids(1, 2)) is logits, type(output)
     with pytest.raises(ValueError, match="gave a str without a tensor"):
         load(Returns("text")).calls.forward(ids(1, 2))
-
-
-# ---- folders -----------------------------------------------------------------------------------
 
 
 def test_bundled_names_and_their_snapshots(tmp_path, monkeypatch):
