@@ -239,7 +239,7 @@ def inputs(pad: int) -> dict[str, tuple[Tensor, Tensor]]:
     target = torch.tensor([[2, 12, 22, 8], [2, 17, pad, pad]])
     empty = torch.tensor([[4, 9, 18], [pad, pad, pad]])
     late = torch.tensor([[2, 12, 22, 8], [pad, 17, 5, pad]])
-    return {"padding": (source, target), "fully masked rows": (empty, late)}
+    return {"padding": (source, target), "rows that may see nothing": (empty, late)}
 
 
 def variants() -> list[tuple[str, str, dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,26 +28,23 @@ from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 def as_labml(name: str, folder: Path) -> Path:
     """Save a bundled model as labml would have, with its vocabulary beside it."""
-    module = tv.load(name, device="cpu").module
-    parts = {
-        **{f"self_attention.{x}": f"self_attn.{x}.linear" for x in ("query", "key", "value")},
-        **{f"cross_attention.{x}": f"src_attn.{x}.linear" for x in ("query", "key", "value")},
-        "self_attention.output": "self_attn.output",
-        "cross_attention.output": "src_attn.output",
-        "feed_forward.inner": "feed_forward.layer1",
-        "feed_forward.outer": "feed_forward.layer2",
+    rules = {
+        r"(self|cross)_attention\.(query|key|value)": r"\1_attn.\2.linear",
+        r"(self|cross)_attention\.output": r"\1_attn.output",
+        r"(self|cross)_norm": r"norm_\1_attn",
+        "cross_attn": "src_attn",
         "feed_forward_norm": "norm_ff",
-        "self_norm": "norm_self_attn",
-        "cross_norm": "norm_src_attn",
-        "encoder.embedding.tokens": "src_embed.linear",
-        "decoder.embedding.tokens": "tgt_embed.linear",
-        "output": "generator.projection",
+        r"feed_forward\.inner": "feed_forward.layer1",
+        r"feed_forward\.outer": "feed_forward.layer2",
+        r"encoder\.embedding\.tokens": "src_embed.linear",
+        r"decoder\.embedding\.tokens": "tgt_embed.linear",
+        r"^output": "generator.projection",
     }
-    held = {}
+    module, held = tv.load(name, device="cpu").module, {}
     for name, tensor in module.state_dict().items():
-        path, _, last = name.rpartition(".")
-        own = next((part for part in parts if path == part or path.endswith(f".{part}")), "")
-        held[f"{path.removesuffix(own) + parts[own] if own else path}.{last}"] = tensor
+        for old, new in rules.items():
+            name = re.sub(old, new, name)
+        held[name] = tensor
     held["generator.projection.bias"] = torch.zeros(module.config.target_vocab)
     for stack, embed in (("encoder", "src_embed"), ("decoder", "tgt_embed")):
         table = getattr(module, stack).embedding.positions.table

@@ -119,13 +119,13 @@ def test_witnesses_of_rows_that_see_nothing():
     given = annotated.inputs()["rows that may see nothing"]
     maps, _ = annotated.witness(annotated.state(), *given)
     assert torch.equal(maps[0][1], torch.full((5, 3, 3), 1 / 3, dtype=torch.float64))
-    given = jadore.inputs(1)["fully masked rows"]
+    given = jadore.inputs(1)["rows that may see nothing"]
     maps, _ = jadore.witness("2020", jadore.content("2020", False, False), *given)
     assert torch.equal(maps[0][1], torch.full((3, 3, 3), 1 / 3, dtype=torch.float64))
     assert torch.equal(maps[2][1, :, 0], torch.full((3, 4), 0.25, dtype=torch.float64))
-    given = jadore.inputs(0)["fully masked rows"]
+    given = jadore.inputs(0)["rows that may see nothing"]
     old = jadore.witness("2018", jadore.content("2018", False, False), *given)
-    given = labml.inputs(1)["rows that may see nothing"]
+    given = jadore.inputs(1)["rows that may see nothing"]
     for maps, logits in (old, labml.witness(labml.state({}), {}, *given, 1)):
         assert maps[0][1].isnan().all() and logits[1].isnan().all() and not logits[0].isnan().any()
 
