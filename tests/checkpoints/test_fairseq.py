@@ -17,12 +17,7 @@ from tests.checkpoints.drawn import row
 from tests.checkpoints.fairseq import END, PAD, VS, VT, Variant, save
 from tests.checkpoints.opening import opens, refused
 from transformer_viz.checkpoints.layouts import fairseq as layout
-from transformer_viz.core.interventions import (
-    Intervention,
-    Pad,
-    ScalePositions,
-    ShufflePositions,
-)
+from transformer_viz.core.interventions import Intervention, Pad, ScalePositions, ShufflePositions
 from transformer_viz.inference.generation import translate_lines
 from transformer_viz.model import ModelConfig
 from transformer_viz.preprocessing.tokenizers import PlainIds, target_side

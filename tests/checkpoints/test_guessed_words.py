@@ -90,7 +90,8 @@ def test_the_version_of_jadore_is_read_from_names_and_settings(tmp_path):
     origin = words("file", "heads", "pad_id", "tied", "norm", "embedding_scale")
     origin |= words("shapes", "d_model", "d_k", "d_v", "d_ff", "max_positions")
     origin |= words("layout", "norm_eps", "mask_fill")
-    model = opens(save(tmp_path, jadore.content("2020", True, True, "emb")), ids=(1, 2, 3),
+    path = save(tmp_path, jadore.content("2020", True, True, "emb"), "model.chkpt")
+    model = opens(path, ids=(1, 2, 3),
                   layout="jadore_2020", name="model", kind="encoder-decoder", max_tokens=jadore.P,
                   guesses=("bos_id", "eos_id"), heads=3, d_k=5, d_v=7, tied="all", encoder_layers=2,
                   decoder_layers=3, max_positions=29, logit_scale=1,

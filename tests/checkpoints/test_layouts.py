@@ -25,9 +25,9 @@ from tests.checkpoints.opening import refused
 State = dict[str, Any]
 
 
-def save(folder: Path, held: State) -> Path:
-    torch.save(held, folder / "model.pt")
-    return folder / "model.pt"
+def save(folder: Path, held: State, name: str = "model.pt") -> Path:
+    torch.save(held, folder / name)
+    return folder / name
 
 
 def changed(path: Path, name: str, value: Tensor | str | None) -> Path:
@@ -87,7 +87,7 @@ def decodings(place: Path) -> Iterator[tuple[str, Decoding]]:
     path, held = fairseq.save(place, variant)
     source, start = [5, 11, 8, 36, 4, fairseq.END], [fairseq.END]
     yield "fairseq", (path, {}, source, start, partial(fairseq.forward, held, variant))
-    path, held = gpt.nanogpt_file(place)
+    path, held = gpt.nanogpt_file(place, bias=False)
     witness = partial(gpt.forward, held, act=F.gelu)
     yield "nanogpt", (path, {}, [], gpt.IDS[0].tolist(), witness)
 
