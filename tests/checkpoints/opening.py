@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import transformer_viz as tv
@@ -50,3 +52,11 @@ def refused(path: object, message: str, **words: Any) -> None:
         said = "it opened"
     assert re.search(message, said), f"{path}, {words}: expected {message!r}, got {said!r}"
     assert "\n" not in said and said[-1] in ".?!", said
+
+
+def reworded(folder: Path, config: str = "", **changes: Any) -> Path:
+    """Write other words of config.json, as it is or from a text; None removes one."""
+    path = folder / "config.json"
+    words = json.loads(config or path.read_text()) | changes
+    path.write_text(json.dumps({word: v for word, v in words.items() if v is not None}))
+    return folder

@@ -42,7 +42,7 @@ from .hugging_face import (
     made,
     saved,
 )
-from .opening import opens, refused
+from .opening import opens, refused, reworded
 
 SMALL = {"max_position_embeddings": P}
 BART = TEXT | {"d_model": D, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 27,
@@ -62,13 +62,6 @@ def opened(name: str, place: Path, **words: Any) -> Model:
 def built(cls: str, config: str, place: Path, **words: Any) -> Model:
     """Save a model of the library and open it."""
     return tv.load(saved(made(cls, config, **words), place), device="cpu")
-
-
-def words_of(folder: Path, **changes: Any) -> None:
-    """Change words of config.json; None takes one out."""
-    path = folder / "config.json"
-    words = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps({k: v for k, v in words.items() if v is not None}))
 
 
 def test_a_model_says_what_it_is(tmp_path):
@@ -105,7 +98,7 @@ def test_origins_and_overrides(tmp_path):
     config = json.loads((place / "config.json").read_text())
     with pytest.raises(CheckpointError, match="device"):
         layout.open(Candidate(place / "model.safetensors", config), None, {"device": "cpu"})
-    words_of(place, layer_norm_epsilon=None)  # the library's value is meant
+    reworded(place, layer_norm_epsilon=None)  # the library's value is meant
     origin = {"norm_eps": "layout", "heads": "file", "encoder_layers": "layout"}
     opens(place, norm_eps=1e-05, origin=origin)
     both = opened("marian", tmp_path / "marian", heads=5)
@@ -163,7 +156,7 @@ def test_the_class_is_found_by_the_weights_where_none_is_named(tmp_path):
         ("MarianMTModel", ("MarianConfig", CASES["marian"].words), "words"),
     ):
         place = saved(made(cls, config, **words), tmp_path / cls)
-        words_of(place, architectures=None)
+        reworded(place, architectures=None)
         assert type(opens(place, gives=gives).module).__name__ == cls
     model = made("BertForQuestionAnswering", bert[0], **bert[1])
     place = saved(model, tmp_path / "ends of an answer")
@@ -205,7 +198,7 @@ def test_a_classifier_that_reads_its_text_with_both_stacks_gives_classes(tmp_pat
 def test_a_file_of_the_bare_model_with_its_output_tied_opens_whole(tmp_path):
     model = made("GPT2LMHeadModel", "GPT2Config", **CASES["gpt2"].words)
     place = saved(model.transformer, tmp_path)
-    words_of(place, architectures=["GPT2LMHeadModel"])
+    reworded(place, architectures=["GPT2LMHeadModel"])
     found = tv.load(place, device="cpu").module
     assert torch.equal(found.lm_head.weight, model.transformer.wte.weight)
 
@@ -312,7 +305,7 @@ def test_each_expert_that_is_a_module_of_its_own_counts(tmp_path):
                     "expert_capacity": 2, "encoder_sparse_step": 1,
                     "decoder_sparse_step": 1}  # fmt: skip
     place = saved(made("NllbMoeForConditionalGeneration", "NllbMoeConfig", **words), tmp_path)
-    words_of(place, num_experts=10**5)
+    reworded(place, num_experts=10**5)
     refused(place, "num_experts=100,000, but the file holds only")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from transformer_viz.checkpoints import CheckpointError
 from transformer_viz.checkpoints.hugging_face.library import library
 
 from .hugging_face import BERT, CASES, TEXT, D, folder_of, made, saved, state_of
-from .opening import opens, refused
+from .opening import opens, refused, reworded
 
 LAST = "bert.encoder.layer.2.output.dense."
 ATTN = "transformer.h.0.attn."
@@ -40,14 +39,6 @@ def reweighted(folder: Path, state: dict[str, Tensor], **changes: Any) -> Path:
     state = state | {name.replace("__", "."): t for name, t in changes.items()}
     kept = {name: tensor for name, tensor in state.items() if tensor is not None}
     safetensors.torch.save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
-
-
-def reworded(folder: Path, config: str = "", **changes: Any) -> Path:
-    """Write other words of config.json; None leaves one out."""
-    path = folder / "config.json"
-    words = json.loads(config or path.read_text()) | changes
-    path.write_text(json.dumps({k: v for k, v in words.items() if v is not None}))
     return folder
 
 

@@ -23,7 +23,7 @@ from transformer_viz.checkpoints.files.reading import CheckpointMissing, read_we
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.preprocessing.tokenizers import PlainIds
 
-from .opening import opens, refused
+from .opening import opens, refused, reworded
 
 WORDS = {"d_model": 12, "heads": 3, "d_ff": 10, "source_vocab": 17, "target_vocab": 17}
 BOTH = WORDS | {"encoder_layers": 2, "decoder_layers": 1, "max_positions": 23}
@@ -50,14 +50,6 @@ def put(folder: Path, module: Transformer, dtype=torch.float32, **config) -> Pat
     safetensors.torch.save_file(named, folder / "weights.safetensors")
     words = {"layout": "transformer_viz", "kind": module.config.kind} | module.config.to_dict()
     (folder / "config.json").write_text(json.dumps(words | config))
-    return folder
-
-
-def reworded(folder: Path, *without: str, **words) -> Path:
-    """Change words of config.json, and remove some."""
-    held = json.loads((folder / "config.json").read_text()) | words
-    kept = {word: value for word, value in held.items() if word not in without}
-    (folder / "config.json").write_text(json.dumps(kept))
     return folder
 
 
@@ -88,7 +80,7 @@ def test_loading_half_precision_uses_up_no_random_numbers(tmp_path):
 
 
 def test_every_word_says_where_it_came_from(tmp_path):
-    folder = reworded(put(tmp_path / "mine", ramp_model()), "mask_fill")
+    folder = reworded(put(tmp_path / "mine", ramp_model()), mask_fill=None)
     origin = {"norm": "override", "d_model": "file", "mask_fill": "default", "d_k": "default"}
     # the width of a head only followed from d_model / heads, so it follows again
     model = opens(folder, {"norm": "post", "heads": 4}, d_k=3, heads=4, origin=origin)
