@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tests.checkpoints import gpt
 from tests.checkpoints.drawn import Attended, drawn, opened, row
 from tests.checkpoints.rows import Row
 from tests.checkpoints.witness import attend, hidden_future, hidden_keys, layer_norm, linear
@@ -30,15 +31,11 @@ TARGETS = torch.tensor([[END, 40, 17, 9, 9], [END, 4, 28, PAD, PAD], [END, PAD, 
 ONLY_PADDING = torch.tensor([[PAD, PAD, PAD]])  # every row of the encoder is empty
 
 
-def gelu_fast(x: Tensor) -> Tensor:
-    return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
-
-
 ACTS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_fast": gelu_fast,
-    "gelu_accurate": gelu_fast,
+    "gelu_fast": gpt.tanh,
+    "gelu_accurate": gpt.tanh,
     "tanh": torch.tanh,
     "swish": F.silu,
     "linear": lambda x: x,

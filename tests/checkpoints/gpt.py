@@ -181,7 +181,7 @@ def forward(
     for n in range(LAYERS):
         h = f"transformer.h.{n}."
         fused = linear(normed(x, h + "ln_1"), h + "attn.c_attn")
-        q, k, v = fused[..., :D], fused[..., D : 2 * D], fused[..., 2 * D :]
+        q, k, v = fused.chunk(3, dim=-1)
         mixed, seen = attend(q, k, v, heads, hidden_future(ids), float("-inf"))
         maps.append(seen)
         x = x + linear(mixed, h + "attn.c_proj")

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from transformer_viz.checkpoints import Model, load
 
+from . import gpt
 from .rows import Row, compared
 from .witness import State, attend, hidden_future, hidden_keys, layer_norm, linear
 
@@ -101,10 +102,6 @@ def erf(x: Tensor) -> Tensor:
     return x * (1 + torch.erf(x / 2**0.5)) / 2
 
 
-def tanh(x: Tensor) -> Tensor:
-    return x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
-
-
 LOWEST = torch.finfo(torch.float32).min
 
 
@@ -139,23 +136,9 @@ def bert(state: State) -> Witness:
 
 
 def gpt2(state: State) -> Witness:
-    """Pre-norm, weights ``[in, out]``, queries, keys and values in one, the output tied."""
-    table = state["transformer.wte.weight"].double()
-    x = table[IDS[:1]] + state["transformer.wpe.weight"].double()[: IDS.shape[1]]
-
-    def conv(x: Tensor, name: str) -> Tensor:
-        return x @ state[f"{name}.weight"].double() + state[f"{name}.bias"].double()
-
-    maps = []
-    for n in range(LAYERS):
-        h = f"transformer.h.{n}."
-        q, k, v = conv(normed(x, state, f"{h}ln_1", 1e-5), f"{h}attn.c_attn").chunk(3, dim=-1)
-        context, weights = attend(q, k, v, HEADS, hidden_future(IDS[:1]), LOWEST)
-        maps.append(weights)
-        x = x + conv(context, f"{h}attn.c_proj")
-        inner = tanh(conv(normed(x, state, f"{h}ln_2", 1e-5), f"{h}mlp.c_fc"))
-        x = x + conv(inner, f"{h}mlp.c_proj")
-    return maps, normed(x, state, "transformer.ln_f", 1e-5) @ table.T
+    """Weights ``[in, out]``, queries, keys and values in one, the output tied."""
+    held = {**state, "lm_head.weight": state["transformer.wte.weight"]}
+    return gpt.forward(held, IDS[:1], gpt.tanh, heads=HEADS, conv=True)
 
 
 def llama(state: State) -> Witness:

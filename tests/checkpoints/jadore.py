@@ -16,7 +16,7 @@ from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.layouts import jadore_2018, jadore_2019, jadore_2020
 
 from .rows import Row, compared
-from .witness import State, Streams, attend, hidden_future, hidden_keys, layer_norm, linear, random
+from .witness import Streams, attend, hidden_future, hidden_keys, layer_norm, linear, random
 
 D, H, DK, DV, F, VS, VT, P = 14, 3, 5, 7, 17, 19, 23, 29
 LAYERS = {"encoder": 2, "decoder": 3}
@@ -115,110 +115,6 @@ def content(version: str, embs: bool, proj: bool, scale: str | None = None) -> d
     return {"epoch": 3, "settings": settings, "model": state(version, embs, proj)}
 
 
-def norm(x: Tensor, w: State, name: str, eps: float) -> Tensor:
-    return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
-
-
-def attention(
-    w: State, at: str, queries: Tensor, keys: Tensor, hidden: Tensor, fill: float
-) -> tuple[Tensor, Tensor]:
-    q, k, v = (
-        linear(x, w, f"{at}.{part}")
-        for x, part in ((queries, "w_qs"), (keys, "w_ks"), (keys, "w_vs"))
-    )
-    context, weights = attend(q, k, v, H, hidden, fill)
-    return linear(context, w, f"{at}.fc"), weights
-
-
-def feed_forward(w: State, at: str, x: Tensor) -> Tensor:
-    flat = {name: value[..., 0] if value.dim() == 3 else value for name, value in w.items()}
-    return linear(linear(x, flat, f"{at}.w_1").relu(), flat, f"{at}.w_2")
-
-
-def new(
-    held: dict[str, Any], source: Tensor, target: Tensor, early: bool, streams: Streams
-) -> tuple[list, Tensor]:
-    """Attention maps in call order and logits of the code since November 2019."""
-    w, words = held["model"], vars(held["settings"])
-    scale = words.get("scale_emb_or_prj", "prj") if words["proj_share_weight"] else "none"
-    pads = words["src_pad_idx"], words["trg_pad_idx"]
-    maps: list[Tensor] = []
-
-    def stack(name: str, table: str, ids: Tensor, hidden: Tensor, memory: Any = None) -> Tensor:
-        x = w[table].double()[ids] * (D**0.5 if scale == "emb" else 1.0)
-        x = x + w[f"{name}.position_enc.pos_table"][0, : ids.shape[1]].double()
-        if not early:
-            x = norm(x, w, f"{name}.layer_norm", 1e-6)
-        for n in range(LAYERS[name]):
-            streams[name].append(x)
-            at = f"{name}.layer_stack.{n}"
-            blocks = [("slf_attn", None, hidden)]
-            if memory is not None:
-                blocks.append(("enc_attn", *memory))
-            for block, other, mask in blocks:
-                at_norm = f"{at}.{block}.layer_norm"
-                asked = norm(x, w, at_norm, 1e-6) if early else x
-                keys = x if other is None else other
-                out, weights = attention(w, f"{at}.{block}", asked, keys, mask, -1e9)
-                maps.append(weights)
-                x = x + out if early else norm(x + out, w, at_norm, 1e-6)
-            at_norm = f"{at}.pos_ffn.layer_norm"
-            asked = norm(x, w, at_norm, 1e-6) if early else x
-            x = x + feed_forward(w, f"{at}.pos_ffn", asked)
-            x = x if early else norm(x, w, at_norm, 1e-6)
-        streams[name].append(norm(x, w, f"{name}.layer_norm", 1e-6) if early else x)
-        return streams[name][-1]
-
-    memory = stack(
-        "encoder",
-        "encoder.src_word_emb.weight",
-        source,
-        hidden_keys(source, pads[0], source.shape[1]),
-    )
-    own = hidden_keys(target, pads[1], target.shape[1]) | hidden_future(target)
-    cross = hidden_keys(source, pads[0], target.shape[1])
-    x = stack("decoder", "decoder.trg_word_emb.weight", target, own, (memory, cross))
-    logits = x @ w["trg_word_prj.weight"].double().T
-    return maps, logits * (D**-0.5 if scale == "prj" else 1.0)
-
-
-def old(
-    held: dict[str, Any], source: Tensor, target: Tensor, streams: Streams
-) -> tuple[list, Tensor]:
-    """Attention maps in call order and logits of the code before November 2019."""
-    w, words = held["model"], vars(held["settings"])
-    maps: list[Tensor] = []
-
-    def stack(name: str, table: str, ids: Tensor, hidden: Tensor, memory: Any = None) -> Tensor:
-        real = (ids != 0).double()[..., None]
-        places = torch.arange(1, ids.shape[1] + 1).repeat(len(ids), 1) * (ids != 0)
-        x = w[table].double()[ids] + w[f"{name}.position_enc.weight"].double()[places]
-        for n in range(LAYERS[name]):
-            streams[name].append(x)
-            at = f"{name}.layer_stack.{n}"
-            blocks = [("slf_attn", None, hidden)]
-            if memory is not None:
-                blocks.append(("enc_attn", *memory))
-            for block, other, mask in blocks:
-                keys = x if other is None else other
-                out, weights = attention(w, f"{at}.{block}", x, keys, mask, float("-inf"))
-                maps.append(weights)
-                x = norm(x + out, w, f"{at}.{block}.layer_norm", 1e-5) * real
-            x = x + feed_forward(w, f"{at}.pos_ffn", x)
-            x = norm(x, w, f"{at}.pos_ffn.layer_norm", 1e-5) * real
-        streams[name].append(x)
-        return x
-
-    memory = stack(
-        "encoder", "encoder.src_word_emb.weight", source, hidden_keys(source, 0, source.shape[1])
-    )
-    own = hidden_keys(target, 0, target.shape[1]) | hidden_future(target)
-    cross = hidden_keys(source, 0, target.shape[1])
-    x = stack("decoder", "decoder.tgt_word_emb.weight", target, own, (memory, cross))
-    logits = x @ w["tgt_word_prj.weight"].double().T
-    return maps, logits * (D**-0.5 if words["proj_share_weight"] else 1.0)
-
-
 def witness(
     version: str,
     held: dict[str, Any],
@@ -226,11 +122,77 @@ def witness(
     target: Tensor,
     streams: Streams | None = None,
 ) -> tuple[list[Tensor], Tensor]:
-    """Attention maps in call order and logits; ``streams`` takes in what flows between layers."""
+    """Return attention maps in call order and logits.
+
+    The code of 2018 clears padding after each norm and counts positions from 1; that of 2019
+    normalises the query alone, that of 2020 each sum, and both the embeddings or the output.
+
+    Args:
+        version: the year of the code.
+        held: the content of a file.
+        source: ids ``[batch, token]``.
+        target: ids ``[batch, token]``.
+        streams: receives what flows between layers.
+    """
     streams = {"encoder": [], "decoder": []} if streams is None else streams
-    if version == "2018":
-        return old(held, source, target, streams)
-    return new(held, source, target, version == "2019", streams)
+    w, words = held["model"], vars(held["settings"])
+    old, early = version == "2018", version == "2019"
+    eps, fill = (1e-5, float("-inf")) if old else (1e-6, -1e9)
+    scale = words.get("scale_emb_or_prj", "prj") if words["proj_share_weight"] else "none"
+    pads = (0, 0) if old else (words["src_pad_idx"], words["trg_pad_idx"])
+    maps: list[Tensor] = []
+
+    def normed(x: Tensor, name: str) -> Tensor:
+        return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
+
+    def attention(at: str, queries: Tensor, keys: Tensor, hidden: Tensor) -> Tensor:
+        q, k, v = (
+            linear(x, w, f"{at}.{part}")
+            for x, part in ((queries, "w_qs"), (keys, "w_ks"), (keys, "w_vs"))
+        )
+        context, weights = attend(q, k, v, H, hidden, fill)
+        maps.append(weights)
+        return linear(context, w, f"{at}.fc")
+
+    def feed_forward(at: str, x: Tensor) -> Tensor:
+        flat = {name: value[..., 0] if value.dim() == 3 else value for name, value in w.items()}
+        return linear(linear(x, flat, f"{at}.w_1").relu(), flat, f"{at}.w_2")
+
+    def embedded(name: str, table: str, ids: Tensor) -> Tensor:
+        x = w[table].double()[ids] * (D**0.5 if scale == "emb" else 1.0)
+        if old:
+            places = torch.arange(1, ids.shape[1] + 1).repeat(len(ids), 1) * (ids != 0)
+            return x + w[f"{name}.position_enc.weight"].double()[places]
+        x = x + w[f"{name}.position_enc.pos_table"][0, : ids.shape[1]].double()
+        return x if early else normed(x, f"{name}.layer_norm")
+
+    def stack(name: str, table: str, ids: Tensor, hidden: Tensor, memory: Any = None) -> Tensor:
+        real = (ids != 0).double()[..., None] if old else 1.0
+        x = embedded(name, table, ids)
+        for n in range(LAYERS[name]):
+            streams[name].append(x)
+            at = f"{name}.layer_stack.{n}"
+            blocks = [("slf_attn", None, hidden)]
+            if memory is not None:
+                blocks.append(("enc_attn", *memory))
+            for block, other, mask in blocks:
+                asked = normed(x, f"{at}.{block}.layer_norm") if early else x
+                out = x + attention(f"{at}.{block}", asked, x if other is None else other, mask)
+                x = out if early else normed(out, f"{at}.{block}.layer_norm") * real
+            asked = normed(x, f"{at}.pos_ffn.layer_norm") if early else x
+            out = x + feed_forward(f"{at}.pos_ffn", asked)
+            x = out if early else normed(out, f"{at}.pos_ffn.layer_norm") * real
+        streams[name].append(normed(x, f"{name}.layer_norm") if early else x)
+        return streams[name][-1]
+
+    hidden = hidden_keys(source, pads[0], source.shape[1])
+    memory = stack("encoder", "encoder.src_word_emb.weight", source, hidden)
+    own = hidden_keys(target, pads[1], target.shape[1]) | hidden_future(target)
+    cross = hidden_keys(source, pads[0], target.shape[1])
+    name = "tgt" if old else "trg"
+    x = stack("decoder", f"decoder.{name}_word_emb.weight", target, own, (memory, cross))
+    logits = x @ w[f"{name}_word_prj.weight"].double().T
+    return maps, logits * (D**-0.5 if scale == "prj" else 1.0)
 
 
 def inputs(pad: int) -> dict[str, tuple[Tensor, Tensor]]:
@@ -239,7 +201,7 @@ def inputs(pad: int) -> dict[str, tuple[Tensor, Tensor]]:
     target = torch.tensor([[2, 12, 22, 8], [2, 17, pad, pad]])
     empty = torch.tensor([[4, 9, 18], [pad, pad, pad]])
     late = torch.tensor([[2, 12, 22, 8], [pad, 17, 5, pad]])
-    return {"padding": (source, target), "fully masked rows": (empty, late)}
+    return {"padding": (source, target), "rows that may see nothing": (empty, late)}
 
 
 def variants() -> list[tuple[str, str, dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +15,8 @@ from torch.nn import functional as F
 from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.layouts import labml
 
+from .annotated import sinusoid
+from .jadore import inputs
 from .rows import Row, compared
 from .witness import State, Streams, attend, hidden_future, hidden_keys, layer_norm, linear, random
 
@@ -39,16 +40,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one stack, masked": {"kind": "encoder-only"},
 }
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
-
-
-def sinusoid() -> Tensor:
-    """The table ``[position, 1, D]`` as the code makes it; D is odd here, as it never is there."""
-    table = torch.zeros(P, D)
-    place = torch.arange(0, P, dtype=torch.float32).unsqueeze(1)
-    step = torch.exp(torch.arange(0, D, 2, dtype=torch.float32) * -(math.log(10000.0) / D))
-    table[:, 0::2] = torch.sin(place * step)
-    table[:, 1::2] = torch.cos(place * step[: D // 2])
-    return table.unsqueeze(1)
 
 
 def state(words: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -88,7 +79,7 @@ def state(words: Mapping[str, Any]) -> dict[str, Tensor]:
     made = random(13, **shapes)
     if positions == "sinusoidal":
         for embed in ("src_embed", "tgt_embed")[: 2 if twofold else 1]:
-            made[f"{embed}.positional_encodings"] = sinusoid()
+            made[f"{embed}.positional_encodings"] = sinusoid()[0][:, None]
     return made
 
 
@@ -148,15 +139,6 @@ def witness(
         cross = hidden_keys(source, pad, target.shape[1])
         x = stack("decoder", "tgt_embed", target, own, (memory, cross))
     return maps, linear(x, w, "generator.projection")
-
-
-def inputs(pad: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Two sentences with padding; and a source of nothing else, a target that begins with it."""
-    source = torch.tensor([[4, 9, 18, 6, 11], [7, 5, 3, pad, pad]])
-    target = torch.tensor([[2, 12, 22, 8], [2, 17, pad, pad]])
-    empty = torch.tensor([[4, 9, 18], [pad, pad, pad]])
-    late = torch.tensor([[2, 12, 22, 8], [pad, 17, 5, pad]])
-    return {"padding": (source, target), "rows that may see nothing": (empty, late)}
 
 
 @cache
