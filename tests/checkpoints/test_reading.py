@@ -42,7 +42,20 @@ def prefixed(*prefixes: str) -> dict[str, Tensor]:
     return {"".join(prefixes) + name: tensor for name, tensor in TENSORS.items()}
 
 
-LIGHTNING = {"pytorch-lightning_version": "2.5", "hyper_parameters": {"heads": 3}}
+AVERAGED = {name: tensor + 1 for name, tensor in TENSORS.items()}
+HYPER = {"pytorch-lightning_version": "2.5", "hyper_parameters": {"heads": 3}}
+
+
+def field(name: str, tensors: dict[str, Tensor] = TENSORS) -> dict[str, Tensor]:
+    return {f"{name}.{inner}": tensor for inner, tensor in tensors.items()}
+
+
+def lightning(*parts: dict[str, Tensor]) -> dict[str, Any]:
+    return {"state_dict": {name: t for part in parts for name, t in part.items()}} | HYPER
+
+
+ONE, STATE = torch.ones(3), "'state_dict'"
+#: By case: a file's content, and what is said of it, a part of each note.
 WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "bare": (TENSORS, ()),
     "ordered": (OrderedDict(TENSORS), ()),
@@ -56,93 +69,82 @@ WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "compiled": (prefixed("_orig_mod."), ("'_orig_mod.'",)),
     "both": (prefixed("_orig_mod.", "module."), ("'_orig_mod.'", "'module.'")),
     "both the other way": (prefixed("module.", "_orig_mod."), ("'module.'", "'_orig_mod.'")),
-    "Lightning": ({"state_dict": prefixed("model.")} | LIGHTNING, ("'state_dict'", "'model.'")),
-    "Lightning, compiled": (
-        {"state_dict": prefixed("net.", "_orig_mod.")} | LIGHTNING,
-        ("'state_dict'", "'net.'", "'_orig_mod.'"),
+    "Lightning": (lightning(prefixed("model.")), (STATE, "'model.'")),
+    "compiled in Lightning": (
+        lightning(prefixed("net.", "_orig_mod.")),
+        (STATE, "'net.'", "'_orig_mod.'"),
     ),
-}
-
-
-AVERAGED = {name: tensor + 1 for name, tensor in TENSORS.items()}
-
-
-def field(name: str, tensors: dict[str, Tensor] = TENSORS) -> dict[str, Tensor]:
-    return {f"{name}.{inner}": tensor for inner, tensor in tensors.items()}
-
-
-#: Names that hold more than a model: what is read, what is said, and whether there is an average.
-CROWDED: dict[str, tuple[dict[str, Tensor], tuple[str, ...], bool]] = {
-    "a loss": (TENSORS | {"criterion.weight": torch.ones(3)}, ("criterion (1)",), False),
-    "a loss in Lightning": (
-        field("model") | {"loss_fn.weight": torch.ones(3), "pos_weight": torch.ones(3)},
-        ("loss_fn (1), pos_weight (1)", "'model.'"),
-        False,
+    "a loss": (lightning(TENSORS, {"criterion.weight": ONE}), (STATE, "criterion (1)")),
+    "a loss and a weight of classes": (
+        lightning(field("model"), {"loss_fn.weight": ONE, "pos_weight": ONE}),
+        (STATE, "loss_fn (1), pos_weight (1)", "'model.'"),
     ),
     "metrics": (
-        field("net") | {"val_acc.tp": torch.zeros(3), "train_confmat.confmat": torch.ones(3, 3)},
-        ("val_acc (1), train_confmat (1)", "'net.'"),
-        False,
+        lightning(field("net"), {"val_acc.tp": ONE, "train_confmat.confmat": torch.ones(3, 3)}),
+        (STATE, "val_acc (1), train_confmat (1)", "'net.'"),
     ),
-    "a teacher": (field("model") | field("teacher", AVERAGED), ("teacher (2)", "'model.'"), False),
-    "an average": (field("model") | field("ema", AVERAGED), ("'ema.'", "'model.'"), True),
-    "an average and its counters": (
-        field("model") | field("ema.module", AVERAGED) | {"ema.decay": torch.tensor(0.9)},
-        ("'ema.'", "'model.'"),
-        True,
+    "a teacher": (
+        lightning(field("model"), field("teacher", AVERAGED)),
+        (STATE, "teacher (2)", "'model.'"),
     ),
-    "an average without dots": (
-        field("model")
-        | {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()}
-        | {"model_ema.num_updates": torch.tensor(3)},
-        ("'model_ema.'", "'model.'"),
-        True,
-    ),
-    "an average beside bare weights": (TENSORS | field("ema", AVERAGED), ("'ema.'",), True),
     "sharded": (
-        {"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"]}
-        | {"_orig_mod.b.bias": TENSORS["b.bias"]},
-        ("'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'"),
-        False,
+        lightning(
+            {"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"]},
+            {"_orig_mod.b.bias": TENSORS["b.bias"]},
+        ),
+        (STATE, "'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'"),
     ),
-    "parallel inside": (field("model.module"), ("'model.'", "'module.'"), False),
+    "parallel inside": (lightning(field("model.module")), (STATE, "'model.'", "'module.'")),
     "counted": (
-        {"n_averaged": torch.tensor(2)} | field("module"),
-        ("n_averaged", "'module."),
-        False,
+        lightning({"n_averaged": torch.tensor(2)}, field("module")),
+        (STATE, "n_averaged", "'module."),
+    ),
+}
+#: The same with a running average beside the weights.
+WITH_AVERAGE: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "a field": (
+        lightning(field("model"), field("ema", AVERAGED)),
+        (STATE, "'ema.'", "'model.'"),
+    ),
+    "with counters": (
+        lightning(field("model"), field("ema.module", AVERAGED), {"ema.decay": torch.tensor(0.9)}),
+        (STATE, "'ema.'", "'model.'"),
+    ),
+    "without dots": (
+        lightning(
+            field("model"),
+            {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()},
+            {"model_ema.num_updates": torch.tensor(3)},
+        ),
+        (STATE, "'model_ema.'", "'model.'"),
+    ),
+    "beside bare weights": (lightning(TENSORS, field("ema", AVERAGED)), (STATE, "'ema.'")),
+    "a container": (
+        {"state_dict": TENSORS, "state_dict_ema": AVERAGED},
+        (STATE, "running average"),
     ),
 }
 
 
-@pytest.mark.parametrize("case", CROWDED)
-def test_of_several_models_the_trained_one_is_read_and_the_others_are_named(
-    case: str, tmp_path: Path
-) -> None:
-    content, notes, has_average = CROWDED[case]
-    torch.save({"state_dict": content} | LIGHTNING, tmp_path / "w.pt")
-    weights = read_weights(tmp_path / "w.pt")
-    assert same(weights.tensors), weights.tensors.keys()
-    said = weights.unwrapped[1:]  # after that of the container
-    assert len(said) == len(notes)
-    assert all(part in one for part, one in zip(notes, said, strict=True)), said
-    if has_average:
-        assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, AVERAGED)
-
-
-def test_a_library_that_knows_its_model_gets_the_losses_too(tmp_path: Path) -> None:
+def test_what_stands_around_the_weights_is_taken_off_and_told(tmp_path: Path) -> None:
+    """Of several models the trained one is read, and the others are named."""
+    for case, (content, notes) in (WRAPPED | WITH_AVERAGE).items():
+        torch.save(content, tmp_path / "w.pt")
+        weights = read_weights(tmp_path / "w.pt")
+        assert same(weights.tensors), (case, weights.tensors.keys())
+        assert len(weights.unwrapped) == len(notes), (case, weights.unwrapped)
+        for part, said in zip(notes, weights.unwrapped, strict=True):
+            assert part in said, case
+        if case in WITH_AVERAGE:
+            assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, AVERAGED), case
+    torch.save(TENSORS, tmp_path / "w.pt")
+    with pytest.raises(CheckpointError, match="holds no running average"):
+        read_weights(tmp_path / "w.pt", averaged=True)
     content = TENSORS | {"criterion.empty_weight": torch.ones(2), "c.module.weight": torch.ones(1)}
-    torch.save(content, tmp_path / "w.pt")
+    torch.save(content, tmp_path / "w.pt")  # a library that knows its model gets the losses too
     assert same(read_weights(tmp_path / "w.pt", other_networks=True).tensors, content)
-
-
-@pytest.mark.parametrize("case", WRAPPED)
-def test_what_stands_around_the_weights_is_taken_off_and_told(case: str, tmp_path: Path) -> None:
-    content, notes = WRAPPED[case]
-    torch.save(content, tmp_path / "w.pt")
-    weights = read_weights(tmp_path / "w.pt")
-    assert same(weights.tensors)
-    assert len(weights.unwrapped) == len(notes)
-    assert all(part in said for part, said in zip(notes, weights.unwrapped, strict=True))
+    for none in ([TENSORS], {"a": 1}):
+        assert unwrap(none) == ({}, {}, ())
 
 
 def test_a_prefix_stays_where_one_name_lacks_it_or_where_layouts_need_it(tmp_path: Path) -> None:
@@ -180,28 +182,13 @@ def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
     assert found.extra["optimizer"]["state"][0]["step"] == 3
 
 
-def test_files_from_before_2020_open_too(tmp_path: Path) -> None:
+def test_old_files_parameters_and_tied_weights_open(tmp_path: Path) -> None:
     torch.save({"model": TENSORS}, tmp_path / "w.pt", _use_new_zipfile_serialization=False)
     assert same(read_weights(tmp_path / "w.pt").tensors)
-
-
-def test_parameters_and_tied_weights_open(tmp_path: Path) -> None:
     whole = torch.arange(12.0)
     content = {"a": nn.Parameter(whole), "b": whole, "c": whole[2:8].reshape(2, 3).T}
     torch.save(content, tmp_path / "w.pt")
     assert same(read_weights(tmp_path / "w.pt").tensors, content)
-
-
-def test_the_average_is_taken_only_when_asked(tmp_path: Path) -> None:
-    average = {name: tensor + 1 for name, tensor in TENSORS.items()}
-    torch.save({"state_dict": TENSORS, "state_dict_ema": average}, tmp_path / "w.pt")
-    plain = read_weights(tmp_path / "w.pt")
-    assert same(plain.tensors)
-    assert any("running average" in note for note in plain.unwrapped)
-    assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, average)
-    torch.save(TENSORS, tmp_path / "w.pt")
-    with pytest.raises(CheckpointError, match="holds no running average"):
-        read_weights(tmp_path / "w.pt", averaged=True)
 
 
 def test_an_average_that_stands_alone_is_said_to_be_one(tmp_path: Path) -> None:
@@ -245,18 +232,19 @@ def in_parts(folder: Path, safe: bool = True) -> Path:
     return index
 
 
-@pytest.mark.parametrize("safe", [True, False])
-def test_parts_are_one_checkpoint_again(safe: bool, tmp_path: Path) -> None:
-    index = in_parts(tmp_path, safe)
-    weights = read_weights(index)
-    assert same(weights.tensors)
-    assert weights.unwrapped == ("the prefix 'module.' was taken off every name",)
-    parts = sorted(path for path in tmp_path.iterdir() if path != index)
-    assert file_size(index) == sum(path.stat().st_size for path in parts)
-    whole = index.read_bytes() + b"".join(
-        hashlib.sha256(path.read_bytes()).digest() for path in parts
-    )
-    assert digest(index) == hashlib.sha256(whole).hexdigest()
+def test_parts_are_one_checkpoint_again(tmp_path: Path) -> None:
+    for safe in (True, False):
+        folder = tmp_path / str(safe)
+        folder.mkdir()
+        index = in_parts(folder, safe)
+        weights = read_weights(index)
+        assert same(weights.tensors), safe
+        assert weights.unwrapped == ("the prefix 'module.' was taken off every name",), safe
+        parts = sorted(path for path in folder.iterdir() if path != index)
+        assert file_size(index) == sum(path.stat().st_size for path in parts), safe
+        hashes = [hashlib.sha256(path.read_bytes()).digest() for path in parts]
+        whole = index.read_bytes() + b"".join(hashes)
+        assert digest(index) == hashlib.sha256(whole).hexdigest(), safe
     with pytest.raises(CheckpointMissing, match=r"no index none\.index\.json"):
         read_weights(tmp_path / "none.index.json")
 
@@ -273,16 +261,10 @@ def test_parts_may_be_links_in_a_snapshot_of_the_hugging_face_cache(tmp_path: Pa
     assert same(read_weights(index).tensors)
 
 
-def test_shapes_are_read_from_the_header_alone(tmp_path: Path) -> None:
-    safetensors.torch.save_file(TENSORS, tmp_path / "w.safetensors", {"format": "pt"})
-    assert shapes_of(tmp_path / "w.safetensors") == {
-        "a.weight": ("F32", [2, 3]),
-        "b.bias": ("F32", [5]),
-    }
-
-
 def test_the_content_decides_and_not_the_name(tmp_path: Path) -> None:
-    safetensors.torch.save_file(TENSORS, tmp_path / "w.bin")
+    safetensors.torch.save_file(TENSORS, tmp_path / "w.bin", {"format": "pt"})
+    shapes = {"a.weight": ("F32", [2, 3]), "b.bias": ("F32", [5])}
+    assert shapes_of(tmp_path / "w.bin") == shapes  # from the header alone
     torch.save(TENSORS, tmp_path / "w.safetensors")
     assert same(read_weights(tmp_path / "w.bin").tensors)
     with pytest.raises(CheckpointError, match=r"let its name end in \.pt"):
@@ -333,8 +315,3 @@ def test_a_config_is_read_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("\ufeff" + json.dumps(words), encoding="utf-8")
     assert read_config(tmp_path / "config.json") == words
     assert read_config(tmp_path / "none.json") == {}
-
-
-def test_content_without_tensors_gives_none() -> None:
-    assert unwrap([TENSORS]) == ({}, {}, ())
-    assert unwrap({"a": 1}) == ({}, {}, ())

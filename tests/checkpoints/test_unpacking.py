@@ -40,52 +40,36 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("case", PACKED)
-def test_a_packed_folder_arrives_without_the_one_around_it(case: str, tmp_path: Path) -> None:
-    members, around = PACKED[case]
-    (tmp_path / "up.zip").write_bytes(zipped(members))
-    place = unpack(tmp_path / "up.zip", tmp_path / "new" / "place")
-    assert place == tmp_path / "new" / "place"
+def test_a_packed_folder_arrives_without_the_one_around_it(tmp_path: Path) -> None:
     junk = ("__MACOSX", ".DS_Store", "._")
-    assert files_of(place) == {
-        name.removeprefix(around).replace("\\", "/"): content
-        for name, content in members.items()
-        if not name.endswith("/") and not any(part in name for part in junk)
-    }
+    for case, (members, around) in PACKED.items():
+        (tmp_path / "up.zip").write_bytes(zipped(members))
+        place = unpack(tmp_path / "up.zip", tmp_path / case / "place")
+        assert place == tmp_path / case / "place"
+        assert files_of(place) == {
+            name.removeprefix(around).replace("\\", "/"): content
+            for name, content in members.items()
+            if not name.endswith("/") and not any(part in name for part in junk)
+        }, case
 
 
-def test_a_file_packed_alone_is_what_opens(tmp_path: Path) -> None:
-    torch.save(state(), tmp_path / "w.pt")
-    with zipfile.ZipFile(tmp_path / "up.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(tmp_path / "w.pt", "some/where/w.pt")
-    place = unpack(tmp_path / "up.zip", tmp_path / "place")
-    assert place.name == "w.pt"
-    assert place.read_bytes() == (tmp_path / "w.pt").read_bytes()
-
-
-def test_a_packed_checkpoint_opens(tmp_path: Path) -> None:
+def test_a_checkpoint_opens_packed_or_side_by_side(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine")
-    with zipfile.ZipFile(tmp_path / "up.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    packed, alone = tmp_path / "up.zip", tmp_path / "alone.zip"
+    torch.save(state(), tmp_path / "w.pt")
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in folder.iterdir():
             archive.write(path, f"mine/{path.name}")
-    model = load(unpack(tmp_path / "up.zip", tmp_path / "place"), device="cpu")
-    assert model.hash == load(folder, device="cpu").hash
-
-
-def test_files_brought_side_by_side_open(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "mine")
-    brought = [(f"mine/{path.name}", path.open("rb")) for path in folder.iterdir()]
-    model = load(place_files(brought, tmp_path / "place"), device="cpu")
-    assert model.hash == load(folder, device="cpu").hash
-    for _, file in brought:
-        file.close()
-    alone = place_files([("sub\\w.pt", io.BytesIO(b"w"))], tmp_path / "alone")
-    assert alone == tmp_path / "alone" / "w.pt"
-
-
-def test_an_empty_place_may_be_there_already(tmp_path: Path) -> None:
-    (tmp_path / "place").mkdir()
-    assert place_files([("w.pt", io.BytesIO(b"w"))], tmp_path / "place").read_bytes() == b"w"
+    with zipfile.ZipFile(alone, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tmp_path / "w.pt", "some/where/w.pt")
+    brought = [(f"mine/{path.name}", io.BytesIO(path.read_bytes())) for path in folder.iterdir()]
+    for place in (unpack(packed, tmp_path / "a"), place_files(brought, tmp_path / "b")):
+        assert load(place, device="cpu").hash == load(folder, device="cpu").hash, place
+    place = unpack(alone, tmp_path / "c")
+    assert (place.name, place.read_bytes()) == ("w.pt", (tmp_path / "w.pt").read_bytes())
+    (tmp_path / "d").mkdir()  # an empty place may be there already
+    place = place_files([("sub\\w.pt", io.BytesIO(b"w"))], tmp_path / "d")
+    assert (place, place.read_bytes()) == (tmp_path / "d" / "w.pt", b"w")
 
 
 def test_paths_below_the_folders_are_allowed(tmp_path: Path) -> None:

@@ -39,13 +39,10 @@ def test_the_folder_of_a_server_that_was_killed_is_swept(tmp_path: Path) -> None
     upload_rooms.sweep()
     assert not old.exists()
     assert (living / "weights").exists() and (foreign / "weights").exists() and own.exists()
-
-
-def test_a_server_that_ends_takes_its_folder_along() -> None:
-    (upload_rooms.folder() / "weights").touch()
-    place = upload_rooms.folder()
+    (own / "weights").touch()  # a server that ends takes its own along
+    assert upload_rooms.folder() == own
     upload_rooms.clear()
-    assert not place.exists()
+    assert not own.exists()
     upload_rooms.clear()  # and one that never had any ends as well
 
 
@@ -62,9 +59,8 @@ def test_a_visit_and_all_visits_have_bounds(monkeypatch: pytest.MonkeyPatch) -> 
     (other / "weights").write_bytes(bytes(3 * MEGA // 2))
     with pytest.raises(ValueError, match=r"All visits may keep 3 MB .* 0 MB are left .* have 1 MB"):
         upload_rooms.require_space(mine, MEGA)
-
-
-def test_a_full_disk_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload_rooms, "FREE", 2**62)
+    for setting in (settings.VISIT_MB, settings.UPLOADS_MB):
+        monkeypatch.delenv(setting.variable)
+    monkeypatch.setattr(upload_rooms, "FREE", 2**62)  # a full disk is told before
     with pytest.raises(ValueError, match="disk of this server is nearly full; 0 MB are left"):
         upload_rooms.require_space(upload_rooms.folder(), 1)

@@ -26,6 +26,7 @@ from tests.support.two_vocabularies import (
 )
 from transformer_viz.checkpoints import CheckpointError
 from transformer_viz.checkpoints.vocabularies.beside import languages_of, offered_files, side_files
+from transformer_viz.inference.inspection import inspect
 from transformer_viz.model import ModelConfig, Transformer
 
 from .opennmt import Variant
@@ -54,15 +55,10 @@ def sentencepiece_file(path: Path, words: tuple[str, ...], **ids: int) -> Path:
     ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3} | ids
     text = path.with_suffix(".text")
     text.write_text(" ".join(words[sum(i >= 0 for i in ids.values()) :]) + "\n")
-    size, prefix = len(words), str(path.with_suffix(""))
     sentencepiece.SentencePieceTrainer.train(
-        input=str(text),
-        model_prefix=prefix,
-        model_type="word",
-        vocab_size=size,
-        minloglevel=2,
-        **ids,
-    )
+        input=str(text), model_prefix=str(path.with_suffix("")), model_type="word",
+        vocab_size=len(words), minloglevel=2, **ids,
+    )  # fmt: skip
     text.unlink()
     path.with_suffix(".vocab").unlink()
     path.with_suffix(".model").replace(path)
@@ -73,21 +69,23 @@ def sentencepiece_file(path: Path, words: tuple[str, ...], **ids: int) -> Path:
 
 
 def test_each_side_bears_the_words_of_its_own_dictionary(tmp_path: Path) -> None:
-    files = {"lines": "\n".join, "json": lambda w: json.dumps({v: i for i, v in enumerate(w)})}
-    counts = "\n".join(f"{word} {900 - i}" for i, word in enumerate(TARGET))
-    ids = "\n".join(f"{word}\t{i}" for i, word in enumerate(SOURCE))
-    for name, content in files.items():
-        for side, words in (("s", SOURCE), ("t", TARGET)):
-            (tmp_path / f"{side}.{name}").write_text(content(words))
-    (tmp_path / "counts.txt").write_text(counts)
-    (tmp_path / "ids.txt").write_text(ids)
-    (tmp_path / "both.json").write_text(json.dumps({"src": SOURCE, "tgt": TARGET}))
+    ids = {word: i for i, word in enumerate(TARGET)}
+    for name, content in {
+        "s.lines": "\n".join(SOURCE),
+        "t.lines": "\n".join(TARGET),
+        "s.json": json.dumps({word: i for i, word in enumerate(SOURCE)}),
+        "t.json": json.dumps(ids),
+        "ids.txt": "\n".join(f"{word}\t{i}" for i, word in enumerate(SOURCE)),
+        "counts.txt": "\n".join(f"{word} {900 - i}" for i, word in enumerate(TARGET)),
+        "both.json": json.dumps({"src": SOURCE, "tgt": TARGET}),
+    }.items():
+        (tmp_path / name).write_text(content)
     word_level(TARGET).save(str(tmp_path / "tokenizer.json"))
     torch.save(list(TARGET), tmp_path / "words.pt")
     given: dict[str, tuple[Any, Any]] = {
         "lists": (list(SOURCE), TARGET),
         "tokenizers": (word_level(SOURCE), word_level(TARGET)),
-        "dictionaries": (dict(enumerate(SOURCE)), {w: i for i, w in enumerate(TARGET)}),
+        "dictionaries": (dict(enumerate(SOURCE)), ids),
         "lines": (tmp_path / "s.lines", str(tmp_path / "t.lines")),
         "json": (tmp_path / "s.json", tmp_path / "t.json"),
         "ids and counts": (tmp_path / "ids.txt", tmp_path / "counts.txt"),
@@ -101,9 +99,6 @@ def test_each_side_bears_the_words_of_its_own_dictionary(tmp_path: Path) -> None
         assert (model.bos_id, model.eos_id, model.notes) == (1, 2, ()), name
         assert model.provenance["bos_id"] == model.provenance["eos_id"] == "sidecar", name
         assert tv.trace(model, TEXT, IDS, check=False).produced.labels[0] in TARGET, name
-
-
-def test_two_sentencepiece_files(tmp_path: Path) -> None:
     source = sentencepiece_file(tmp_path / "a.spm", SOURCE)
     target = sentencepiece_file(tmp_path / "b.model", TARGET)
     model = tv.load(translator(), tokenizer=source, target_tokenizer=target)
@@ -157,10 +152,8 @@ def test_a_module_that_cannot_be_tried_is_asked_for_its_lone_table() -> None:
 def test_the_trial_leaves_no_trace_in_the_module() -> None:
     module = Translator().train()
     module.core.encoder.layers[0].dropout.p = 0.5
-    before, state = (
-        torch.random.get_rng_state(),
-        {k: v.clone() for k, v in module.state_dict().items()},
-    )
+    before = torch.random.get_rng_state()
+    state = {name: w.clone() for name, w in module.state_dict().items()}
     tv.load(module, tokenizer=SOURCE, target_tokenizer=TARGET)
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(state[name], w) for name, w in module.state_dict().items())
@@ -171,19 +164,17 @@ def test_a_list_says_where_a_target_starts_and_ends() -> None:
     module = translator()
     with torch.no_grad():
         module.out.bias[2] = 99.0  # <eos>
-    model = tv.load(module, tokenizer=SOURCE, target_tokenizer=TARGET)
+    both = {"tokenizer": SOURCE, "target_tokenizer": TARGET}
+    model = tv.load(module, **both)
     assert tv.translate(model, TEXT)[0].ids == (2,)
     assert labels(model, None)[1] == ("<sos>",)
-    other = tv.load(module, tokenizer=SOURCE, target_tokenizer=TARGET, bos_id=4, eos_id=7)
-    assert (other.bos_id, other.eos_id) == (4, 7)
-    assert other.provenance["bos_id"] == "override"
+    other = tv.load(module, **both, bos_id=4, eos_id=7)
+    assert (other.bos_id, other.eos_id, other.provenance["bos_id"]) == (4, 7, "override")
     assert labels(other)[1] == ("das", *WRITTEN.split())
     assert len(tv.translate(other, TEXT, max_tokens=3)[0].ids) == 3
 
 
 def test_a_sample_of_a_model_with_words_on_one_side_runs() -> None:
-    from transformer_viz.inference.inspection import inspect
-
     for given in ({"tokenizer": SOURCE}, {"target_tokenizer": TARGET}):
         about = inspect(tv.load(translator(), **given))
         assert about.findings and about.to_dict()["report"] == "green", given
@@ -238,15 +229,12 @@ def test_what_is_given_is_checked_at_load(tmp_path: Path) -> None:
 
 def test_a_reference_transformer_in_memory_has_two_sides_too() -> None:
     sizes = {"d_model": 8, "heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1}
-    ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "max_positions": 16}
-    config = ModelConfig.from_dict({**sizes, **ids, "source_vocab": 11, "target_vocab": 12})
-    model = tv.load(Transformer(config), tokenizer=SOURCE, target_tokenizer=TARGET)
-    assert labels(model) == WORDS
-    assert labels(tv.load(Transformer(config), tokenizer=SOURCE), IDS) == (WORDS[0], BY_IDS)
-    tied = ModelConfig.from_dict(
-        {**sizes, **ids, "source_vocab": 11, "target_vocab": 11, "tied": "all"}
-    )
-    assert labels(tv.load(Transformer(tied), tokenizer=SOURCE), "the cat")[1][1:] == ("the", "cat")
+    sizes |= {"pad_id": 0, "bos_id": 1, "eos_id": 2, "max_positions": 16, "source_vocab": 11}
+    two = Transformer(ModelConfig.from_dict(sizes | {"target_vocab": 12}))
+    tied = Transformer(ModelConfig.from_dict(sizes | {"target_vocab": 11, "tied": "all"}))
+    assert labels(tv.load(two, tokenizer=SOURCE, target_tokenizer=TARGET)) == WORDS
+    assert labels(tv.load(two, tokenizer=SOURCE), IDS) == (WORDS[0], BY_IDS)
+    assert labels(tv.load(tied, tokenizer=SOURCE), "the cat")[1][1:] == ("the", "cat")
 
 
 # ---- files -------------------------------------------------------------------------------------
@@ -258,17 +246,14 @@ def lists(folder: Path, **sides: tuple[str, ...]) -> None:
         path.write_text(json.dumps(words) if path.suffix == ".json" else "\n".join(words))
 
 
-PAIRS = (
-    ("src__txt", "tgt__txt"),
-    ("vocab_src__txt", "vocab_tgt__txt"),
-    ("source__json", "target__json"),
-    ("vocab__source", "vocab__target"),
-    ("vocab__en", "vocab__de"),
-)
-
-
 def test_files_beside_the_weights_are_known_by_their_names(tmp_path: Path) -> None:
-    for number, (source, target) in enumerate(PAIRS):
+    for number, (source, target) in enumerate((
+        ("src__txt", "tgt__txt"),
+        ("vocab_src__txt", "vocab_tgt__txt"),
+        ("source__json", "target__json"),
+        ("vocab__source", "vocab__target"),
+        ("vocab__en", "vocab__de"),
+    )):  # fmt: skip
         folder = tutorial_file(tmp_path / str(number) / "en-de").parent
         lists(folder, **{source: SOURCE, target: TARGET})
         model = tv.load(folder, heads=2)
@@ -279,6 +264,12 @@ def test_files_beside_the_weights_are_known_by_their_names(tmp_path: Path) -> No
     sentencepiece_file(pair / "source.spm", SOURCE)
     sentencepiece_file(pair / "target.spm", TARGET)
     assert labels(tv.load(pair, heads=2))[1] == ("<s>", *WRITTEN.split())
+    # Words that torch saved beside the weights are not taken for weights.
+    folder = tutorial_file(tmp_path / "saved").parent
+    torch.save(list(SOURCE), folder / "src_vocab.pt")
+    torch.save({word: i for i, word in enumerate(TARGET)}, folder / "tgt_vocab.pt")
+    given = {"tokenizer": "src_vocab.pt", "target_tokenizer": "tgt_vocab.pt"}
+    assert labels(tv.load(folder, heads=2, **given)) == WORDS
 
 
 def test_where_names_do_not_tell_sizes_do_or_the_user(tmp_path: Path) -> None:
@@ -345,14 +336,6 @@ def test_other_texts_beside_the_weights_are_no_vocabularies(tmp_path: Path) -> N
     assert languages_of(tmp_path / "runs", {}) == ()
 
 
-def test_words_beside_the_weights_are_not_taken_for_weights(tmp_path: Path) -> None:
-    folder = tutorial_file(tmp_path / "model").parent
-    torch.save(list(SOURCE), folder / "src_vocab.pt")
-    torch.save({word: i for i, word in enumerate(TARGET)}, folder / "tgt_vocab.pt")
-    given = {"tokenizer": "src_vocab.pt", "target_tokenizer": "tgt_vocab.pt"}
-    assert labels(tv.load(folder, heads=2, **given)) == WORDS
-
-
 def test_layouts_with_words_of_their_own_take_others(tmp_path: Path) -> None:
     path = save_opennmt(tmp_path, Variant())[0]
     own = tv.load(path, device="cpu")
@@ -364,35 +347,37 @@ def test_layouts_with_words_of_their_own_take_others(tmp_path: Path) -> None:
     assert trace.target.labels[1:] == ("w1", "w0")
 
 
+class Tagger(nn.Module):
+    """Reads ids and writes states."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(rows, WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.attention(*[self.words(ids)] * 3)[0]
+
+
 def test_word_pieces_are_cut_as_bert_cuts_them(tmp_path: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "##s", "run"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words))
-    own = transformers.BertTokenizer(str(tmp_path / "vocab.txt"))
-
-    class Tagger(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.Embedding(len(words), WIDTH)
-            self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
-
-        def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            return self.attention(*[self.words(ids)] * 3)[0]
-
-    model = tv.load(Tagger().eval(), tokenizer=tmp_path / "vocab.txt")
-    tokens = tv.trace(model, "The dogs run", check=False).source
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(words))
+    module = Tagger(len(words)).eval()
+    tokens = tv.trace(tv.load(module, tokenizer=path), "The dogs run", check=False).source
+    own = transformers.BertTokenizer(str(path))
     assert list(tokens.ids) == own("The dogs run")["input_ids"]
     assert tokens.words == (0, 1, 2, 2, 3, 4)
     roles = {"bos_token": "the", "eos_token": {"content": "run"}}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
-    stated = tv.load(Tagger().eval(), tokenizer=tmp_path / "vocab.txt")
+    stated = tv.load(module, tokenizer=path)
     assert (stated.bos_id, stated.eos_id) == (5, 8)
 
 
 def test_fairseqs_list_has_four_tokens_before_its_words(tmp_path: Path) -> None:
     (tmp_path / "dict.de.txt").write_text("".join(f"{w} {9 - i}\n" for i, w in enumerate("ab")))
-    model = tv.load(
-        translator(target=6), tokenizer=SOURCE, target_tokenizer=tmp_path / "dict.de.txt"
-    )
+    file = tmp_path / "dict.de.txt"
+    model = tv.load(translator(target=6), tokenizer=SOURCE, target_tokenizer=file)
     assert labels(model, [0, 4, 5])[1] == ("<s>", "a", "b")
     assert (model.bos_id, model.eos_id) == (0, 2)
 
@@ -425,16 +410,10 @@ def marian(folder: Path) -> Path:
     words = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": True, "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(words))
     config = transformers.MarianConfig(
-        vocab_size=len(marked(SOURCE)),
-        decoder_vocab_size=len(marked(TARGET)),
-        share_encoder_decoder_embeddings=False,
-        tie_word_embeddings=False,
-        pad_token_id=0,
-        eos_token_id=1,
-        decoder_start_token_id=0,
-        forced_eos_token_id=None,
-        **MARIAN,
-    )
+        vocab_size=len(marked(SOURCE)), decoder_vocab_size=len(marked(TARGET)),
+        share_encoder_decoder_embeddings=False, tie_word_embeddings=False, pad_token_id=0,
+        eos_token_id=1, decoder_start_token_id=0, forced_eos_token_id=None, **MARIAN,
+    )  # fmt: skip
     transformers.MarianMTModel(config).eval().save_pretrained(folder)
     return folder
 
@@ -464,14 +443,10 @@ def test_fsmt_looks_its_target_up_among_the_targets_words(
         """Stands in for sacremoses, which cuts these texts at their spaces too."""
 
         def __init__(self, lang: str = "") -> None: ...
-        def normalize(self, text: str) -> str:
-            return text
 
-        def tokenize(self, text: str, **_: Any) -> list[str]:
-            return text.split()
-
-        def detokenize(self, words: list[str]) -> str:
-            return " ".join(words)
+        normalize = staticmethod(str)
+        tokenize = staticmethod(lambda text, **_: text.split())
+        detokenize = staticmethod(" ".join)
 
     module: Any = types.ModuleType("sacremoses")
     module.MosesPunctNormalizer = module.MosesTokenizer = module.MosesDetokenizer = Moses
@@ -523,15 +498,8 @@ def test_a_model_put_together_of_two_has_a_tokenizer_of_each() -> None:
 
 
 def test_a_family_with_one_vocabulary_takes_any_list() -> None:
-    words = {
-        "vocab_size": 11,
-        "d_model": 16,
-        "d_kv": 8,
-        "d_ff": 16,
-        "num_layers": 1,
-        "num_heads": 2,
-    }
-    config = transformers.T5Config(**words, decoder_start_token_id=0)
+    words = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    config = transformers.T5Config(vocab_size=11, **words, decoder_start_token_id=0)
     t5 = tv.load(transformers.T5ForConditionalGeneration(config), tokenizer=SOURCE)
     assert labels(t5, "the cat") == (WORDS[0], ("<pad>", "the", "cat")) and not t5.notes
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "vocab_size": 11}
