@@ -5,6 +5,7 @@ Every folder is random and small; the witness is the library's own report of its
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -16,47 +17,21 @@ import transformers
 from click.testing import CliRunner
 
 import transformer_viz as tv
+from tests.support.pictured import EYES, IDS, PICTURED, SIZES
+from tests.support.pictured import TEXT as WORDS
 from transformer_viz.checkpoints import CheckpointError
 from transformer_viz.cli.main import main
 
 from . import hugging_face
 from .hugging_face import made, saved
 
-SOURCE = [5, 11, 17, 36, 9, 7]
+SOURCE = [9, 11, 17, 26, 8, 10]
 CLOSE = 1e-5
-ENDS = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 0}
-SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-         "num_attention_heads": 4}  # fmt: skip
-TEXT = SIZES | ENDS | {"vocab_size": 64, "max_position_embeddings": 40}
-WORDS = TEXT | {"num_key_value_heads": 2, "head_dim": 8}
-EYES = SIZES | {"image_size": 16, "patch_size": 8}
-MARKS = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62,
-         "vision_end_token_id": 63}  # fmt: skip
-TURNS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
-QWEN_EYES = {"depth": 2, "hidden_size": 32, "num_heads": 4, "patch_size": 4}
+TEXT = SIZES | IDS | {"vocab_size": 29, "max_position_embeddings": 64}
+#: By name: class of the model and of its config, and the config's words.
 SEEING: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "gemma3": ("Gemma3ForConditionalGeneration", "Gemma3Config", {
-        "text_config": WORDS | {"sliding_window": 4,
-                                "layer_types": ["sliding_attention", "full_attention"]},
-        "vision_config": EYES, "mm_tokens_per_image": 4, "image_token_index": 60}),
-    "paligemma": ("PaliGemmaForConditionalGeneration", "PaliGemmaConfig", {
-        "text_config": WORDS | {"model_type": "gemma"},
-        "vision_config": EYES | {"model_type": "siglip_vision_model"},
-        "projection_dim": 32, "image_token_index": 60}),
-    "qwen2_vl": ("Qwen2VLForConditionalGeneration", "Qwen2VLConfig", MARKS | {
-        "text_config": WORDS | {"rope_parameters": TURNS},
-        "vision_config": QWEN_EYES | {"embed_dim": 32, "mlp_ratio": 2}}),
-    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLConfig", MARKS | {
-        "text_config": WORDS | {"rope_parameters": TURNS},
-        "vision_config": QWEN_EYES | {"intermediate_size": 48, "out_hidden_size": 32}}),
-    "qwen3_vl": ("Qwen3VLForConditionalGeneration", "Qwen3VLConfig", MARKS | {
-        "text_config": WORDS | {"rope_parameters": TURNS | {"mrope_interleaved": True}},
-        "vision_config": QWEN_EYES | {"intermediate_size": 48, "out_hidden_size": 32,
-                                      "num_position_embeddings": 16,
-                                      "deepstack_visual_indexes": [0]}}),
-    "llava": ("LlavaForConditionalGeneration", "LlavaConfig", {
-        "text_config": WORDS | {"model_type": "llama"}, "image_token_index": 60,
-        "vision_config": EYES | {"model_type": "clip_vision_model"}}),
+    **{name: (f"{kind}ForConditionalGeneration", f"{kind}Config", words)
+       for name, (kind, words, _, _) in copy.deepcopy(PICTURED).items()},
     "llama4": ("Llama4ForConditionalGeneration", "Llama4Config", {
         "text_config": WORDS | {"intermediate_size_mlp": 48, "num_local_experts": 2,
                                 "num_experts_per_tok": 1, "attention_chunk_size": 8,
@@ -71,6 +46,7 @@ SEEING: dict[str, tuple[str, str, dict[str, Any]]] = {
                                  "vision_output_dim": 64, "intermediate_layers_indices": [0],
                                  "supported_aspect_ratios": [[1, 1]]}}),
 }  # fmt: skip
+SEEING["gemma3"][2]["text_config"] |= {"sliding_window": 4}  # fewer than the source
 TOWERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "clip": ("CLIPModel", "CLIPConfig", {"text_config": TEXT | {"projection_dim": 16},
                                          "vision_config": EYES, "projection_dim": 16}),
@@ -122,14 +98,14 @@ def test_a_model_that_sees_is_a_language_model_on_text(tmp_path):
             output = eager(name, folder)(torch.tensor([SOURCE]), output_attentions=True, **given)
         agree(name, tv.trace(model, SOURCE), output)
         assert model.kind == ("encoder-only" if both_ways else "decoder-only"), name
-        assert (model.takes, model.gives, model.max_tokens) == ("text", "words", 40), name
+        assert (model.takes, model.gives, model.max_tokens) == ("text", "words", 64), name
         assert "its vision part is not run" in model.notes[0], name
         assert (model.config["heads"], model.provenance["heads"]) == (4, "file"), name
-        assert (model.pad_id, model.bos_id, model.eos_id) == (1, 2, 0), name
+        assert (model.pad_id, model.bos_id, model.eos_id) == (0, 1, 2), name
         if name in ("qwen2_vl", "llava"):  # padding is no position
             with torch.inference_mode():
-                padded = model.calls.forward(torch.tensor([[5, 11, 1, 1, 9]]))[:, [0, 1, 4]]
-                plain = model.calls.forward(torch.tensor([[5, 11, 9]]))
+                padded = model.calls.forward(torch.tensor([[9, 11, 0, 0, 12]]))[:, [0, 1, 4]]
+                plain = model.calls.forward(torch.tensor([[9, 11, 12]]))
             assert torch.allclose(padded, plain, atol=2e-5), name
         if name == "llava":
             ids = torch.tensor([SOURCE])
@@ -150,7 +126,7 @@ def test_each_part_opens_alone(tmp_path):
         model = tv.load(folder, device="cpu", part=part)
         theirs = eager(name, folder).get_submodule(part)
         sees = "vision" in part
-        pixels = np.random.default_rng(0).normal(size=(3, 16, 16)).astype(np.float32)
+        pixels = np.random.default_rng(0).normal(size=(3, 24, 24)).astype(np.float32)
         given: Any = {"pixel_values": torch.from_numpy(pixels)[None]} if sees else {}
         given = given or {"input_ids": torch.tensor([SOURCE])}
         with torch.inference_mode():
