@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformer_viz.checkpoints import CheckpointError, load
 from transformer_viz.checkpoints.files.reading import (
     CheckpointMissing,
+    Weights,
     digest,
     file_size,
     read_config,
@@ -36,6 +37,12 @@ TENSORS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.arange(5
 
 def same(found: dict[str, Tensor], wanted: dict[str, Tensor] = TENSORS) -> bool:
     return found.keys() == wanted.keys() and all(torch.equal(found[n], wanted[n]) for n in wanted)
+
+
+def read(folder: Path, content: Any, **words: Any) -> Weights:
+    """Save the content with torch.save and read it."""
+    torch.save(content, folder / "w.pt")
+    return read_weights(folder / "w.pt", **words)
 
 
 def prefixed(*prefixes: str) -> dict[str, Tensor]:
@@ -70,79 +77,54 @@ WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "both": (prefixed("_orig_mod.", "module."), ("'_orig_mod.'", "'module.'")),
     "both the other way": (prefixed("module.", "_orig_mod."), ("'module.'", "'_orig_mod.'")),
     "Lightning": (lightning(prefixed("model.")), (STATE, "'model.'")),
-    "compiled in Lightning": (
-        lightning(prefixed("net.", "_orig_mod.")),
-        (STATE, "'net.'", "'_orig_mod.'"),
-    ),
+    "compiled in Lightning": (lightning(prefixed("net.", "_orig_mod.")),
+                              (STATE, "'net.'", "'_orig_mod.'")),
     "a loss": (lightning(TENSORS, {"criterion.weight": ONE}), (STATE, "criterion (1)")),
-    "a loss and a weight of classes": (
-        lightning(field("model"), {"loss_fn.weight": ONE, "pos_weight": ONE}),
-        (STATE, "loss_fn (1), pos_weight (1)", "'model.'"),
-    ),
-    "metrics": (
-        lightning(field("net"), {"val_acc.tp": ONE, "train_confmat.confmat": torch.ones(3, 3)}),
-        (STATE, "val_acc (1), train_confmat (1)", "'net.'"),
-    ),
-    "a teacher": (
-        lightning(field("model"), field("teacher", AVERAGED)),
-        (STATE, "teacher (2)", "'model.'"),
-    ),
+    "two losses": (lightning(field("model"), {"loss_fn.weight": ONE, "pos_weight": ONE}),
+                   (STATE, "loss_fn (1), pos_weight (1)", "'model.'")),
+    "metrics": (lightning(field("net"), {"val_acc.tp": ONE, "train_confmat.confmat": ONE}),
+                (STATE, "val_acc (1), train_confmat (1)", "'net.'")),
+    "a teacher": (lightning(field("model"), field("teacher", AVERAGED)),
+                  (STATE, "teacher (2)", "'model.'")),
     "sharded": (
-        lightning(
-            {"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"]},
-            {"_orig_mod.b.bias": TENSORS["b.bias"]},
-        ),
-        (STATE, "'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'"),
-    ),
+        lightning({"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"],
+                   "_orig_mod.b.bias": TENSORS["b.bias"]}),
+        (STATE, "'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'")),
     "parallel inside": (lightning(field("model.module")), (STATE, "'model.'", "'module.'")),
-    "counted": (
-        lightning({"n_averaged": torch.tensor(2)}, field("module")),
-        (STATE, "n_averaged", "'module."),
-    ),
-}
+    "counted": (lightning({"n_averaged": torch.tensor(2)}, field("module")),
+                (STATE, "n_averaged", "'module.")),
+}  # fmt: skip
 #: The same with a running average beside the weights.
 WITH_AVERAGE: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "a field": (
-        lightning(field("model"), field("ema", AVERAGED)),
-        (STATE, "'ema.'", "'model.'"),
-    ),
+    "a field": (lightning(field("model"), field("ema", AVERAGED)), (STATE, "'ema.'", "'model.'")),
     "with counters": (
         lightning(field("model"), field("ema.module", AVERAGED), {"ema.decay": torch.tensor(0.9)}),
-        (STATE, "'ema.'", "'model.'"),
-    ),
+        (STATE, "'ema.'", "'model.'")),
     "without dots": (
-        lightning(
-            field("model"),
-            {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()},
-            {"model_ema.num_updates": torch.tensor(3)},
-        ),
-        (STATE, "'model_ema.'", "'model.'"),
-    ),
+        lightning(field("model"), {"model_ema.num_updates": torch.tensor(3)},
+                  {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()}),
+        (STATE, "'model_ema.'", "'model.'")),
     "beside bare weights": (lightning(TENSORS, field("ema", AVERAGED)), (STATE, "'ema.'")),
-    "a container": (
-        {"state_dict": TENSORS, "state_dict_ema": AVERAGED},
-        (STATE, "running average"),
-    ),
-}
+    "a container": ({"state_dict": TENSORS, "state_dict_ema": AVERAGED},
+                    (STATE, "running average")),
+}  # fmt: skip
 
 
 def test_what_stands_around_the_weights_is_taken_off_and_told(tmp_path: Path) -> None:
     """Of several models the trained one is read, and the others are named."""
     for case, (content, notes) in (WRAPPED | WITH_AVERAGE).items():
-        torch.save(content, tmp_path / "w.pt")
-        weights = read_weights(tmp_path / "w.pt")
+        weights = read(tmp_path, content)
         assert same(weights.tensors), (case, weights.tensors.keys())
         assert len(weights.unwrapped) == len(notes), (case, weights.unwrapped)
         for part, said in zip(notes, weights.unwrapped, strict=True):
             assert part in said, case
         if case in WITH_AVERAGE:
             assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, AVERAGED), case
-    torch.save(TENSORS, tmp_path / "w.pt")
     with pytest.raises(CheckpointError, match="holds no running average"):
-        read_weights(tmp_path / "w.pt", averaged=True)
+        read(tmp_path, TENSORS, averaged=True)
     content = TENSORS | {"criterion.empty_weight": torch.ones(2), "c.module.weight": torch.ones(1)}
-    torch.save(content, tmp_path / "w.pt")  # a library that knows its model gets the losses too
-    assert same(read_weights(tmp_path / "w.pt", other_networks=True).tensors, content)
+    # A library that knows its model gets the losses too.
+    assert same(read(tmp_path, content, other_networks=True).tensors, content)
     for none in ([TENSORS], {"a": 1}):
         assert unwrap(none) == ({}, {}, ())
 
@@ -150,10 +132,7 @@ def test_what_stands_around_the_weights_is_taken_off_and_told(tmp_path: Path) ->
 def test_a_prefix_stays_where_one_name_lacks_it_or_where_layouts_need_it(tmp_path: Path) -> None:
     mixed = prefixed("module.") | {"other": torch.ones(2)}
     for content in (mixed, prefixed("model."), prefixed("transformer."), {"state_dict": mixed}):
-        torch.save(content, tmp_path / "w.pt")
-        wanted = content.get("state_dict", content)
-        assert isinstance(wanted, dict)
-        assert same(read_weights(tmp_path / "w.pt").tensors, wanted)
+        assert same(read(tmp_path, content).tensors, content.get("state_dict", content))
 
 
 def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
@@ -171,8 +150,7 @@ def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
         "merges": {("a", "b"): 0},
         "raw": b"\x00\xff",
     }
-    torch.save({"model": TENSORS} | extra, tmp_path / "w.pt")
-    found = read_weights(tmp_path / "w.pt")
+    found = read(tmp_path, {"model": TENSORS} | extra)
     assert same(found.tensors)
     assert found.extra.keys() == extra.keys()
     for name in ("args", "vocab", "ordered", "shape", "dtype", "device", "seen", "merges", "raw"):
@@ -187,36 +165,34 @@ def test_old_files_parameters_and_tied_weights_open(tmp_path: Path) -> None:
     assert same(read_weights(tmp_path / "w.pt").tensors)
     whole = torch.arange(12.0)
     content = {"a": nn.Parameter(whole), "b": whole, "c": whole[2:8].reshape(2, 3).T}
-    torch.save(content, tmp_path / "w.pt")
-    assert same(read_weights(tmp_path / "w.pt").tensors, content)
+    assert same(read(tmp_path, content).tensors, content)
 
 
-def test_an_average_that_stands_alone_is_said_to_be_one(tmp_path: Path) -> None:
+def opened(folder: Path, content: Any, **words: Any) -> Any:
+    """Save the content with torch.save and load it as a model."""
+    torch.save(content, folder / "w.pt")
+    return load(folder / "w.pt", device="cpu", **BOTH, **words)
+
+
+def test_averages_are_read_and_said_to_be_averages(tmp_path: Path) -> None:
     trained = ramp_model().state_dict()
     for key in ("ema_model", "model_ema", "ema.shadow", "ema_model.module", "averaged_model"):
-        named = {f"{key}.{name}": tensor for name, tensor in trained.items()}
+        named = field(key, trained)
         for content in (named, {"state_dict": named}):
-            torch.save(content | {"n_averaged": torch.tensor(3)}, tmp_path / "w.pt")
-            model = load(tmp_path / "w.pt", device="cpu", **BOTH)
+            model = opened(tmp_path, content | {"n_averaged": torch.tensor(3)})
             first = key.partition(".")[0]
             told = f"running average (EMA) of the weights stood under '{first}.'; the file holds"
             assert any(told in note for note in model.notes), (key, model.notes)
             found = model.module.state_dict()
             assert all(torch.equal(found[name], trained[name]) for name in trained), key
-    torch.save({"ema": {"shadow": trained, "decay": 0.9}}, tmp_path / "w.pt")
-    model = load(tmp_path / "w.pt", device="cpu", **BOTH)
-    assert any("running average" in n and "'shadow'" in n for n in model.notes), model.notes
-
-
-def test_load_takes_the_average_by_a_word(tmp_path: Path) -> None:
-    trained = ramp_model().state_dict()
-    average = {name: tensor / 2 for name, tensor in trained.items()}
-    torch.save({"model": trained, "ema": average}, tmp_path / "w.pt")
-    for words, wanted in (({}, trained), ({"weights": "ema"}, average)):
-        model = load(tmp_path / "w.pt", device="cpu", **BOTH, **words)
-        assert torch.equal(model.module.state_dict()["output.weight"], wanted["output.weight"])
+    notes = opened(tmp_path, {"ema": {"shadow": trained, "decay": 0.9}}).notes
+    assert any("running average" in note and "'shadow'" in note for note in notes), notes
+    both = {"model": trained, "ema": {name: tensor / 2 for name, tensor in trained.items()}}
+    for words, key in (({}, "model"), ({"weights": "ema"}, "ema")):
+        found = opened(tmp_path, both, **words).module.state_dict()["output.weight"]
+        assert torch.equal(found, both[key]["output.weight"]), key
     with pytest.raises(CheckpointError, match="weights are 'trained' or 'ema'"):
-        load(tmp_path / "w.pt", device="cpu", **BOTH, weights="best")
+        opened(tmp_path, both, weights="best")
 
 
 def in_parts(folder: Path, safe: bool = True) -> Path:
@@ -304,8 +280,7 @@ def test_bad_numbers_are_counted_piece_by_piece(monkeypatch: pytest.MonkeyPatch)
 def test_weights_that_are_not_finite_open_when_asked(tmp_path: Path) -> None:
     state = ramp_model().state_dict()
     state["output.weight"][2, 3] = torch.nan
-    torch.save(state, tmp_path / "w.pt")
-    model = load(tmp_path / "w.pt", device="cpu", **BOTH, allow_nonfinite=True)
+    model = opened(tmp_path, state, allow_nonfinite=True)
     assert model.module.state_dict()["output.weight"][2, 3].isnan()
     assert any("NaN" in note for note in model.notes)
 

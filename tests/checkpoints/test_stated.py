@@ -115,6 +115,12 @@ ELSEWHERE = {  # a config says everything, or a table of names is given (their o
 }
 
 
+def opened(folder: Path, content: Any, **words: Any) -> tv.Model:
+    """Save the content with torch.save and load it."""
+    torch.save(content, folder / "m.pt")
+    return tv.load(folder / "m.pt", device="cpu", **words)
+
+
 def wrapped(weights: Any, **beside: Any) -> dict[str, Any]:
     """A file with a state dict and something beside it."""
     return (
@@ -123,19 +129,16 @@ def wrapped(weights: Any, **beside: Any) -> dict[str, Any]:
 
 
 def test_what_a_file_does_not_state_is_a_guess_and_what_it_states_is_none(tmp_path):
-    path = tmp_path / "silent.pt"
     for name, (make, heads, guesses) in SILENT.items():
         folder = tmp_path / name
         folder.mkdir()
         weights = make(folder)
-        torch.save(wrapped(weights), path)
-        model = tv.load(path, device="cpu")
+        model = opened(tmp_path, wrapped(weights))
         assert model.layout == name.partition(" ")[0]
         own = {word for word in guesses if word in model.config}
         assert {w for w, origin in model.provenance.items() if origin in GUESSES} == own, name
         said = argparse.Namespace(nhead=heads, activation="nn.GELU()")
-        torch.save(wrapped(weights, args=said), path)
-        model = tv.load(path, device="cpu")
+        model = opened(tmp_path, wrapped(weights, args=said))
         assert (model.config["heads"], model.provenance["heads"]) == (heads, "file"), name
         assert (model.config["activation"], model.provenance["activation"]) == ("gelu", "file")
         assert {"heads", "d_k", "d_v", "activation"}.isdisjoint(model.guesses), name
@@ -149,6 +152,7 @@ def test_the_tables_are_whole():
     assert all(plain_name(name) == name for name in names)
 
 
+TAG = "!!python/object:argparse.Namespace"
 STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "Lightning": ({"hyper_parameters": {"n_head": 11}}, {}),
     "nested twice": ({"config": {"cfg": {"model": {"nHead": 11}}}}, {}),
@@ -156,10 +160,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "as JSON in a text": ({"config": json.dumps({"attention": {"nb_heads": 11}})}, {}),
     "the width of a head": ({"hparams": {"head_dim": 2}}, {}),
     "one for each layer": ({"hparams": {"n_head": [11, 11, 11]}}, {}),
-    "of the model, not its teacher": (
-        {"config": {"model": {"n_head": 11}, "teacher": {"n_head": 2}}},
-        {},
-    ),
+    "not of a teacher": ({"config": {"model": {"n_head": 11}, "teacher": {"n_head": 2}}}, {}),
     "of the model, not the run": ({"args": {"n_head": 2}, "model_args": {"n_head": 11}}, {}),
     "a number of NumPy": ({"hparams": {"n_head": np.int64(11), "act": np.str_("gelu")}}, {}),
     "a tensor for all layers": ({"hparams": {"n_heads": torch.full((2,), 11)}}, {}),
@@ -168,10 +169,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "as omegaconf": ({"cfg": theirs.Config(model=theirs.Config(n_head=11))}, {}),
     "args.json": ({}, {"args.json": '{"n_head": 11}'}),
     "hparams.yaml": ({}, {"hparams.yaml": "n_head: 11\nlr: 1e-3\n"}),
-    "YAML with tags": (
-        {},
-        {"hparams.yaml": "a: !!python/object:argparse.Namespace\n  n_head: 11\n"},
-    ),
+    "YAML with tags": ({}, {"hparams.yaml": f"a: {TAG}\n  n_head: 11\n"}),
     "cfg.yaml": ({}, {"cfg.yaml": "model: {n_head: 11}\n"}),
     "one folder up": ({}, {"../hparams.yaml": "n_head: 11\n"}),
     "hydra": ({}, {"../.hydra/config.yaml": "model:\n  n_head: 11\n"}),
@@ -185,11 +183,10 @@ def test_heads_are_read_wherever_they_are_stated(tmp_path):
     for number, (case, (inside, beside)) in enumerate(STATED.items()):
         folder = tmp_path / str(number) / "checkpoints"
         folder.mkdir(parents=True)
-        torch.save({"model": weights} | inside, folder / "m.pt")
         for name, text in beside.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text)
-        model = tv.load(folder / "m.pt", device="cpu")
+        model = opened(folder, {"model": weights} | inside)
         found = (model.config["heads"], model.provenance["heads"])
         assert found == (11, "sidecar" if beside else "file"), case
         act = gpt.tanh if model.config["activation"] == "gelu_tanh" else F.gelu
@@ -214,9 +211,8 @@ def test_options_that_torch_saved_beside_the_weights_are_read(tmp_path):
     ):
         folder = tmp_path / name
         folder.mkdir()
-        torch.save(weights, folder / "m.pt")
         torch.save(held, folder / name)
-        model = tv.load(folder / "m.pt", device="cpu")
+        model = opened(folder, weights)
         stated = model.config["heads"] if model.provenance["heads"] == "sidecar" else None
         assert stated == wanted, name
         assert any("opt.pt" in note for note in model.notes) == (name == "opt.pt"), name
@@ -224,7 +220,7 @@ def test_options_that_torch_saved_beside_the_weights_are_read(tmp_path):
 
 
 def test_other_words_are_read_in_the_forms_that_scripts_give_them(tmp_path):
-    path, weights = tmp_path / "m.pt", of_nanogpt(tmp_path)
+    weights = of_nanogpt(tmp_path)
     for word, given, wanted in (
         ("activation", {"act": theirs.Kind.GELU}, "gelu_tanh"),
         ("activation", {"act": functools.partial(F.gelu, approximate="tanh")}, "gelu_tanh"),
@@ -236,24 +232,19 @@ def test_other_words_are_read_in_the_forms_that_scripts_give_them(tmp_path):
         ("eos_id", {"eos_token_id": 7}, 7),
         ("norm", {"norm_first": False}, "post"),
     ):
-        torch.save({"model": weights, "hparams": given | {"n_head": 11}}, path)
-        model = tv.load(path, device="cpu")
+        model = opened(tmp_path, {"model": weights, "hparams": given | {"n_head": 11}})
         assert (model.config[word], model.provenance[word]) == (wanted, "file"), given
 
 
 def test_a_value_that_the_shapes_contradict_is_a_note(tmp_path):
-    path = tmp_path / "m.pt"
     said = {"n_head": 7, "n_embd": 128, "n_layer": 3, "block_size": 99, "eos_token_id": 50256}
-    torch.save({"model": of_nanogpt(tmp_path), "config": said}, path)
-    model = tv.load(path, device="cpu")
+    model = opened(tmp_path, {"model": of_nanogpt(tmp_path), "config": said})
     assert model.config["d_model"] == gpt.D and model.provenance["heads"] == "convention"
     for name in ("n_head=7", "n_embd=128", "block_size=99", "eos_token_id=50256"):
         assert any(f"config.{name} is stated" in note for note in model.notes), name
     assert not any("n_layer" in note for note in model.notes)
-    torch.save(
-        {"model": of_nanogpt(tmp_path), "config": {"n_head": 2}, "args": {"n_head": 11}}, path
-    )
-    model = tv.load(path, device="cpu")
+    both = {"config": {"n_head": 2}, "args": {"n_head": 11}}
+    model = opened(tmp_path, {"model": of_nanogpt(tmp_path)} | both)
     assert model.provenance["heads"] == "convention"
     assert any("config.n_head=2 and args.n_head=11" in note for note in model.notes)
 
@@ -309,13 +300,12 @@ def test_objects_are_left_out_by_name_and_nothing_of_them_runs(tmp_path):
 
 def test_other_activation_than_a_presumed_one_is_what_the_witness_shows(tmp_path):
     """nanoGPT with an output of its own: stated options settle its exact GELU."""
-    weights, path = untied(tmp_path), tmp_path / "m.pt"
+    weights = untied(tmp_path)
     for content, sure in (
         ({"model": weights, "model_args": {"n_head": 11}}, "layout"),
         ({"model": weights, "config": {"n_head": 11, "activation": "gelu"}}, "file"),
     ):
-        torch.save(content, path)
-        model = tv.load(path, device="cpu")
+        model = opened(tmp_path, content)
         assert model.provenance["activation"] == sure and "activation" not in model.guesses
         logits = gpt.forward(weights, gpt.IDS, F.gelu, heads=11)[1]
         assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5
