@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from transformer_viz.model import ModelConfig, Transformer
 
 from .own_models import VS, VT, D, F, H, P, sinusoid
 from .witness import State
@@ -36,35 +39,18 @@ def tutorial(shared: bool = False, positions: str = "stored", same: bool = False
     }
 
 
-def reference(stacks: tuple[str, ...] = ("encoder", "decoder"), bias: bool = True) -> State:
-    """Return tensors of attention written by hand, under the names of the layout reference."""
-    found: State = {}
-    for stack in stacks:
-        rows = VS if stack == "encoder" or len(stacks) == 1 else VT
-        found[f"{stack}.embedding.tokens.weight"] = torch.randn(rows, D)
-        found[f"{stack}.embedding.positions.table"] = torch.randn(P, D)
-        for n in range(2):
-            at = f"{stack}.layers.{n}."
-            blocks = ["self"] + ["cross"] * (stack == "decoder" and len(stacks) > 1)
-            for block in blocks:
-                for piece in ("query", "key", "value", "output"):
-                    found[f"{at}{block}_attention.{piece}.weight"] = torch.randn(D, D)
-                    if bias:
-                        found[f"{at}{block}_attention.{piece}.bias"] = torch.zeros(D)
-            found |= {
-                f"{at}feed_forward.inner.weight": torch.randn(F, D),
-                f"{at}feed_forward.inner.bias": torch.zeros(F),
-                f"{at}feed_forward.outer.weight": torch.randn(D, F),
-                f"{at}feed_forward.outer.bias": torch.zeros(D),
-            }
-            for block in (*blocks, "feed_forward"):
-                found |= {
-                    f"{at}{block}_norm.weight": torch.ones(D),
-                    f"{at}{block}_norm.bias": torch.zeros(D),
-                }
-        found |= {f"{stack}.norm.weight": torch.ones(D), f"{stack}.norm.bias": torch.zeros(D)}
-    rows = VS if len(stacks) == 1 else VT
-    return found | {"output.weight": torch.randn(rows, D), "output.bias": torch.zeros(rows)}
+def reference(encoder_layers: int = 2, bias: bool = True) -> State:
+    """Return a Transformer's tensors under the names of the layout reference."""
+    sizes: dict[str, Any] = {"d_model": D, "heads": H, "d_ff": F, "max_positions": P}
+    source, target = (VS, VT) if encoder_layers else (0, VS)
+    config = ModelConfig(
+        **sizes, encoder_layers=encoder_layers, decoder_layers=2, source_vocab=source,
+        target_vocab=target, positions="learned", attention_bias=bias, output_bias=True,
+    )  # fmt: skip
+    state = Transformer(config).state_dict()
+    return {
+        name.replace("positions.table.weight", "positions.table"): w for name, w in state.items()
+    }
 
 
 def encoder(rows: int) -> State:
@@ -201,7 +187,7 @@ STYLES: dict[str, tuple[Callable[[], State], str, Style]] = {
     "projections apart": (reference, "reference", HANDS),
     "lists of projections": (reference, "reference", LISTED),
     "a port": (reference, "reference", PORTED),
-    "a GPT": (lambda: reference(("decoder",), bias=False), "reference", KARPATHY),
+    "a GPT": (lambda: reference(0, bias=False), "reference", KARPATHY),
     "blocks": (lambda: encoder(VS), "torch_language_model", BLOCKS),
     "a classifier": (lambda: encoder(3), "torch_language_model", CLASSIFIER),
 }  # fmt: skip

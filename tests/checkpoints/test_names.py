@@ -39,6 +39,14 @@ from .own_models import (
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 SOURCE, TARGET = [4, 9, 2, 16, 3, 8], [2, 7, 11, 5]
+#: One of each structure; a proof takes a second.
+PROVED = (
+    "the journey: no position buffer, scaled",
+    "a stored table [position, 1, d], sequence first, pre-norm, gelu",
+    "one embedding, learned positions, stacks apart",
+    "a translator",
+    "a GPT",
+)
 
 
 def test_a_module_under_mapped_names_is_proved_and_says_what_is_a_guess(tmp_path: Path) -> None:
@@ -67,10 +75,9 @@ def test_a_module_under_mapped_names_is_proved_and_says_what_is_a_guess(tmp_path
         assert any("weights go by the names that names= gives" in n for n in model.notes), name
         assert any("--set heads=" in note for note in model.notes) == ("heads" not in words), name
         assert model.kind == ("decoder-only" if own is gpt else "encoder-decoder"), name
-        trace = tv.trace(
-            model, SOURCE, target=None if own is gpt else TARGET, check="heads" in words
-        )
-        assert "heads" not in words or trace.report.status == "green", name
+        if name in PROVED:
+            trace = tv.trace(model, SOURCE, target=None if own is gpt else TARGET)
+            assert trace.report.status == "green", name
 
 
 def test_an_encoder_of_ones_own_is_the_saved_module(tmp_path: Path) -> None:
