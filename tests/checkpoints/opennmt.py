@@ -118,33 +118,20 @@ def save(folder: Path, v: Variant, **more: Any) -> tuple[Path, dict[str, Tensor]
     """``model_step_500.pt`` of a variant, and its tensors."""
     held = weights(v)
     opt: dict[str, Any] = {
-        "heads": HEADS,
-        "enc_layers": LAYERS[0],
-        "pos_ffn_activation_fn": v.act,
-        "add_qkvbias": v.qkv_bias,
-        "add_ffnbias": v.ffn_bias,
-        "max_relative_positions": 0,
-        "self_attn_type": "scaled-dot",
-        "dropout": [0.1],
-    }
+        "heads": HEADS, "enc_layers": LAYERS[0], "pos_ffn_activation_fn": v.act,
+        "add_qkvbias": v.qkv_bias, "add_ffnbias": v.ffn_bias, "max_relative_positions": 0,
+        "self_attn_type": "scaled-dot", "dropout": [0.1],
+    }  # fmt: skip
     if v.eps is not None:
         opt["norm_eps"] = v.eps
-    generator = {
-        name.removeprefix("generator."): w for name, w in held.items() if "generator." in name
-    }
-    source = VT if v.share == "all" else VS
-    content = {
-        "model": {name: w for name, w in held.items() if "generator." not in name},
-        "generator": generator,
-        "vocab": {
-            "src": words(source, "t" if v.share == "all" else "s"),
-            "tgt": words(VT, "t"),
-            "data_task": "seq2seq",
-            "decoder_start_token": "<s>",
-        },
-        "opt": argparse.Namespace(**(opt | more)),
-        "optim": None,
-    }
+    parts: dict[bool, dict[str, Tensor]] = {True: {}, False: {}}
+    for name, w in held.items():
+        parts[name.startswith("generator.")][name.removeprefix("generator.")] = w
+    source, side = (VT, "t") if v.share == "all" else (VS, "s")
+    vocabulary = {"src": words(source, side), "tgt": words(VT, "t")}
+    vocabulary |= {"data_task": "seq2seq", "decoder_start_token": "<s>"}
+    content = {"model": parts[False], "generator": parts[True], "vocab": vocabulary,
+               "opt": argparse.Namespace(**(opt | more)), "optim": None}  # fmt: skip
     torch.save(content, folder / "model_step_500.pt")
     return folder / "model_step_500.pt", held
 

@@ -32,6 +32,14 @@ def sinusoid(rows: int = P, width: int = D) -> Tensor:
     return torch.stack([at.sin(), at.cos()], -1).flatten(1)[:, :width]
 
 
+def fill(module: nn.Module) -> None:
+    """Draw every weight anew, and leave training."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0, 0.3)
+    module.eval()
+
+
 class Table(nn.Module):
     """A sinusoid as a buffer of some name and shape, stored or not."""
 
@@ -78,38 +86,26 @@ class Own(nn.Module):
     def __init__(self, plan: Plan):
         super().__init__()
         self.plan, n = plan, plan.names
-        kwargs: dict[str, Any] = {
-            "dropout": 0.0,
-            "activation": plan.activation,
-            "batch_first": plan.batch_first,
-            "norm_first": plan.norm_first,
-        }
-        setattr(self, n["source"], nn.Embedding(VS, D))
-        if plan.shared:
-            setattr(self, n["target"], getattr(self, n["source"]))
-        else:
-            setattr(self, n["target"], nn.Embedding(VT, D))
+        words: dict[str, Any] = {"dropout": 0.0, "activation": plan.activation}
+        words |= {"batch_first": plan.batch_first, "norm_first": plan.norm_first}
+        source = nn.Embedding(VS, D)
+        setattr(self, n["source"], source)
+        setattr(self, n["target"], source if plan.shared else nn.Embedding(VT, D))
         if plan.positions is not None:
             setattr(self, n["positions"], plan.positions())
             if plan.two_tables:
                 setattr(self, n["target positions"], plan.positions())
+        with warnings.catch_warnings():  # of nested tensors, which eval does without
+            warnings.simplefilter("ignore")
+            core = nn.Transformer(D, H, 2, 2, F, **words)
         if plan.apart:
-            encoder = nn.TransformerEncoderLayer(D, H, F, **kwargs)
-            decoder = nn.TransformerDecoderLayer(D, H, F, **kwargs)
-            setattr(
-                self, n["encoder"], nn.TransformerEncoder(encoder, 2, enable_nested_tensor=False)
-            )
-            setattr(self, n["decoder"], nn.TransformerDecoder(decoder, 2))
+            core.encoder.norm = core.decoder.norm = None
+            setattr(self, n["encoder"], core.encoder)
+            setattr(self, n["decoder"], core.decoder)
         else:
-            with warnings.catch_warnings():  # of nested tensors, which eval does without
-                warnings.simplefilter("ignore")
-                setattr(self, n["core"], nn.Transformer(D, H, 2, 2, F, **kwargs))
-        rows = VS if plan.shared else VT
-        setattr(self, n["output"], nn.Linear(D, rows, bias=plan.bias))
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.normal_(0, 0.3)
-        self.eval()
+            setattr(self, n["core"], core)
+        setattr(self, n["output"], nn.Linear(D, VS if plan.shared else VT, bias=plan.bias))
+        fill(self)
 
     def embed(self, ids: Tensor, side: str) -> Tensor:
         n = self.plan.names
@@ -168,46 +164,33 @@ ROOT = math.sqrt(D)
 PLANS = {
     "the journey: no position buffer, scaled": Plan(
         names("encoder_emb", "decoder_emb", "core", "fc_out", "pos"),
-        lambda: Table("pe", (1, P, D), stored=False),
-        scale=ROOT,
+        lambda: Table("pe", (1, P, D), stored=False), scale=ROOT,
         words={"embedding_scale": ROOT, "positions": "sinusoidal"},
     ),
     "a stored table [1, position, d], not scaled": Plan(
         names("src_embedding", "trg_embedding", "transformer", "out", "positional_encoding"),
-        lambda: Table("pe", (1, P, D), stored=True),
-        words={"embedding_scale": 1.0},
+        lambda: Table("pe", (1, P, D), stored=True), words={"embedding_scale": 1.0},
     ),
     "a stored table [position, 1, d], sequence first, pre-norm, gelu": Plan(
         names("enc_embed", "dec_embed", "model", "linear", "pos_encoder"),
         lambda: Table("pe", (P, 1, D), stored=True),
-        batch_first=False,
-        norm_first=True,
-        activation="gelu",
+        batch_first=False, norm_first=True, activation="gelu",
         words={"embedding_scale": 1.0, "norm": "pre", "activation": "gelu"},
     ),
     "learned positions on each side, no bias": Plan(
-        names(
-            *("src_word_embedding", "trg_word_embedding", "transformer", "fc_out"),
-            *("src_position_embedding", "trg_position_embedding"),
-        ),
-        Learned,
-        two_tables=True,
-        bias=False,
-        words={"embedding_scale": 1.0},
+        names("src_word_embedding", "trg_word_embedding", "transformer", "fc_out",
+              "src_position_embedding", "trg_position_embedding"),
+        Learned, two_tables=True, bias=False, words={"embedding_scale": 1.0},
     ),
     "one embedding, learned positions, stacks apart": Plan(
         names("tok", "tok_out", "", "head", "pos_table", "", "enc", "dec"),
-        Learned,
-        shared=True,
-        apart=True,
-        scale=ROOT,
-        words={"embedding_scale": ROOT},
+        Learned, shared=True, apart=True, scale=ROOT, words={"embedding_scale": ROOT},
     ),
     "no positions, a table [position, d] nowhere": Plan(
         names("embed_in", "embed_out", "seq2seq", "to_vocab"),
         words={"embedding_scale": 1.0, "positions": "none"},
     ),
-}
+}  # fmt: skip
 
 
 class Block(nn.Module):
@@ -240,10 +223,7 @@ class Blocks(nn.Module):
             self.blocks = nn.ModuleList(Block() for _ in range(2))
             self.ln_f = nn.LayerNorm(D)
         self.head = nn.Linear(D, rows)
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.normal_(0, 0.3)
-        self.eval()
+        fill(self)
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
@@ -331,10 +311,7 @@ class Translator(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.encoder, self.decoder = Side(VS, False), Side(VT, True)
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.normal_(0, 0.3)
-        self.eval()
+        fill(self)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         length = target.shape[1]
@@ -347,10 +324,8 @@ class Gpt(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.token_embedding_table, self.position_embedding_table = (
-            nn.Embedding(VS, D),
-            nn.Embedding(P, D),
-        )
+        self.token_embedding_table = nn.Embedding(VS, D)
+        self.position_embedding_table = nn.Embedding(P, D)
         self.blocks = nn.ModuleList(
             nn.ModuleDict(
                 {
@@ -363,10 +338,7 @@ class Gpt(nn.Module):
             for _ in range(2)
         )
         self.ln_f, self.lm_head = nn.LayerNorm(D), nn.Linear(D, VS)
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.normal_(0, 0.3)
-        self.eval()
+        fill(self)
 
     def forward(self, ids: Tensor) -> Tensor:
         length = ids.shape[1]
@@ -394,45 +366,22 @@ def target_names(plan: Plan) -> dict[str, str]:
     return table
 
 
-BLOCK = {
-    "wte.weight": "embedding.weight",
-    "wpe.weight": "pos_encoder.pe",
-    "head.": "linear.",
-}
-HAND = BLOCK | {
+BLOCK = {"wte.weight": "embedding.weight", "wpe.weight": "pos_encoder.pe", "head.": "linear."}
+LAYER = {"ln_a.": "norm1.", "ln_b.": "norm2.", "attention.": "self_attn.", "mlp.0.": "linear1.",
+         "mlp.2.": "linear2."}  # fmt: skip
+HAND = BLOCK | {"ln_f.": "transformer_encoder.norm."}
+HAND |= {
     f"blocks.{n}.{theirs}": f"transformer_encoder.layers.{n}.{ours}"
     for n in range(2)
-    for theirs, ours in {
-        "ln_a.": "norm1.",
-        "ln_b.": "norm2.",
-        "attention.": "self_attn.",
-        "mlp.0.": "linear1.",
-        "mlp.2.": "linear2.",
-    }.items()
+    for theirs, ours in LAYER.items()
 }
-HAND["ln_f."] = "transformer_encoder.norm."
 TORCH = BLOCK | {"blocks.": "transformer_encoder."}
 PRE = {"norm": "pre", "activation": "gelu", "embedding_scale": 1.0}
 POST = {"embedding_scale": 1.0}
 
 
-def hand_names(module: Translator) -> dict[str, str]:
-    """Return the table of `Translator`: each part of its names, one by one."""
-    parts = {
-        "tok_embedding.": "embedding.tokens.",
-        "pos_embedding.weight": "embedding.positions.table",
-        "self_attn_layer_norm.": "self_norm.",
-        "enc_attn_layer_norm.": "cross_norm.",
-        "ff_layer_norm.": "feed_forward_norm.",
-        "encoder_attention.": "cross_attention.",
-        "positionwise_feedforward.fc_1.": "feed_forward.inner.",
-        "positionwise_feedforward.fc_2.": "feed_forward.outer.",
-        "fc_q.": "query.",
-        "fc_k.": "key.",
-        "fc_v.": "value.",
-        "fc_o.": "output.",
-        "decoder.fc_out.": "output.",
-    }
+def replaced(module: nn.Module, parts: dict[str, str]) -> dict[str, str]:
+    """Return the table of a module: each part of its names, one by one."""
     table = {}
     for name in module.state_dict():
         table[name] = name
@@ -441,24 +390,28 @@ def hand_names(module: Translator) -> dict[str, str]:
     return table
 
 
+def hand_names(module: Translator) -> dict[str, str]:
+    return replaced(module, {
+        "tok_embedding.": "embedding.tokens.", "pos_embedding.weight": "embedding.positions.table",
+        "self_attn_layer_norm.": "self_norm.", "enc_attn_layer_norm.": "cross_norm.",
+        "ff_layer_norm.": "feed_forward_norm.", "encoder_attention.": "cross_attention.",
+        "positionwise_feedforward.fc_1.": "feed_forward.inner.",
+        "positionwise_feedforward.fc_2.": "feed_forward.outer.",
+        "fc_q.": "query.", "fc_k.": "key.", "fc_v.": "value.", "fc_o.": "output.",
+        "decoder.fc_out.": "output.",
+    })  # fmt: skip
+
+
 def gpt_names(gpt: Gpt) -> dict[str, str]:
-    """Return the table of `Gpt`."""
-    return {
-        name: name.replace("blocks.", "decoder.layers.")
-        .replace("sa.fc_q", "self_attention.query")
-        .replace("sa.fc_k", "self_attention.key")
-        .replace("sa.fc_v", "self_attention.value")
-        .replace("sa.fc_o", "self_attention.output")
-        .replace("ffwd.0", "feed_forward.inner")
-        .replace("ffwd.2", "feed_forward.outer")
-        .replace("ln1", "self_norm")
-        .replace("ln2", "feed_forward_norm")
-        .replace("ln_f", "decoder.norm")
-        .replace("lm_head", "output")
-        .replace("token_embedding_table.", "decoder.embedding.tokens.")
-        .replace("position_embedding_table.weight", "decoder.embedding.positions.table")
-        for name in gpt.state_dict()
-    }
+    return replaced(gpt, {
+        "blocks.": "decoder.layers.", "sa.fc_q": "self_attention.query",
+        "sa.fc_k": "self_attention.key", "sa.fc_v": "self_attention.value",
+        "sa.fc_o": "self_attention.output", "ffwd.0": "feed_forward.inner",
+        "ffwd.2": "feed_forward.outer", "ln1": "self_norm", "ln2": "feed_forward_norm",
+        "ln_f": "decoder.norm", "lm_head": "output",
+        "token_embedding_table.": "decoder.embedding.tokens.",
+        "position_embedding_table.weight": "decoder.embedding.positions.table",
+    })  # fmt: skip
 
 
 @cache

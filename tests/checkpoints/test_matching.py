@@ -90,35 +90,30 @@ def run_by_library(name: str, folder: Path, captions: tuple[str, ...]) -> Any:
         return module(**text, pixel_values=pixels, output_attentions=True)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_probabilities_and_maps_are_the_models_own(name, folders):
-    model = tv.load(folders(name), device="cpu", part="both")
-    found = tv.match(model, CAPTIONS, picture())
-    theirs = run_by_library(name, folders(name), CAPTIONS)
-    logits = theirs.logits_per_image[0]
-    assert np.abs(found.logits - logits.numpy()).max() <= 1e-4
-    expected = logits.sigmoid() if name == "siglip" else logits.softmax(-1)
-    assert np.abs(found.probabilities - expected.numpy()).max() <= 1e-5
-    assert found.sigmoid == (name == "siglip")
-    assert found.captions == CAPTIONS
-    seen = torch.stack(theirs.vision_model_output.attentions)[:, 0].numpy()
-    assert np.abs(found.picture.attention("encoder") - seen).max() <= 1e-6
-    read = torch.stack(theirs.text_model_output.attentions).numpy()
-    for number, run in enumerate(found.texts):
-        ours = run.attention(run.maps[0])
-        size = ours.shape[-1]
-        assert np.abs(ours - read[:, number, :, :size, :size]).max() <= 1e-6
-        assert run.report.status == "green"
-    assert found.picture.report.status == "green"
-    assert found.picture.patches.shape == (4, 4)
-    lengths = [len(run.source) for run in found.texts]
-    assert lengths == ([4, 7, 7] if name == "clip" else [11, 11, 11])
-    assert found.texts[0].maps == ("decoder" if name == "clip" else "encoder",)
-
-
-def test_clips_captions_share_one_and_siglips_do_not(folders):
+def test_probabilities_and_maps_are_the_models_own(folders):
     for name in CASES:
         model = tv.load(folders(name), device="cpu", part="both")
+        found = tv.match(model, CAPTIONS, picture())
+        theirs = run_by_library(name, folders(name), CAPTIONS)
+        logits = theirs.logits_per_image[0]
+        assert np.abs(found.logits - logits.numpy()).max() <= 1e-4, name
+        expected = logits.sigmoid() if name == "siglip" else logits.softmax(-1)
+        assert np.abs(found.probabilities - expected.numpy()).max() <= 1e-5, name
+        assert (found.sigmoid, found.captions) == (name == "siglip", CAPTIONS)
+        seen = torch.stack(theirs.vision_model_output.attentions)[:, 0].numpy()
+        assert np.abs(found.picture.attention("encoder") - seen).max() <= 1e-6, name
+        read = torch.stack(theirs.text_model_output.attentions).numpy()
+        for number, run in enumerate(found.texts):
+            ours = run.attention(run.maps[0])
+            size = ours.shape[-1]
+            assert np.abs(ours - read[:, number, :, :size, :size]).max() <= 1e-6, (name, number)
+            assert run.report.status == "green", (name, number)
+        assert found.picture.report.status == "green"
+        assert found.picture.patches.shape == (4, 4)
+        lengths = [len(run.source) for run in found.texts]
+        assert lengths == ([4, 7, 7] if name == "clip" else [11, 11, 11])
+        assert found.texts[0].maps == ("decoder" if name == "clip" else "encoder",)
+        # CLIP's captions share one probability, and SigLIP's do not.
         two, one = (tv.match(model, c, picture(), check=False) for c in (CAPTIONS[:2], CAPTIONS[0]))
         assert one.logits[0] == two.logits[0]
         if name == "clip":
@@ -128,31 +123,35 @@ def test_clips_captions_share_one_and_siglips_do_not(folders):
 
 
 def test_one_picture_and_caption_in_every_form(folders, tmp_path):
-    model = tv.load(folders("clip"), device="cpu", part="both")
-    picture().save(tmp_path / "cat.png")
-    plain = tv.match(model, "a cat", picture(), check=False)
-    for image in (tmp_path / "cat.png", str(tmp_path / "cat.png")):
-        assert tv.match(model, ["a cat"], image, check=False).logits == plain.logits
-    assert tv.match(model, [[1, 4, 5, 2]], picture(), check=False).logits == plain.logits
+    model, path = tv.load(folders("clip"), device="cpu", part="both"), tmp_path / "cat.png"
+    picture().save(path)
+    plain = tv.match(model, "a cat", picture(), check=False).logits
+    for captions, image in (
+        (["a cat"], path),
+        (["a cat"], str(path)),
+        ([[1, 4, 5, 2]], picture()),
+    ):
+        assert tv.match(model, captions, image, check=False).logits == plain, (captions, image)
 
 
 def test_what_cannot_be_matched(folders, tmp_path):
-    model = tv.load(folders("clip"), device="cpu", part="both")
-    with pytest.raises(ValueError, match="Give 1 to 256 captions; got 0"):
-        tv.match(model, [], picture())
-    with pytest.raises(ValueError, match="compared with a picture, and none came"):
-        tv.match(model, "a cat", None)
-    with pytest.raises(ValueError, match="There is no picture"):
-        tv.match(model, "a cat", tmp_path / "none.png")
-    with pytest.raises(ValueError, match="has 13 tokens and this model reads at most 11"):
-        tv.match(model, " ".join(["a"] * 11), picture())
-    with pytest.raises(ValueError, match=r'open such a model with load\(path, part="both"\)'):
-        tv.match(tv.load(folders("clip"), device="cpu", part="text_model"), "a cat", picture())
+    model, text = (tv.load(folders("clip"), device="cpu", part=p) for p in ("both", "text_model"))
+    for opened, captions, image, said in (
+        (model, [], picture(), "Give 1 to 256 captions; got 0"),
+        (model, "a cat", None, "compared with a picture, and none came"),
+        (model, "a cat", tmp_path / "none.png", "There is no picture"),
+        (model, " ".join(["a"] * 11), picture(), "has 13 tokens and this model reads at most 11"),
+        (text, "a cat", picture(), r'open such a model with load\(path, part="both"\)'),
+    ):
+        with pytest.raises(ValueError, match=said):
+            tv.match(opened, captions, image)
     with pytest.raises(ValueError, match=r"compare them by tv\.match\(model, captions, image\)"):
         tv.trace(model, "a cat", image=picture())
     with pytest.raises(CheckpointError, match="part=both to compare a picture with captions"):
         tv.load(folders("clip"), device="cpu")
-    with pytest.raises(CheckpointError, match="part=both opens the two towers of a CLIP or SigLIP"):
-        tv.load(folder_of("blip", tmp_path), device="cpu", part="both")
-    with pytest.raises(CheckpointError, match=r"Two towers need a preprocessor_config\.json"):
-        tv.load(folder_of("clip", tmp_path), device="cpu", part="both")
+    for name, said in (
+        ("blip", "part=both opens the two towers of a CLIP or SigLIP"),
+        ("clip", r"Two towers need a preprocessor_config\.json"),
+    ):
+        with pytest.raises(CheckpointError, match=said):
+            tv.load(folder_of(name, tmp_path), device="cpu", part="both")

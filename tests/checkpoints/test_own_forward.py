@@ -19,30 +19,14 @@ from torch.nn import functional as F
 import transformer_viz as tv
 from transformer_viz.checkpoints.files.errors import CheckpointError
 
-V, D, H = 23, 16, 2
+from .own_models import VS as V
+from .own_models import D, H, Handwritten
+
 IDS, TARGET = [4, 8, 15, 16, 3], [2, 7, 9]
 SOURCE, OTHER = torch.tensor([IDS]), torch.tensor([TARGET])
 SEEN, AHEAD = torch.ones(1, 5, dtype=torch.bool), torch.ones(5, 5).tril().bool()
 LATER = torch.ones(3, 3).tril().bool()
-
-
-class Attend(nn.Module):
-    """Attention that keeps its weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.q, self.k, self.v, self.o = (nn.Linear(D, D) for _ in range(4))
-
-    def forward(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        q, k, v = (
-            layer(z).unflatten(-1, (H, D // H)).transpose(1, 2)
-            for layer, z in ((self.q, x), (self.k, y), (self.v, y))
-        )
-        scores = q @ k.transpose(-2, -1) / (D // H) ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(mask == 0, -1e9)
-        self.weights = scores.softmax(-1)
-        return self.o((self.weights @ v).transpose(1, 2).flatten(2))
+TUTORIAL = (SOURCE.T, OTHER.T, ~AHEAD & False, ~LATER, ~SEEN, ~SEEN[:, :3], ~SEEN)
 
 
 class Gpt(nn.Module):
@@ -51,7 +35,7 @@ class Gpt(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(V, D), nn.Embedding(16, D)
-        self.attend, self.head = Attend(), nn.Linear(D, V)
+        self.attend, self.head = Handwritten(True), nn.Linear(D, V)
 
     def states(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
@@ -113,7 +97,7 @@ class Pair(nn.Module):
         super().__init__()
         self.source, self.target = nn.Embedding(V, D), nn.Embedding(V, D)
         self.places = nn.Parameter(torch.randn(20, D))
-        self.own, self.cross, self.read = Attend(), Attend(), Attend()
+        self.own, self.cross, self.read = Handwritten(True), Handwritten(True), Handwritten(True)
         self.generator = nn.Sequential(nn.Linear(D, V), nn.LogSoftmax(-1))
 
     def states(self, src: Tensor, tgt: Tensor, seen: Any, later: Any) -> Tensor:
@@ -151,16 +135,9 @@ class Torch(nn.Module):
         self.words = nn.Embedding(V, D)
         self.core, self.head = nn.Transformer(D, H, 1, 1, 32, 0.0), nn.Linear(D, V)
 
-    def forward(
-        self,
-        src: Tensor,
-        trg: Tensor,
-        src_mask: Tensor,
-        tgt_mask: Tensor,
-        src_padding_mask: Tensor,
-        tgt_padding_mask: Tensor,
-        memory_key_padding_mask: Tensor,
-    ) -> Tensor:
+    def forward(self, src: Tensor, trg: Tensor, src_mask: Tensor, tgt_mask: Tensor,
+                src_padding_mask: Tensor, tgt_padding_mask: Tensor,
+                memory_key_padding_mask: Tensor) -> Tensor:  # fmt: skip
         padding = (src_padding_mask, tgt_padding_mask, memory_key_padding_mask)
         x, y = self.words(src), self.words(trg)
         return self.head(self.core(x, y, src_mask, tgt_mask, None, *padding))
@@ -190,7 +167,7 @@ class WrappedObject(nn.Module):
 class Segments(Gpt):
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         x = self.words(a) + self.places(b)
-        return self.head(x + self.attend(x, x))
+        return self.head(x + self.attend(x, x, None))
 
 
 def wrapped() -> nn.Module:
@@ -214,15 +191,7 @@ CASES: list[tuple[Callable[[], Any], dict[str, str], str, str, Callable[[Any], T
     (Pair, {}, BOTH, "words", lambda m: m.generator(m(SOURCE, OTHER, SEEN[:, None], LATER[None]))),
     (Strict, {}, BOTH, "words", lambda m: m(SOURCE, OTHER, SEEN[:, None, None], LATER[None, None])),
     (wrapped, {}, BOTH, "words", lambda m: m(SOURCE, OTHER, SEEN[:, None], LATER[None])),
-    (
-        Torch,
-        {},
-        BOTH,
-        "words",
-        lambda m: m(
-            *(SOURCE.T, OTHER.T, ~AHEAD & False, ~LATER, ~SEEN, ~SEEN[:, :3], ~SEEN)
-        ).transpose(0, 1),
-    ),
+    (Torch, {}, BOTH, "words", lambda m: m(*TUTORIAL).transpose(0, 1)),
     (Segments, {"kind": TWO}, TWO, "words", lambda m: m(SOURCE, 0 * SOURCE)),
 ]
 
@@ -240,7 +209,7 @@ def test_a_module_is_what_its_trial_shows_and_is_called_as_its_author_calls_it()
             expected = call(module)[0].numpy()
         assert trace.logits is not None and trace.logits.shape == expected.shape, case
         assert np.abs(trace.logits - expected).max() < 1e-5, case
-        kept = {name: m.weights for name, m in module.named_modules() if isinstance(m, Attend)}
+        kept = {name: m.seen for name, m in module.named_modules() if isinstance(m, Handwritten)}
         for name, weights in kept.items():
             ends = {"own": "decoder", "cross": "cross"}
             ahead = bool(weights.triu(1).any())  # the probe names a stack by what it does

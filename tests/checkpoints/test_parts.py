@@ -5,6 +5,7 @@ Every folder is random and small; the witness is the library's own report of its
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -13,51 +14,24 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from click.testing import CliRunner
 
 import transformer_viz as tv
+from tests.support.pictured import EYES, IDS, PICTURED, SIZES
+from tests.support.pictured import TEXT as WORDS
 from transformer_viz.checkpoints import CheckpointError
+from transformer_viz.cli.main import main
 
+from . import hugging_face
 from .hugging_face import made, saved
 
-SOURCE = [5, 11, 17, 36, 9, 7]
+SOURCE = [9, 11, 17, 26, 8, 10]
 CLOSE = 1e-5
-ENDS = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 0}
-SIZES = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-}
-TEXT = SIZES | ENDS | {"vocab_size": 64, "max_position_embeddings": 40}
-WORDS = TEXT | {"num_key_value_heads": 2, "head_dim": 8}
-EYES = SIZES | {"image_size": 16, "patch_size": 8}
-MARKS = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62,
-         "vision_end_token_id": 63}  # fmt: skip
-TURNS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
-QWEN_EYES = {"depth": 2, "hidden_size": 32, "num_heads": 4, "patch_size": 4}
+TEXT = SIZES | IDS | {"vocab_size": 29, "max_position_embeddings": 64}
+#: By name: class of the model and of its config, and the config's words.
 SEEING: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "gemma3": ("Gemma3ForConditionalGeneration", "Gemma3Config", {
-        "text_config": WORDS | {"sliding_window": 4,
-                                "layer_types": ["sliding_attention", "full_attention"]},
-        "vision_config": EYES, "mm_tokens_per_image": 4, "image_token_index": 60}),
-    "paligemma": ("PaliGemmaForConditionalGeneration", "PaliGemmaConfig", {
-        "text_config": WORDS | {"model_type": "gemma"},
-        "vision_config": EYES | {"model_type": "siglip_vision_model"},
-        "projection_dim": 32, "image_token_index": 60}),
-    "qwen2_vl": ("Qwen2VLForConditionalGeneration", "Qwen2VLConfig", MARKS | {
-        "text_config": WORDS | {"rope_parameters": TURNS},
-        "vision_config": QWEN_EYES | {"embed_dim": 32, "mlp_ratio": 2}}),
-    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLConfig", MARKS | {
-        "text_config": WORDS | {"rope_parameters": TURNS},
-        "vision_config": QWEN_EYES | {"intermediate_size": 48, "out_hidden_size": 32}}),
-    "qwen3_vl": ("Qwen3VLForConditionalGeneration", "Qwen3VLConfig", MARKS | {
-        "text_config": WORDS | {"rope_parameters": TURNS | {"mrope_interleaved": True}},
-        "vision_config": QWEN_EYES | {"intermediate_size": 48, "out_hidden_size": 32,
-                                      "num_position_embeddings": 16,
-                                      "deepstack_visual_indexes": [0]}}),
-    "llava": ("LlavaForConditionalGeneration", "LlavaConfig", {
-        "text_config": WORDS | {"model_type": "llama"}, "image_token_index": 60,
-        "vision_config": EYES | {"model_type": "clip_vision_model"}}),
+    **{name: (f"{kind}ForConditionalGeneration", f"{kind}Config", words)
+       for name, (kind, words, _, _) in copy.deepcopy(PICTURED).items()},
     "llama4": ("Llama4ForConditionalGeneration", "Llama4Config", {
         "text_config": WORDS | {"intermediate_size_mlp": 48, "num_local_experts": 2,
                                 "num_experts_per_tok": 1, "attention_chunk_size": 8,
@@ -72,6 +46,7 @@ SEEING: dict[str, tuple[str, str, dict[str, Any]]] = {
                                  "vision_output_dim": 64, "intermediate_layers_indices": [0],
                                  "supported_aspect_ratios": [[1, 1]]}}),
 }  # fmt: skip
+SEEING["gemma3"][2]["text_config"] |= {"sliding_window": 4}  # fewer than the source
 TOWERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "clip": ("CLIPModel", "CLIPConfig", {"text_config": TEXT | {"projection_dim": 16},
                                          "vision_config": EYES, "projection_dim": 16}),
@@ -100,93 +75,87 @@ def eager(name: str, folder: Path) -> Any:
     return cls.from_pretrained(folder, attn_implementation="eager").eval()
 
 
-def agree(trace: tv.Trace, output: Any) -> None:
-    """Every layer of the maps, and the logits, are those of the library."""
+def agree(case: str, trace: tv.Trace, output: Any) -> None:
+    """Compare every layer of the maps, and the logits, with the library's."""
     reported = [part[0].numpy() for part in output.attentions if part is not None]
     found = trace.attention(trace.maps[0])
-    assert len(found) == len(reported)
-    assert all(np.abs(a - b).max() <= CLOSE for a, b in zip(found, reported, strict=True))
+    assert len(found) == len(reported), case
+    assert all(np.abs(a - b).max() <= CLOSE for a, b in zip(found, reported, strict=True)), case
     if trace.logits is not None:
-        assert np.abs(trace.logits - output.logits[0].numpy()).max() <= CLOSE
-    assert trace.report.status == "green"
+        assert np.abs(trace.logits - output.logits[0].numpy()).max() <= CLOSE, case
+    assert trace.report.status == "green", case
 
 
-@pytest.mark.parametrize("name", SEEING)
-def test_a_model_that_sees_is_a_language_model_on_text(name, tmp_path):
-    folder = folder_of(name, tmp_path)
-    model = tv.load(folder, device="cpu")
-    # PaliGemma reads a prompt both ways; its processor says so of each token
-    both_ways = name == "paligemma"
-    told = {"token_type_ids": torch.zeros(1, len(SOURCE), dtype=torch.long)} if both_ways else {}
-    with torch.inference_mode():
-        output = eager(name, folder)(
-            input_ids=torch.tensor([SOURCE]), output_attentions=True, **told
-        )
-    agree(tv.trace(model, SOURCE), output)
-    assert model.kind == ("encoder-only" if both_ways else "decoder-only")
-    assert (model.takes, model.gives, model.max_tokens) == ("text", "words", 40)
-    assert "its vision part is not run" in model.notes[0]
-    assert (model.config["heads"], model.provenance["heads"]) == (4, "file")
-    assert (model.pad_id, model.bos_id, model.eos_id) == (1, 2, 0)
+def test_a_model_that_sees_is_a_language_model_on_text(tmp_path):
+    for name in SEEING:
+        folder = folder_of(name, tmp_path)
+        model = tv.load(folder, device="cpu")
+        # PaliGemma reads a prompt both ways; its processor says so of each token
+        both_ways = name == "paligemma"
+        types = torch.zeros(1, len(SOURCE), dtype=torch.long)
+        given = {"token_type_ids": types} if both_ways else {}
+        with torch.inference_mode():
+            output = eager(name, folder)(torch.tensor([SOURCE]), output_attentions=True, **given)
+        agree(name, tv.trace(model, SOURCE), output)
+        assert model.kind == ("encoder-only" if both_ways else "decoder-only"), name
+        assert (model.takes, model.gives, model.max_tokens) == ("text", "words", 64), name
+        assert "its vision part is not run" in model.notes[0], name
+        assert (model.config["heads"], model.provenance["heads"]) == (4, "file"), name
+        assert (model.pad_id, model.bos_id, model.eos_id) == (0, 1, 2), name
+        if name in ("qwen2_vl", "llava"):  # padding is no position
+            with torch.inference_mode():
+                padded = model.calls.forward(torch.tensor([[9, 11, 0, 0, 12]]))[:, [0, 1, 4]]
+                plain = model.calls.forward(torch.tensor([[9, 11, 12]]))
+            assert torch.allclose(padded, plain, atol=2e-5), name
+        if name == "llava":
+            ids = torch.tensor([SOURCE])
+            words = {"attention_mask": torch.ones_like(ids), "do_sample": False}
+            theirs = model.module.generate(ids, max_new_tokens=5, **words)[0, len(SOURCE) :]
+            best = tv.translate(model, SOURCE, max_tokens=5)[0]
+            assert list(best.ids) == theirs.tolist()[: len(best.ids)]
+            assert len(best.ids) == 5 or best.finished
+        if name == "gemma3":
+            other = tv.load(folder, device="cpu", norm_eps=1e-3)
+            assert (other.config["norm_eps"], other.provenance["norm_eps"]) == (1e-3, "override")
+            assert other.module.config.text_config.rms_norm_eps == 1e-3
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", "llava"])
-def test_padding_is_no_position_there_either(name, tmp_path):
-    model = tv.load(folder_of(name, tmp_path), device="cpu")
-    with torch.inference_mode():
-        padded = model.calls.forward(torch.tensor([[5, 11, 1, 1, 9]]))[:, [0, 1, 4]]
-        plain = model.calls.forward(torch.tensor([[5, 11, 9]]))
-    assert torch.allclose(padded, plain, atol=2e-5)
+def test_each_part_opens_alone(tmp_path):
+    for name, part in PARTS:
+        folder = folder_of(name, tmp_path)
+        model = tv.load(folder, device="cpu", part=part)
+        theirs = eager(name, folder).get_submodule(part)
+        sees = "vision" in part
+        pixels = np.random.default_rng(0).normal(size=(3, 24, 24)).astype(np.float32)
+        given: Any = {"pixel_values": torch.from_numpy(pixels)[None]} if sees else {}
+        given = given or {"input_ids": torch.tensor([SOURCE])}
+        with torch.inference_mode():
+            output = theirs(**given, output_attentions=True)
+        agree(f"{name} {part}", tv.trace(model, pixels if sees else SOURCE), output)
+        assert model.takes == ("image" if sees else "text"), (name, part)
+        assert f"only the part {part} is opened" in model.notes[-1], (name, part)
 
 
-def test_it_writes_what_the_library_writes(tmp_path):
-    model = tv.load(folder_of("llava", tmp_path), device="cpu")
-    ids = torch.tensor([SOURCE])
-    theirs = model.module.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=5
-    )[0, len(SOURCE) :].tolist()
-    best = tv.translate(model, SOURCE, max_tokens=5)[0]
-    assert list(best.ids) == theirs[: len(best.ids)]
-    assert len(best.ids) == 5 or best.finished
-
-
-def test_overrides_are_words_of_the_language_model(tmp_path):
-    model = tv.load(folder_of("gemma3", tmp_path), device="cpu", norm_eps=1e-3)
-    assert (model.config["norm_eps"], model.provenance["norm_eps"]) == (1e-3, "override")
-    assert model.module.config.text_config.rms_norm_eps == 1e-3
-
-
-@pytest.mark.parametrize(("name", "part"), PARTS)
-def test_each_part_opens_alone(name, part, tmp_path):
-    folder = folder_of(name, tmp_path)
-    model = tv.load(folder, device="cpu", part=part)
-    theirs = eager(name, folder).get_submodule(part)
-    sees = "vision" in part
-    pixels = np.random.default_rng(0).normal(size=(3, 16, 16)).astype(np.float32)
-    given: Any = {"pixel_values": torch.from_numpy(pixels)[None]} if sees else {}
-    given = given or {"input_ids": torch.tensor([SOURCE])}
-    with torch.inference_mode():
-        output = theirs(**given, output_attentions=True)
-    agree(tv.trace(model, pixels if sees else SOURCE), output)
-    assert model.takes == ("image" if sees else "text")
-    assert f"only the part {part} is opened" in model.notes[-1]
-
-
-REFUSED = {
-    "clip": "part=text_model or part=vision_model",
-    "siglip": "part=text_model or part=vision_model",
-    "blip": "part=vision_model or part=text_decoder",
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_whole_that_needs_both_names_its_parts(name, tmp_path):
-    folder = folder_of(name, tmp_path)
-    for thing in (folder, eager(name, folder)):
-        with pytest.raises(CheckpointError, match=f"open one of its parts alone: {REFUSED[name]}"):
-            tv.load(thing, device="cpu")
-    with pytest.raises(CheckpointError, match="no part 'visio' that opens alone; choose one of"):
-        tv.load(folder, device="cpu", part="visio")
+def test_a_whole_that_needs_both_names_its_parts(tmp_path):
+    for name, parts in (
+        ("clip", "part=text_model or part=vision_model"),
+        ("siglip", "part=text_model or part=vision_model"),
+        ("blip", "part=vision_model or part=text_decoder"),
+    ):
+        folder = folder_of(name, tmp_path)
+        for thing in (folder, eager(name, folder)):
+            with pytest.raises(CheckpointError, match=f"open one of its parts alone: {parts}"):
+                tv.load(thing, device="cpu")
+        with pytest.raises(CheckpointError, match="no part 'visio' that opens alone; choose one"):
+            tv.load(folder, device="cpu", part="visio")
+    whole = hugging_face.folder_of(hugging_face.CASES["vit"], "safetensors", tmp_path / "vit")
+    with pytest.raises(CheckpointError, match="no part 'eyes' that opens alone"):
+        tv.load(whole, device="cpu", part="eyes")
+    with pytest.raises(CheckpointError, match=r"Only a Hugging Face folder has parts.*leave part="):
+        tv.load("labs/dot", device="cpu", part="both")
+    words = ["inspect", str(tmp_path / "clip"), "--json", "--set", "part=vision_model"]
+    said = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert json.loads(said.stdout)["takes"] == "image"
 
 
 def test_a_part_that_attends_in_windows_is_not_advised(tmp_path):
@@ -208,34 +177,13 @@ def test_a_part_that_attends_in_windows_is_not_advised(tmp_path):
         config = library.VisionEncoderDecoderConfig.from_encoder_decoder_configs(eyes, writes)
         module = library.VisionEncoderDecoderModel(config).eval()
         module.save_pretrained(tmp_path / name)
+        said = f"reads a picture and writes a text.*one of its parts alone: {advised}\\.$"
         for thing in (tmp_path / name, module):
-            with pytest.raises(CheckpointError, match=f"one of its parts alone: {advised}\\.$"):
+            with pytest.raises(CheckpointError, match=said):
                 tv.load(thing, device="cpu")
             for word in advised.replace("part=", "").split(" or "):
-                assert tv.load(thing, device="cpu", part=word).kind, (name, word)
-
-
-def test_a_model_in_one_piece_has_no_parts(tmp_path):
-    from .hugging_face import CASES
-    from .hugging_face import folder_of as plain
-
-    with pytest.raises(CheckpointError, match="no part 'eyes' that opens alone"):
-        tv.load(plain(CASES["vit"], "safetensors", tmp_path), device="cpu", part="eyes")
-
-
-def test_a_model_of_ours_has_no_parts():
-    with pytest.raises(CheckpointError, match=r"Only a Hugging Face folder has parts.*leave part="):
-        tv.load("labs/dot", device="cpu", part="both")
-
-
-def test_the_command_line_takes_a_part(tmp_path):
-    from click.testing import CliRunner
-
-    from transformer_viz.cli.main import main
-
-    words = ["inspect", str(folder_of("clip", tmp_path)), "--json", "--set", "part=vision_model"]
-    said = CliRunner().invoke(main, words, catch_exceptions=False)
-    assert json.loads(said.stdout)["takes"] == "image"
+                takes = "image" if word == "encoder" else "text"
+                assert tv.load(thing, device="cpu", part=word).takes == takes, (name, word)
 
 
 MIXED = TEXT | {"num_key_value_heads": 2, "use_mamba_kernels": False, "mamba_d_state": 4,
@@ -260,16 +208,15 @@ HYBRIDS: dict[str, tuple[str, str, dict[str, Any], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HYBRIDS)
-def test_layers_that_attend_have_their_own_numbers(name, tmp_path):
-    cls, config, words, numbers = HYBRIDS[name]
-    folder = saved(made(cls, config, **words), tmp_path / name)
-    model = tv.load(folder, device="cpu")
-    assert model.layer_numbers == numbers
-    maps = tv.trace(model, SOURCE, check=False).attention("decoder")
-    assert len(maps) == len(numbers)  # counted from 0, as in every file
-    said = " ".join(model.notes)
-    if numbers == (0, 1):  # every layer attends
-        assert "layers" not in said
-    else:
-        assert f"{', '.join(map(str, numbers))}, counted from 0." in said
+def test_layers_that_attend_have_their_own_numbers(tmp_path):
+    for name, (cls, config, words, numbers) in HYBRIDS.items():
+        folder = saved(made(cls, config, **words), tmp_path / name)
+        model = tv.load(folder, device="cpu")
+        assert model.layer_numbers == numbers, name
+        maps = tv.trace(model, SOURCE, check=False).attention("decoder")
+        assert len(maps) == len(numbers), name  # counted from 0, as in every file
+        said = " ".join(model.notes)
+        if numbers == (0, 1):  # every layer attends
+            assert "layers" not in said, name
+        else:
+            assert f"{', '.join(map(str, numbers))}, counted from 0." in said, name

@@ -62,47 +62,45 @@ def kept(module: Any, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_folders_and_modules_compute_what_peft_computes(kind, base, tmp_path):
-    module = wrapped(base, KINDS[kind])
+def test_folders_and_modules_compute_what_peft_computes(base, tmp_path):
     plain = tv.load(base, device="cpu").calls
-    kept(module, tmp_path / "tuned")
-    with torch.inference_mode():
-        expected = module(SOURCE, attention_mask=torch.ones_like(SOURCE)).logits
-        inside = tv.load(module, device="cpu")
-        merged = tv.load(tmp_path / "tuned", device="cpu", base=base)
-        assert torch.equal(inside.calls.forward(SOURCE), expected)
-        assert torch.allclose(merged.calls.forward(SOURCE), expected, atol=1e-5)
-        if kind != "PiSSA":  # it begins where the model stands
-            assert not torch.allclose(plain.forward(SOURCE), expected, atol=1e-3)
-    assert inside.kind == merged.kind == "decoder-only"
-    for model in (inside, merged):
-        assert tv.trace(model, SOURCE[0].tolist()).report.status == "green"
+    for kind, config in KINDS.items():
+        module = wrapped(base, config)
+        kept(module, tmp_path / kind)
+        with torch.inference_mode():
+            expected = module(SOURCE, attention_mask=torch.ones_like(SOURCE)).logits
+            inside = tv.load(module, device="cpu")
+            merged = tv.load(tmp_path / kind, device="cpu", base=base)
+            assert torch.equal(inside.calls.forward(SOURCE), expected), kind
+            assert torch.allclose(merged.calls.forward(SOURCE), expected, atol=1e-5), kind
+            if kind != "PiSSA":  # it begins where the model stands
+                assert not torch.allclose(plain.forward(SOURCE), expected, atol=1e-3), kind
+        assert inside.kind == merged.kind == "decoder-only", kind
+        for model in (inside, merged) if kind == "LoRA" else (inside,):
+            assert tv.trace(model, SOURCE[0].tolist()).report.status == "green", kind
+        if kind == "LoRA":  # a wrapped module is probed as it is
+            with torch.inference_mode(), tv.probe(module) as run:
+                output = module(SOURCE, output_attentions=False).logits
+            with torch.inference_mode():
+                assert torch.equal(output, module(SOURCE).logits)
+            assert [record.layer for record in run.attentions] == [0, 1, 2]
+            assert run.attentions[0].path.startswith("base_model.model.")
 
 
-def test_a_wrapped_module_is_probed_as_it_is(base):
-    module = wrapped(base, KINDS["LoRA"])
-    with torch.inference_mode(), tv.probe(module) as run:
-        output = module(SOURCE, output_attentions=False).logits
-    with torch.inference_mode():
-        assert torch.equal(output, module(SOURCE).logits)
-    assert [record.layer for record in run.attentions] == [0, 1, 2]
-    assert run.attentions[0].path.startswith("base_model.model.")
-
-
-def test_tokens_before_the_text_are_refused(base, tmp_path):
-    module = wrapped(base, peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM"))
-    kept(module, tmp_path / "tuned")
-    for thing, words in ((module, {}), (tmp_path / "tuned", {"base": base})):
-        with pytest.raises(CheckpointError, match="puts tokens of its own before each text"):
+def test_what_cannot_be_merged_is_refused(base, tmp_path):
+    """Tokens before the text, and what peft itself refuses to merge."""
+    prefix = peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM")
+    biased = peft.LoraConfig(target_modules=["q_proj"], lora_bias=True, **LORA)
+    module, own = wrapped(base, prefix), "puts tokens of its own before each text"
+    kept(module, tmp_path / "prefix")
+    kept(wrapped(base, biased), tmp_path / "tuned")
+    for thing, words, said in (
+        (module, {}, own),
+        (tmp_path / "prefix", {"base": base}, own),
+        (tmp_path / "tuned", {"base": base}, r"peft cannot merge the adapter tuned .*lora_bias"),
+    ):
+        with pytest.raises(CheckpointError, match=said):
             tv.load(thing, device="cpu", **words)
-
-
-def test_what_peft_cannot_merge_it_says(base, tmp_path):
-    config = peft.LoraConfig(target_modules=["q_proj"], lora_bias=True, **LORA)
-    kept(wrapped(base, config), tmp_path / "tuned")
-    with pytest.raises(CheckpointError, match=r"peft cannot merge the adapter tuned .*lora_bias"):
-        tv.load(tmp_path / "tuned", device="cpu", base=base)
 
 
 #: Bases whose token tables grew before the adapter was trained: rows, peft's words, how it saves.
@@ -153,14 +151,18 @@ def _grown_base(which: str) -> tuple[Any, list[str]]:
     return transformers.LlamaForCausalLM(llama), ["q_proj", "v_proj"]
 
 
-@pytest.mark.parametrize("case", GROWN)
-def test_bases_whose_tables_grew_compute_what_peft_computes(case, tmp_path):
+def test_bases_whose_tables_grew_compute_what_peft_computes(tmp_path):
+    for case in GROWN:
+        _check_grown(case, tmp_path / case)
+
+
+def _check_grown(case: str, folder: Path) -> None:
     which, rows, words, saving = GROWN[case]
     module, parts = _grown_base(which)
-    module.save_pretrained(tmp_path / "base")
+    module.save_pretrained(folder / "base")
 
     def base() -> Any:
-        made = type(module).from_pretrained(tmp_path / "base")
+        made = type(module).from_pretrained(folder / "base")
         torch.manual_seed(5)
         made.resize_token_embeddings(rows)
         return made
@@ -176,19 +178,19 @@ def test_bases_whose_tables_grew_compute_what_peft_computes(case, tmp_path):
                 weight.normal_(std=0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tuned.save_pretrained(tmp_path / "tuned", **saving)
-        expected = peft.PeftModel.from_pretrained(base(), tmp_path / "tuned").eval()
+        tuned.save_pretrained(folder / "tuned", **saving)
+        expected = peft.PeftModel.from_pretrained(base(), folder / "tuned").eval()
     ids = torch.tensor([[3, 11, 25, 91 if rows > 90 else 7, 37]])
     decodes = which in ("t5", "bart")
     given = {"decoder_input_ids": ids[:, 1:4]} if decodes else {}
-    model = tv.load(tmp_path / "tuned", device="cpu", base=tmp_path / "base")
+    model = tv.load(folder / "tuned", device="cpu", base=folder / "base")
     with torch.inference_mode():
         logits = expected(ids, attention_mask=torch.ones_like(ids), **given).logits
         ours = model.calls.forward(ids, ids[:, 1:4]) if decodes else model.calls.forward(ids)
     known = 90 if "without" in case else rows  # a resizing draws the output layer's other rows
-    assert torch.allclose(ours[..., :known], logits[..., :known], atol=1e-5)
+    assert torch.allclose(ours[..., :known], logits[..., :known], atol=1e-5), case
     change = f"trained with {abs(rows - 90)} tokens {'more' if rows > 90 else 'fewer'}"
-    assert any(change in note for note in model.notes) == (rows != 90)
+    assert any(change in note for note in model.notes) == (rows != 90), case
     lost = any("lm_head that are in no file are 0 here" in note for note in model.notes)
-    assert lost == (case == "rows without tables")
+    assert lost == (case == "rows without tables"), case
     assert not lost or not ours[..., 90:].any()

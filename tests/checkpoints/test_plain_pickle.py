@@ -15,12 +15,6 @@ from transformer_viz.checkpoints.files.plain_pickle import MAX_PICKLE, read_plai
 PLAIN = {"stoi": {"a": 0, "ß": 1, "🙂": 2}, "itos": {0: "a"}, "more": [1, None, True, [2**40, -3]]}
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_plain_data_is_read_in_every_protocol(protocol, tmp_path):
-    (tmp_path / "meta.pkl").write_bytes(pickle.dumps(PLAIN, protocol))
-    assert read_plain_pickle(tmp_path / "meta.pkl") == PLAIN
-
-
 class Runs:
     """Writes a file when it is unpickled."""
 
@@ -31,14 +25,15 @@ class Runs:
         return os.system, (f"touch {self.canary}",)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_nothing_in_a_pickle_runs(protocol, tmp_path):
-    canary = tmp_path / "canary"
-    content = pickle.dumps({"stoi": PLAIN["stoi"], "x": Runs(canary)}, protocol)
-    (tmp_path / "meta.pkl").write_bytes(content)
-    with pytest.raises(CheckpointError, match="could run code, so it is refused"):
-        read_plain_pickle(tmp_path / "meta.pkl")
-    assert not canary.exists()
+def test_plain_data_is_read_in_every_protocol_and_nothing_runs(tmp_path):
+    canary, path = tmp_path / "canary", tmp_path / "meta.pkl"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        path.write_bytes(pickle.dumps(PLAIN, protocol))
+        assert read_plain_pickle(path) == PLAIN, protocol
+        path.write_bytes(pickle.dumps({"stoi": PLAIN["stoi"], "x": Runs(canary)}, protocol))
+        with pytest.raises(CheckpointError, match="could run code, so it is refused"):
+            read_plain_pickle(path)
+        assert not canary.exists(), protocol
 
 
 HOSTILE = {
@@ -56,16 +51,14 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_damaged_and_hostile_pickles_are_refused_in_a_sentence(kind, tmp_path):
-    (tmp_path / "meta.pkl").write_bytes(HOSTILE[kind])
-    with pytest.raises(CheckpointError, match=r"^meta\.pkl .*[Rr]emove it\.$") as caught:
-        read_plain_pickle(tmp_path / "meta.pkl")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_pickle_that_is_too_large_is_not_read(tmp_path):
-    with (tmp_path / "meta.pkl").open("wb") as file:
+def test_damaged_and_hostile_pickles_are_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "meta.pkl"
+    for kind, content in HOSTILE.items():
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"^meta\.pkl .*[Rr]emove it\.$") as caught:
+            read_plain_pickle(path)
+        assert "\n" not in str(caught.value), kind
+    with path.open("wb") as file:
         file.truncate(MAX_PICKLE + 1)
     with pytest.raises(CheckpointError, match="4,194,305 bytes"):
-        read_plain_pickle(tmp_path / "meta.pkl")
+        read_plain_pickle(path)

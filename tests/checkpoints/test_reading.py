@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformer_viz.checkpoints import CheckpointError, load
 from transformer_viz.checkpoints.files.reading import (
     CheckpointMissing,
+    Weights,
     digest,
     file_size,
     read_config,
@@ -38,11 +39,30 @@ def same(found: dict[str, Tensor], wanted: dict[str, Tensor] = TENSORS) -> bool:
     return found.keys() == wanted.keys() and all(torch.equal(found[n], wanted[n]) for n in wanted)
 
 
+def read(folder: Path, content: Any, **words: Any) -> Weights:
+    """Save the content with torch.save and read it."""
+    torch.save(content, folder / "w.pt")
+    return read_weights(folder / "w.pt", **words)
+
+
 def prefixed(*prefixes: str) -> dict[str, Tensor]:
     return {"".join(prefixes) + name: tensor for name, tensor in TENSORS.items()}
 
 
-LIGHTNING = {"pytorch-lightning_version": "2.5", "hyper_parameters": {"heads": 3}}
+AVERAGED = {name: tensor + 1 for name, tensor in TENSORS.items()}
+HYPER = {"pytorch-lightning_version": "2.5", "hyper_parameters": {"heads": 3}}
+
+
+def field(name: str, tensors: dict[str, Tensor] = TENSORS) -> dict[str, Tensor]:
+    return {f"{name}.{inner}": tensor for inner, tensor in tensors.items()}
+
+
+def lightning(*parts: dict[str, Tensor]) -> dict[str, Any]:
+    return {"state_dict": {name: t for part in parts for name, t in part.items()}} | HYPER
+
+
+ONE, STATE = torch.ones(3), "'state_dict'"
+#: By case: a file's content, and what is said of it, a part of each note.
 WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "bare": (TENSORS, ()),
     "ordered": (OrderedDict(TENSORS), ()),
@@ -56,102 +76,63 @@ WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "compiled": (prefixed("_orig_mod."), ("'_orig_mod.'",)),
     "both": (prefixed("_orig_mod.", "module."), ("'_orig_mod.'", "'module.'")),
     "both the other way": (prefixed("module.", "_orig_mod."), ("'module.'", "'_orig_mod.'")),
-    "Lightning": ({"state_dict": prefixed("model.")} | LIGHTNING, ("'state_dict'", "'model.'")),
-    "Lightning, compiled": (
-        {"state_dict": prefixed("net.", "_orig_mod.")} | LIGHTNING,
-        ("'state_dict'", "'net.'", "'_orig_mod.'"),
-    ),
-}
-
-
-AVERAGED = {name: tensor + 1 for name, tensor in TENSORS.items()}
-
-
-def field(name: str, tensors: dict[str, Tensor] = TENSORS) -> dict[str, Tensor]:
-    return {f"{name}.{inner}": tensor for inner, tensor in tensors.items()}
-
-
-#: Names that hold more than a model: what is read, what is said, and whether there is an average.
-CROWDED: dict[str, tuple[dict[str, Tensor], tuple[str, ...], bool]] = {
-    "a loss": (TENSORS | {"criterion.weight": torch.ones(3)}, ("criterion (1)",), False),
-    "a loss in Lightning": (
-        field("model") | {"loss_fn.weight": torch.ones(3), "pos_weight": torch.ones(3)},
-        ("loss_fn (1), pos_weight (1)", "'model.'"),
-        False,
-    ),
-    "metrics": (
-        field("net") | {"val_acc.tp": torch.zeros(3), "train_confmat.confmat": torch.ones(3, 3)},
-        ("val_acc (1), train_confmat (1)", "'net.'"),
-        False,
-    ),
-    "a teacher": (field("model") | field("teacher", AVERAGED), ("teacher (2)", "'model.'"), False),
-    "an average": (field("model") | field("ema", AVERAGED), ("'ema.'", "'model.'"), True),
-    "an average and its counters": (
-        field("model") | field("ema.module", AVERAGED) | {"ema.decay": torch.tensor(0.9)},
-        ("'ema.'", "'model.'"),
-        True,
-    ),
-    "an average without dots": (
-        field("model")
-        | {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()}
-        | {"model_ema.num_updates": torch.tensor(3)},
-        ("'model_ema.'", "'model.'"),
-        True,
-    ),
-    "an average beside bare weights": (TENSORS | field("ema", AVERAGED), ("'ema.'",), True),
+    "Lightning": (lightning(prefixed("model.")), (STATE, "'model.'")),
+    "compiled in Lightning": (lightning(prefixed("net.", "_orig_mod.")),
+                              (STATE, "'net.'", "'_orig_mod.'")),
+    "a loss": (lightning(TENSORS, {"criterion.weight": ONE}), (STATE, "criterion (1)")),
+    "two losses": (lightning(field("model"), {"loss_fn.weight": ONE, "pos_weight": ONE}),
+                   (STATE, "loss_fn (1), pos_weight (1)", "'model.'")),
+    "metrics": (lightning(field("net"), {"val_acc.tp": ONE, "train_confmat.confmat": ONE}),
+                (STATE, "val_acc (1), train_confmat (1)", "'net.'")),
+    "a teacher": (lightning(field("model"), field("teacher", AVERAGED)),
+                  (STATE, "teacher (2)", "'model.'")),
     "sharded": (
-        {"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"]}
-        | {"_orig_mod.b.bias": TENSORS["b.bias"]},
-        ("'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'"),
-        False,
-    ),
-    "parallel inside": (field("model.module"), ("'model.'", "'module.'"), False),
-    "counted": (
-        {"n_averaged": torch.tensor(2)} | field("module"),
-        ("n_averaged", "'module."),
-        False,
-    ),
-}
+        lightning({"a._fsdp_wrapped_module._checkpoint_wrapped_module.weight": TENSORS["a.weight"],
+                   "_orig_mod.b.bias": TENSORS["b.bias"]}),
+        (STATE, "'_orig_mod.'", "'_checkpoint_wrapped_module.'", "'_fsdp_wrapped_module.'")),
+    "parallel inside": (lightning(field("model.module")), (STATE, "'model.'", "'module.'")),
+    "counted": (lightning({"n_averaged": torch.tensor(2)}, field("module")),
+                (STATE, "n_averaged", "'module.")),
+}  # fmt: skip
+#: The same with a running average beside the weights.
+WITH_AVERAGE: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "a field": (lightning(field("model"), field("ema", AVERAGED)), (STATE, "'ema.'", "'model.'")),
+    "with counters": (
+        lightning(field("model"), field("ema.module", AVERAGED), {"ema.decay": torch.tensor(0.9)}),
+        (STATE, "'ema.'", "'model.'")),
+    "without dots": (
+        lightning(field("model"), {"model_ema.num_updates": torch.tensor(3)},
+                  {f"model_ema.{name.replace('.', '')}": w for name, w in AVERAGED.items()}),
+        (STATE, "'model_ema.'", "'model.'")),
+    "beside bare weights": (lightning(TENSORS, field("ema", AVERAGED)), (STATE, "'ema.'")),
+    "a container": ({"state_dict": TENSORS, "state_dict_ema": AVERAGED},
+                    (STATE, "running average")),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CROWDED)
-def test_of_several_models_the_trained_one_is_read_and_the_others_are_named(
-    case: str, tmp_path: Path
-) -> None:
-    content, notes, has_average = CROWDED[case]
-    torch.save({"state_dict": content} | LIGHTNING, tmp_path / "w.pt")
-    weights = read_weights(tmp_path / "w.pt")
-    assert same(weights.tensors), weights.tensors.keys()
-    said = weights.unwrapped[1:]  # after that of the container
-    assert len(said) == len(notes)
-    assert all(part in one for part, one in zip(notes, said, strict=True)), said
-    if has_average:
-        assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, AVERAGED)
-
-
-def test_a_library_that_knows_its_model_gets_the_losses_too(tmp_path: Path) -> None:
+def test_what_stands_around_the_weights_is_taken_off_and_told(tmp_path: Path) -> None:
+    """Of several models the trained one is read, and the others are named."""
+    for case, (content, notes) in (WRAPPED | WITH_AVERAGE).items():
+        weights = read(tmp_path, content)
+        assert same(weights.tensors), (case, weights.tensors.keys())
+        assert len(weights.unwrapped) == len(notes), (case, weights.unwrapped)
+        for part, said in zip(notes, weights.unwrapped, strict=True):
+            assert part in said, case
+        if case in WITH_AVERAGE:
+            assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, AVERAGED), case
+    with pytest.raises(CheckpointError, match="holds no running average"):
+        read(tmp_path, TENSORS, averaged=True)
     content = TENSORS | {"criterion.empty_weight": torch.ones(2), "c.module.weight": torch.ones(1)}
-    torch.save(content, tmp_path / "w.pt")
-    assert same(read_weights(tmp_path / "w.pt", other_networks=True).tensors, content)
-
-
-@pytest.mark.parametrize("case", WRAPPED)
-def test_what_stands_around_the_weights_is_taken_off_and_told(case: str, tmp_path: Path) -> None:
-    content, notes = WRAPPED[case]
-    torch.save(content, tmp_path / "w.pt")
-    weights = read_weights(tmp_path / "w.pt")
-    assert same(weights.tensors)
-    assert len(weights.unwrapped) == len(notes)
-    assert all(part in said for part, said in zip(notes, weights.unwrapped, strict=True))
+    # A library that knows its model gets the losses too.
+    assert same(read(tmp_path, content, other_networks=True).tensors, content)
+    for none in ([TENSORS], {"a": 1}):
+        assert unwrap(none) == ({}, {}, ())
 
 
 def test_a_prefix_stays_where_one_name_lacks_it_or_where_layouts_need_it(tmp_path: Path) -> None:
     mixed = prefixed("module.") | {"other": torch.ones(2)}
     for content in (mixed, prefixed("model."), prefixed("transformer."), {"state_dict": mixed}):
-        torch.save(content, tmp_path / "w.pt")
-        wanted = content.get("state_dict", content)
-        assert isinstance(wanted, dict)
-        assert same(read_weights(tmp_path / "w.pt").tensors, wanted)
+        assert same(read(tmp_path, content).tensors, content.get("state_dict", content))
 
 
 def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
@@ -169,8 +150,7 @@ def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
         "merges": {("a", "b"): 0},
         "raw": b"\x00\xff",
     }
-    torch.save({"model": TENSORS} | extra, tmp_path / "w.pt")
-    found = read_weights(tmp_path / "w.pt")
+    found = read(tmp_path, {"model": TENSORS} | extra)
     assert same(found.tensors)
     assert found.extra.keys() == extra.keys()
     for name in ("args", "vocab", "ordered", "shape", "dtype", "device", "seen", "merges", "raw"):
@@ -180,56 +160,39 @@ def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
     assert found.extra["optimizer"]["state"][0]["step"] == 3
 
 
-def test_files_from_before_2020_open_too(tmp_path: Path) -> None:
+def test_old_files_parameters_and_tied_weights_open(tmp_path: Path) -> None:
     torch.save({"model": TENSORS}, tmp_path / "w.pt", _use_new_zipfile_serialization=False)
     assert same(read_weights(tmp_path / "w.pt").tensors)
-
-
-def test_parameters_and_tied_weights_open(tmp_path: Path) -> None:
     whole = torch.arange(12.0)
     content = {"a": nn.Parameter(whole), "b": whole, "c": whole[2:8].reshape(2, 3).T}
-    torch.save(content, tmp_path / "w.pt")
-    assert same(read_weights(tmp_path / "w.pt").tensors, content)
+    assert same(read(tmp_path, content).tensors, content)
 
 
-def test_the_average_is_taken_only_when_asked(tmp_path: Path) -> None:
-    average = {name: tensor + 1 for name, tensor in TENSORS.items()}
-    torch.save({"state_dict": TENSORS, "state_dict_ema": average}, tmp_path / "w.pt")
-    plain = read_weights(tmp_path / "w.pt")
-    assert same(plain.tensors)
-    assert any("running average" in note for note in plain.unwrapped)
-    assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, average)
-    torch.save(TENSORS, tmp_path / "w.pt")
-    with pytest.raises(CheckpointError, match="holds no running average"):
-        read_weights(tmp_path / "w.pt", averaged=True)
+def opened(folder: Path, content: Any, **words: Any) -> Any:
+    """Save the content with torch.save and load it as a model."""
+    torch.save(content, folder / "w.pt")
+    return load(folder / "w.pt", device="cpu", **BOTH, **words)
 
 
-def test_an_average_that_stands_alone_is_said_to_be_one(tmp_path: Path) -> None:
+def test_averages_are_read_and_said_to_be_averages(tmp_path: Path) -> None:
     trained = ramp_model().state_dict()
     for key in ("ema_model", "model_ema", "ema.shadow", "ema_model.module", "averaged_model"):
-        named = {f"{key}.{name}": tensor for name, tensor in trained.items()}
+        named = field(key, trained)
         for content in (named, {"state_dict": named}):
-            torch.save(content | {"n_averaged": torch.tensor(3)}, tmp_path / "w.pt")
-            model = load(tmp_path / "w.pt", device="cpu", **BOTH)
+            model = opened(tmp_path, content | {"n_averaged": torch.tensor(3)})
             first = key.partition(".")[0]
             told = f"running average (EMA) of the weights stood under '{first}.'; the file holds"
             assert any(told in note for note in model.notes), (key, model.notes)
             found = model.module.state_dict()
             assert all(torch.equal(found[name], trained[name]) for name in trained), key
-    torch.save({"ema": {"shadow": trained, "decay": 0.9}}, tmp_path / "w.pt")
-    model = load(tmp_path / "w.pt", device="cpu", **BOTH)
-    assert any("running average" in n and "'shadow'" in n for n in model.notes), model.notes
-
-
-def test_load_takes_the_average_by_a_word(tmp_path: Path) -> None:
-    trained = ramp_model().state_dict()
-    average = {name: tensor / 2 for name, tensor in trained.items()}
-    torch.save({"model": trained, "ema": average}, tmp_path / "w.pt")
-    for words, wanted in (({}, trained), ({"weights": "ema"}, average)):
-        model = load(tmp_path / "w.pt", device="cpu", **BOTH, **words)
-        assert torch.equal(model.module.state_dict()["output.weight"], wanted["output.weight"])
+    notes = opened(tmp_path, {"ema": {"shadow": trained, "decay": 0.9}}).notes
+    assert any("running average" in note and "'shadow'" in note for note in notes), notes
+    both = {"model": trained, "ema": {name: tensor / 2 for name, tensor in trained.items()}}
+    for words, key in (({}, "model"), ({"weights": "ema"}, "ema")):
+        found = opened(tmp_path, both, **words).module.state_dict()["output.weight"]
+        assert torch.equal(found, both[key]["output.weight"]), key
     with pytest.raises(CheckpointError, match="weights are 'trained' or 'ema'"):
-        load(tmp_path / "w.pt", device="cpu", **BOTH, weights="best")
+        opened(tmp_path, both, weights="best")
 
 
 def in_parts(folder: Path, safe: bool = True) -> Path:
@@ -245,18 +208,19 @@ def in_parts(folder: Path, safe: bool = True) -> Path:
     return index
 
 
-@pytest.mark.parametrize("safe", [True, False])
-def test_parts_are_one_checkpoint_again(safe: bool, tmp_path: Path) -> None:
-    index = in_parts(tmp_path, safe)
-    weights = read_weights(index)
-    assert same(weights.tensors)
-    assert weights.unwrapped == ("the prefix 'module.' was taken off every name",)
-    parts = sorted(path for path in tmp_path.iterdir() if path != index)
-    assert file_size(index) == sum(path.stat().st_size for path in parts)
-    whole = index.read_bytes() + b"".join(
-        hashlib.sha256(path.read_bytes()).digest() for path in parts
-    )
-    assert digest(index) == hashlib.sha256(whole).hexdigest()
+def test_parts_are_one_checkpoint_again(tmp_path: Path) -> None:
+    for safe in (True, False):
+        folder = tmp_path / str(safe)
+        folder.mkdir()
+        index = in_parts(folder, safe)
+        weights = read_weights(index)
+        assert same(weights.tensors), safe
+        assert weights.unwrapped == ("the prefix 'module.' was taken off every name",), safe
+        parts = sorted(path for path in folder.iterdir() if path != index)
+        assert file_size(index) == sum(path.stat().st_size for path in parts), safe
+        hashes = [hashlib.sha256(path.read_bytes()).digest() for path in parts]
+        whole = index.read_bytes() + b"".join(hashes)
+        assert digest(index) == hashlib.sha256(whole).hexdigest(), safe
     with pytest.raises(CheckpointMissing, match=r"no index none\.index\.json"):
         read_weights(tmp_path / "none.index.json")
 
@@ -273,16 +237,10 @@ def test_parts_may_be_links_in_a_snapshot_of_the_hugging_face_cache(tmp_path: Pa
     assert same(read_weights(index).tensors)
 
 
-def test_shapes_are_read_from_the_header_alone(tmp_path: Path) -> None:
-    safetensors.torch.save_file(TENSORS, tmp_path / "w.safetensors", {"format": "pt"})
-    assert shapes_of(tmp_path / "w.safetensors") == {
-        "a.weight": ("F32", [2, 3]),
-        "b.bias": ("F32", [5]),
-    }
-
-
 def test_the_content_decides_and_not_the_name(tmp_path: Path) -> None:
-    safetensors.torch.save_file(TENSORS, tmp_path / "w.bin")
+    safetensors.torch.save_file(TENSORS, tmp_path / "w.bin", {"format": "pt"})
+    shapes = {"a.weight": ("F32", [2, 3]), "b.bias": ("F32", [5])}
+    assert shapes_of(tmp_path / "w.bin") == shapes  # from the header alone
     torch.save(TENSORS, tmp_path / "w.safetensors")
     assert same(read_weights(tmp_path / "w.bin").tensors)
     with pytest.raises(CheckpointError, match=r"let its name end in \.pt"):
@@ -322,8 +280,7 @@ def test_bad_numbers_are_counted_piece_by_piece(monkeypatch: pytest.MonkeyPatch)
 def test_weights_that_are_not_finite_open_when_asked(tmp_path: Path) -> None:
     state = ramp_model().state_dict()
     state["output.weight"][2, 3] = torch.nan
-    torch.save(state, tmp_path / "w.pt")
-    model = load(tmp_path / "w.pt", device="cpu", **BOTH, allow_nonfinite=True)
+    model = opened(tmp_path, state, allow_nonfinite=True)
     assert model.module.state_dict()["output.weight"][2, 3].isnan()
     assert any("NaN" in note for note in model.notes)
 
@@ -333,8 +290,3 @@ def test_a_config_is_read_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("\ufeff" + json.dumps(words), encoding="utf-8")
     assert read_config(tmp_path / "config.json") == words
     assert read_config(tmp_path / "none.json") == {}
-
-
-def test_content_without_tensors_gives_none() -> None:
-    assert unwrap([TENSORS]) == ({}, {}, ())
-    assert unwrap({"a": 1}) == ({}, {}, ())

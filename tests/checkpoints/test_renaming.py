@@ -40,9 +40,7 @@ def test_a_template_fits_whole_names_and_numbers_are_numbers():
         assert not pattern("{stack}.h.{n}.q.{part}").fullmatch(name)
     assert not pattern("a.b").fullmatch("axb")
     assert len(patterns(TABLE)) == 3
-
-
-def test_a_module_name_gives_the_name_of_the_file():
+    # A module's name gives the file's name.
     assert file_name("decoder.layers.3.query.bias", TABLE) == "decoder.h.3.q.bias"
     assert file_name("norm.weight", TABLE) == "old.weight"
     assert file_name("norm.weight", TABLE, {"new.weight"}) == "new.weight"
@@ -100,9 +98,6 @@ def test_a_module_is_filled_through_a_table():
     del odd["second__bias"]
     with pytest.raises(CheckpointError, match=r"second\.bias \(the nearest name is second\.bais\)"):
         build(pair, weights(**odd), NAMES)
-
-
-def test_weights_that_are_no_numbers_are_opened_only_when_asked():
     bad = {"weight": torch.full((3, 2), torch.nan), "bias": torch.zeros(3)}
     with pytest.raises(CheckpointError, match=r"weight in w\.pt has 6 values"):
         build(lambda: nn.Linear(2, 3), weights(**bad))

@@ -55,84 +55,80 @@ def eager(name: str) -> Any:
     return module
 
 
-@pytest.mark.parametrize("name", SPEECH)
-def test_every_map_is_the_models_own(name, models):
-    model = models(name)
-    run = tv.trace(model, SOUND)
-    ids = run.target.ids if run.target else ()
-    theirs = run_by_library(name, eager(name), ids, output_attentions=True)
-    blocks = REPORTED if name in WRITERS else {"encoder": "attentions"}
-    assert run.maps == tuple(blocks)
-    for block, word in blocks.items():
-        ours, own = run.attention(block), torch.stack(getattr(theirs, word))[:, 0].numpy()
-        if name == "wavlm":  # it reports the mean of its heads in the place of each
-            ours = np.broadcast_to(ours.mean(axis=1, keepdims=True), ours.shape)
-        assert ours.shape == own.shape
-        assert np.abs(ours - own).max() <= 1e-6
-    assert np.abs(run.logits - theirs.logits[0].numpy()).max() <= 1e-4
-    assert model.takes == "audio"
-    assert run.report.status == "green", (run.report.broken, run.report.untold, run.report.missed)
+def test_every_map_is_the_models_own_and_its_tokens_are_frames(models):
+    for name in SPEECH:
+        model = models(name)
+        run = tv.trace(model, SOUND)
+        ids = run.target.ids if run.target else ()
+        theirs = run_by_library(name, eager(name), ids, output_attentions=True)
+        blocks = REPORTED if name in WRITERS else {"encoder": "attentions"}
+        assert run.maps == tuple(blocks), name
+        for block, word in blocks.items():
+            ours, own = run.attention(block), torch.stack(getattr(theirs, word))[:, 0].numpy()
+            if name == "wavlm":  # it reports the mean of its heads in the place of each
+                ours = np.broadcast_to(ours.mean(axis=1, keepdims=True), ours.shape)
+            assert ours.shape == own.shape, (name, block)
+            assert np.abs(ours - own).max() <= 1e-6, (name, block)
+        assert np.abs(run.logits - theirs.logits[0].numpy()).max() <= 1e-4, name
+        assert (model.takes, run.report.status) == ("audio", "green"), (name, run.report)
+        source, hop = run.source, 384 if name == "moonshine" else 640
+        labels = [f"{number * hop / RATE:.{3 if hop == 384 else 2}f} s" for number in range(3)]
+        assert source.labels[:3] == tuple(labels), name
+        assert len(source) == FRAMES.get(name, 1 + (len(SOUND) - 320) // 640), name
+        silent = 2.0 - len(SOUND) / RATE if name == "whisper" else 0
+        assert sum(source.special) == int(silent / 0.04) and not source.ids, name
+        if name in SPELLERS:  # CTC gives a letter for each frame
+            best = run_by_library(name, module_of(name)).logits[0].argmax(-1).tolist()
+            assert run.produced.ids == tuple(best), name
+            assert model.gives == "tags" and model.labels[4:7] == ("|", "E", "T"), name
+            assert run.produced.labels[2] == f"0.08 s: {model.labels[best[2]]}", name
+            assert any("Token 0 is the blank" in note for note in model.notes), name
 
 
-@pytest.mark.parametrize("name", SPEECH)
-def test_its_tokens_are_frames_of_time(name, models):
-    source = tv.trace(models(name), SOUND, check=False).source
-    hop = 384 if name == "moonshine" else 640
-    labels = [f"{number * hop / RATE:.{3 if hop == 384 else 2}f} s" for number in range(3)]
-    frames = FRAMES.get(name, 1 + (len(SOUND) - 320) // 640)
-    assert source.labels[:3] == tuple(labels)
-    assert len(source) == frames
-    assert not source.ids
-    silent = 2.0 - len(SOUND) / RATE if name == "whisper" else 0
-    assert sum(source.special) == int(silent / 0.04)
-
-
-@pytest.mark.parametrize("name", SPEECH)
-def test_edits_obey_their_laws(name, models):
-    model, queries = models(name), "q_proj"
-    run = tv.trace(model, SOUND, check=False)
-    target = run.target.ids if run.target else ()
-    held = {"target": target} if target else {}
-    cooler = copy.deepcopy(model.module)
-    for path, part in cooler.named_modules():
-        if path.endswith(queries):
-            for parameter in part.parameters():
-                parameter.data /= 2
-    silent = copy.deepcopy(model.module)
-    places = ("encoder.layers.1.self_attn", "encoder.layers.1.attention")
-    layer = next(part for path, part in silent.named_modules() if path.endswith(places))
-    output = getattr(layer, "out_proj", None) or layer.o_proj
-    output.weight.data[:, :8] = 0
+def test_edits_obey_their_laws(models):
+    """Temperature 2 halves the queries; a head off has no columns in the output projection."""
     off = ScaleHead(value=0.0, stack="encoder", block="self", layer=1, head=0)
-    for edit, module in ((Temperature(value=2.0), cooler), (off, silent)):
-        edited = tv.trace(model, SOUND, **held, intervention=Intervention((edit,)), check=False)
-        expected = run_by_library(name, module, target).logits[0].numpy()
-        if name == "wavlm" and edit is not off:  # a gate of the position bias is no query
-            continue
-        assert np.abs(edited.logits - expected).max() <= 1e-4
-        assert np.abs(edited.logits - run.logits).max() > 1e-3
+    places = ("encoder.layers.1.self_attn", "encoder.layers.1.attention")
+    for name in SPEECH:
+        model = models(name)
+        run = tv.trace(model, SOUND, check=False)
+        target = run.target.ids if run.target else ()
+        held = {"target": target} if target else {}
+        cooler, silent = copy.deepcopy(model.module), copy.deepcopy(model.module)
+        for path, part in cooler.named_modules():
+            if path.endswith("q_proj"):
+                for parameter in part.parameters():
+                    parameter.data /= 2
+        layer = next(part for path, part in silent.named_modules() if path.endswith(places))
+        output = getattr(layer, "out_proj", None) or layer.o_proj
+        output.weight.data[:, :8] = 0
+        for edit, module in ((Temperature(value=2.0), cooler), (off, silent)):
+            if name == "wavlm" and edit is not off:  # a gate of the position bias is no query
+                continue
+            edited = tv.trace(model, SOUND, **held, intervention=Intervention((edit,)), check=False)
+            expected = run_by_library(name, module, target).logits[0].numpy()
+            assert np.abs(edited.logits - expected).max() <= 1e-4, (name, edit)
+            assert np.abs(edited.logits - run.logits).max() > 1e-3, (name, edit)
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_words_are_written_greedily(name, models):
-    model, module = models(name), module_of(name)
-    run = tv.trace(model, SOUND, check=False)
-    ids = [1]
-    allowed = [[3, 4], [5], [6]] if name == "whisper" else []
-    while len(ids) < len(run.target.ids):
-        scores = run_by_library(name, module, tuple(ids)).logits[0, -1]
-        step = len(ids) - 1
-        if step < len(allowed):
-            ids.append(max(allowed[step], key=lambda i: scores[i].item()))
-            continue
-        if name == "whisper":
-            scores[[7, 10]] = -torch.inf
-        if name == "whisper" and step == len(allowed):
-            scores[[2, 11]] = -torch.inf
-        ids.append(int(scores.argmax()))
-    assert run.target.ids == tuple(ids)
-    assert run.target.pieces == tuple(WORDS[i] for i in ids)
-    assert len(run.produced.ids) == len(ids)
+def test_words_are_written_greedily(models):
+    for name in WRITERS:
+        module = module_of(name)
+        run = tv.trace(models(name), SOUND, check=False)
+        ids = [1]
+        allowed = [[3, 4], [5], [6]] if name == "whisper" else []
+        while len(ids) < len(run.target.ids):
+            scores = run_by_library(name, module, tuple(ids)).logits[0, -1]
+            step = len(ids) - 1
+            if step < len(allowed):
+                ids.append(max(allowed[step], key=lambda i: scores[i].item()))
+                continue
+            if name == "whisper":
+                scores[[7, 10, *([2, 11] if step == len(allowed) else [])]] = -torch.inf
+            ids.append(int(scores.argmax()))
+        assert run.target.ids == tuple(ids), name
+        assert run.target.pieces == tuple(WORDS[i] for i in ids), name
+        assert len(run.produced.ids) == len(ids), name
 
 
 def test_whisper_begins_as_generate_begins(tmp_path):
@@ -180,18 +176,6 @@ def test_a_given_text_stands_behind_the_opening(models):
     assert scored.text == "the cat sat"
 
 
-@pytest.mark.parametrize("name", SPELLERS)
-def test_ctc_gives_a_letter_for_each_frame(name, models):
-    model = models(name)
-    run = tv.trace(model, SOUND, check=False)
-    best = run_by_library(name, module_of(name)).logits[0].argmax(-1).tolist()
-    assert run.produced.ids == tuple(best)
-    assert model.gives == "tags"
-    assert model.labels[4:7] == ("|", "E", "T")
-    assert run.produced.labels[2] == f"0.08 s: {model.labels[best[2]]}"
-    assert any("Token 0 is the blank" in note for note in model.notes)
-
-
 def test_one_sound_in_every_form(models, tmp_path):
     model = models("wav2vec2")
     samples = np.round(SOUND * 32767) / 32768
@@ -205,92 +189,75 @@ def test_one_sound_in_every_form(models, tmp_path):
     assert np.abs(other.logits - logits[0]).max() <= 0.05
 
 
-def test_without_a_vocabulary_the_words_are_ids(tmp_path):
-    model = tv.load(speech_folder("moonshine", tmp_path, vocabulary=False), device="cpu")
-    run = tv.trace(model, SOUND, [1, 5, 6], check=False)
-    assert run.target.pieces == ("1", "5", "6")
-
-
 def test_what_cannot_be_asked_of_a_sound(models):
-    with pytest.raises(ValueError, match="'pad' needs a padding token, and a sound has none"):
-        tv.trace(models("whisper"), SOUND, intervention=Intervention((Pad(count=2),)))
-    with pytest.raises(ValueError, match="has no decoder"):
-        tv.trace(models("wav2vec2"), SOUND, "the cat")
-    with pytest.raises(ValueError, match=r"lasts 3\.0 s and this model hears at most 2 s"):
-        tv.trace(models("whisper"), np.zeros(3 * RATE, np.float32))
-    with pytest.raises(ValueError, match=r"needs at least 0\.020 s"):
-        tv.trace(models("wav2vec2"), np.zeros(319, np.float32))
-    with pytest.raises(ValueError, match="There is no sound 'the cat'"):
-        tv.trace(models("whisper"), "the cat")
-    with pytest.raises(ValueError, match="got list"):
-        tv.trace(models("whisper"), [1, 2, 3])
+    padded, long = {"intervention": Intervention((Pad(count=2),))}, np.zeros(3 * RATE, np.float32)
+    for name, given, words, said in (
+        ("whisper", (SOUND,), padded, "'pad' needs a padding token, and a sound has none"),
+        ("wav2vec2", (SOUND, "the cat"), {}, "has no decoder"),
+        ("whisper", (long,), {}, r"lasts 3\.0 s and this model hears at most 2 s"),
+        ("wav2vec2", (np.zeros(319, np.float32),), {}, r"needs at least 0\.020 s"),
+        ("whisper", ("the cat",), {}, "There is no sound 'the cat'"),
+        ("whisper", ([1, 2, 3],), {}, "got list"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            tv.trace(models(name), *given, **words)
 
 
-def reworded(folder: Path, **words: Any) -> Path:
-    path = folder / "preprocessor_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | words))
-    return folder
+def reworded(folder: Path, file: str, words: dict[str, Any]) -> None:
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | words))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"feature_extractor_type": "ASTFeatureExtractor"}, "hears through WhisperFeatureExtr"),
-        ({"feature_size": 80}, "makes 80 bands and 100 steps.*the model reads 8 and 100"),
-        ({"hop_length": 160}, "makes 8 bands and 200 steps"),
-        ({"hop_length": 0}, "hop_length is a whole number from 1 to 65,536, got 0"),
-        ({"n_fft": 2**40}, "n_fft is a whole number from 1 to 16,384"),
-        ({"chunk_length": 10**9}, "chunk_length is a whole number from 1 to 30"),
-        ({"sampling_rate": "many"}, "sampling_rate is a whole number"),
-    ],
-)
-def test_an_extractor_that_does_not_fit_is_refused(words, message, tmp_path):
-    folder = reworded(speech_folder("whisper", tmp_path), **words)
-    with pytest.raises(CheckpointError, match=message):
-        tv.load(folder, device="cpu")
-
-
-def test_frames_beyond_number_are_refused_before_they_are_made(tmp_path):
-    folder = speech_folder("wav2vec2", tmp_path)
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"conv_stride": [1, 1, 1]}))
-    with pytest.raises(CheckpointError, match=r"19,1\d\d frames of a second are beyond"):
-        tv.load(folder, device="cpu")
-
-
-@pytest.mark.parametrize(
-    "cls", ["Wav2Vec2ForSequenceClassification", "WhisperForAudioClassification"]
-)
-def test_classifiers_of_sounds_name_a_class(cls, tmp_path):
-    name = "whisper" if "Whisper" in cls else "wav2vec2"
-    folder = speech_folder(name, tmp_path)
-    made = getattr(transformers, cls)
-    words = SPEECH[name][1] | {"num_labels": 3, "classifier_proj_size": 8}
-    torch.manual_seed(3)
-    module = made(made.config_class(**words)).eval()
-    module.save_pretrained(folder)
-    model = tv.load(folder, device="cpu")
-    run = tv.trace(model, SOUND, check=False)
-    assert (model.kind, model.gives, run.maps) == ("encoder-only", "classes", ("encoder",))
-    theirs = run_by_library(name, module).logits[0].numpy()
-    assert np.abs(run.logits - theirs).max() <= 1e-5
-
-
-def test_a_model_in_memory_says_that_it_needs_a_folder():
+def test_folders_that_do_not_fit_are_refused(tmp_path):
+    extractor, config = "preprocessor_config.json", "config.json"
+    lacks = r"needs a preprocessor_config\.json beside its"
+    for number, (name, file, words, message) in enumerate((
+        ("whisper", extractor, {"feature_extractor_type": "ASTFeatureExtractor"},
+         "hears through WhisperFeatureExtr"),
+        ("whisper", extractor, {"feature_size": 80},
+         "makes 80 bands and 100 steps.*the model reads 8 and 100"),
+        ("whisper", extractor, {"hop_length": 160}, "makes 8 bands and 200 steps"),
+        ("whisper", extractor, {"hop_length": 0},
+         "hop_length is a whole number from 1 to 65,536, got 0"),
+        ("whisper", extractor, {"n_fft": 2**40}, "n_fft is a whole number from 1 to 16,384"),
+        ("whisper", extractor, {"chunk_length": 10**9},
+         "chunk_length is a whole number from 1 to 30"),
+        ("whisper", extractor, {"sampling_rate": "many"}, "sampling_rate is a whole number"),
+        ("wav2vec2", config, {"conv_stride": [1, 1, 1]},
+         r"19,1\d\d frames of a second are beyond"),
+        *((name, extractor, None, lacks) for name in ("whisper", "moonshine", "wav2vec2")),
+    )):  # fmt: skip
+        folder = speech_folder(name, tmp_path / str(number))
+        if words is None:
+            (folder / file).unlink()
+        else:
+            reworded(folder, file, words)
+        with pytest.raises(CheckpointError, match=message):
+            tv.load(folder, device="cpu")
     with pytest.raises(CheckpointError, match=r"needs a preprocessor_config.*load the folder"):
         tv.load(module_of("whisper"), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["whisper", "moonshine", "wav2vec2"])
-def test_without_its_extractor_it_says_what_is_missing(name, tmp_path):
-    folder = speech_folder(name, tmp_path)
-    (folder / "preprocessor_config.json").unlink()
-    with pytest.raises(CheckpointError, match=r"needs a preprocessor_config\.json beside its"):
-        tv.load(folder, device="cpu")
+def test_classifiers_of_sounds_name_a_class(tmp_path):
+    for name, cls in (
+        ("wav2vec2", transformers.Wav2Vec2ForSequenceClassification),
+        ("whisper", transformers.WhisperForAudioClassification),
+    ):
+        folder = speech_folder(name, tmp_path / name)
+        words = SPEECH[name][1] | {"num_labels": 3, "classifier_proj_size": 8}
+        torch.manual_seed(3)
+        module = cls(cls.config_class(**words)).eval()
+        module.save_pretrained(folder)
+        model = tv.load(folder, device="cpu")
+        run = tv.trace(model, SOUND, check=False)
+        assert (model.kind, model.gives, run.maps) == ("encoder-only", "classes", ("encoder",))
+        theirs = run_by_library(name, module).logits[0].numpy()
+        assert np.abs(run.logits - theirs).max() <= 1e-5, name
 
 
-def test_a_weight_that_only_training_needs_may_be_missing(tmp_path, models):
-    folder = speech_folder("wav2vec2", tmp_path)
+def test_folders_that_lack_a_vocabulary_or_a_weight_of_training_open(tmp_path, models):
+    model = tv.load(speech_folder("moonshine", tmp_path / "a", vocabulary=False), device="cpu")
+    assert tv.trace(model, SOUND, [1, 5, 6], check=False).target.pieces == ("1", "5", "6")
+    folder = speech_folder("wav2vec2", tmp_path / "b")
     state = safetensors.torch.load_file(folder / "model.safetensors")
     assert state.pop("wav2vec2.masked_spec_embed") is not None
     safetensors.torch.save_file(state, folder / "model.safetensors", metadata={"format": "pt"})

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -47,12 +46,9 @@ def of_nanogpt(folder: Path, **words: Any) -> dict[str, Tensor]:
 
 def of_language_model(folder: Path) -> dict[str, Tensor]:
     layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True)
-    parts = {
-        "embedding": nn.Embedding(19, 12),
-        "transformer_encoder": nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
-        "linear": nn.Linear(12, 19),
-    }
-    return dict(nn.ModuleDict(parts).state_dict())
+    stack = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    parts = {"embedding": nn.Embedding(19, 12), "transformer_encoder": stack}
+    return dict(nn.ModuleDict(parts | {"linear": nn.Linear(12, 19)}).state_dict())
 
 
 def untied(folder: Path) -> dict[str, Tensor]:
@@ -72,56 +68,57 @@ def stored(maker: Callable[..., tuple[Path, Any]], *given: Any) -> Callable[[Pat
     return read
 
 
+def first(variants: Any) -> Any:
+    return next(iter(variants.values()))
+
+
+CHOICES = {"norm", "activation", "norm_eps"}
 #: For each layout a state dict that states nothing, a number of heads that it allows, and what is
 #: then a guess: what the code base always does is none, what it lets a user choose is one.
 SILENT: dict[str, tuple[Callable[[Path], Any], int, set[str]]] = {
-    "nanogpt": (of_nanogpt, 11, {*HEADS, "activation"}),
-    "mingpt": (untied, 11, {*HEADS, "activation"}),
+    "nanogpt": (of_nanogpt, 11, HEADS | {"activation"}),
+    "mingpt": (untied, 11, HEADS | {"activation"}),
     "mingpt of 2020": (stored(gpt.mingpt_2020_file), 11, HEADS),
-    "gpt2": (stored(gpt.gpt2_file), 11, {*HEADS, "activation", "norm_eps"}),
-    "annotated_transformer": (lambda _: annotated.state(), 3, {*HEADS, *IDS}),
-    "labml": (
-        lambda _: labml.state(next(iter(labml.VARIANTS.values()))),
-        3,
-        {*HEADS, "activation"},
-    ),
+    "gpt2": (stored(gpt.gpt2_file), 11, HEADS | {"activation", "norm_eps"}),
+    "annotated_transformer": (lambda _: annotated.state(), 3, HEADS | IDS),
+    "labml": (lambda _: labml.state(first(labml.VARIANTS)), 3, HEADS | {"activation"}),
     "jadore_2018": (lambda _: jadore.content("2018", False, False)["model"], 3, HEADS),
     "jadore_2020": (
         lambda _: jadore.content("2020", False, True)["model"],
         3,
-        {*HEADS, *IDS, "norm", "embedding_norm", "final_norm", "embedding_scale", "logit_scale"},
+        HEADS | IDS
+        | {"norm", "embedding_norm", "final_norm", "embedding_scale", "logit_scale"},
     ),
     "fairseq": (
-        stored(fairseq.save, next(iter(fairseq.VARIANTS.values()))),
+        stored(fairseq.save, first(fairseq.VARIANTS)),
         2,
-        {*HEADS, "activation", "max_positions", "embedding_scale"},
+        HEADS | {"activation", "max_positions", "embedding_scale"},
     ),
     "opennmt": (
-        stored(opennmt.save, next(iter(opennmt.VARIANTS.values()))),
+        stored(opennmt.save, first(opennmt.VARIANTS)),
         opennmt.HEADS,
-        {*HEADS, *IDS, "activation", "norm_eps"},
+        HEADS | IDS | {"activation", "norm_eps"},
     ),
     "timm": (lambda _: timm.state(timm.VARIANTS[0]), timm.H, SIGHT),
-    "torch_tutorial_seq2seq": (
-        lambda _: torch_tutorial.state(),
-        3,
-        {*HEADS, *IDS, "norm", "activation", "norm_eps"},
-    ),
+    "torch_tutorial_seq2seq": (lambda _: torch_tutorial.state(), 3, HEADS | IDS | CHOICES),
     "torch_transformer": (
-        lambda _: torch_core.state(torch_core.VARIANTS[0]),
-        3,
-        {"heads", "norm", "activation", "norm_eps"},
+        lambda _: torch_core.state(torch_core.VARIANTS[0]), 3, {"heads"} | CHOICES
     ),
     "torch_language_model": (
         of_language_model,
         3,
-        {*HEADS, "norm", "activation", "norm_eps", "positions", "max_positions", "kind"}
-        | {"embedding_scale"},
+        HEADS | CHOICES | {"positions", "max_positions", "kind", "embedding_scale"},
     ),
-}
+}  # fmt: skip
 ELSEWHERE = {  # a config says everything, or a table of names is given (their own tests)
     *("hugging_face", "transformer_viz", "jadore_2019", "torch_seq2seq", "reference"),
 }
+
+
+def opened(folder: Path, content: Any, **words: Any) -> tv.Model:
+    """Save the content with torch.save and load it."""
+    torch.save(content, folder / "m.pt")
+    return tv.load(folder / "m.pt", device="cpu", **words)
 
 
 def wrapped(weights: Any, **beside: Any) -> dict[str, Any]:
@@ -131,34 +128,31 @@ def wrapped(weights: Any, **beside: Any) -> dict[str, Any]:
     ) | beside
 
 
-@pytest.mark.parametrize("layout", SILENT)
-def test_what_a_file_does_not_state_is_a_guess_and_what_it_states_is_none(layout, tmp_path):
-    make, heads, guesses = SILENT[layout]
-    weights = make(tmp_path)
-    path = tmp_path / "silent.pt"
-    torch.save(wrapped(weights), path)
-    model = tv.load(path, device="cpu")
-    assert model.layout == layout.partition(" ")[0]
-    own = {word for word in guesses if word in model.config}
-    assert {w for w, origin in model.provenance.items() if origin in GUESSES} == own
-    torch.save(wrapped(weights, args=argparse.Namespace(nhead=heads, activation="nn.GELU()")), path)
-    model = tv.load(path, device="cpu")
-    assert (model.config["heads"], model.provenance["heads"]) == (heads, "file")
-    assert (model.config["activation"], model.provenance["activation"]) == ("gelu", "file")
-    assert {"heads", "d_k", "d_v", "activation"}.isdisjoint(model.guesses)
+def test_what_a_file_does_not_state_is_a_guess_and_what_it_states_is_none(tmp_path):
+    for name, (make, heads, guesses) in SILENT.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        weights = make(folder)
+        model = opened(tmp_path, wrapped(weights))
+        assert model.layout == name.partition(" ")[0]
+        own = {word for word in guesses if word in model.config}
+        assert {w for w, origin in model.provenance.items() if origin in GUESSES} == own, name
+        said = argparse.Namespace(nhead=heads, activation="nn.GELU()")
+        model = opened(tmp_path, wrapped(weights, args=said))
+        assert (model.config["heads"], model.provenance["heads"]) == (heads, "file"), name
+        assert (model.config["activation"], model.provenance["activation"]) == ("gelu", "file")
+        assert {"heads", "d_k", "d_v", "activation"}.isdisjoint(model.guesses), name
 
 
-def test_every_layout_stands_in_the_table():
-    names = {layout.NAME for layout in loader.layouts}
-    assert names - {name.partition(" ")[0] for name in SILENT} == ELSEWHERE & names
-
-
-def test_no_name_means_two_words():
-    names = [name for names in SYNONYMS.values() for name in names]
-    assert len(names) == len(set(names))
+def test_the_tables_are_whole():
+    layouts = {layout.NAME for layout in loader.layouts}
+    assert layouts - {name.partition(" ")[0] for name in SILENT} == ELSEWHERE & layouts
+    names = [name for synonyms in SYNONYMS.values() for name in synonyms]
+    assert len(names) == len(set(names))  # no name means two words
     assert all(plain_name(name) == name for name in names)
 
 
+TAG = "!!python/object:argparse.Namespace"
 STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "Lightning": ({"hyper_parameters": {"n_head": 11}}, {}),
     "nested twice": ({"config": {"cfg": {"model": {"nHead": 11}}}}, {}),
@@ -166,10 +160,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "as JSON in a text": ({"config": json.dumps({"attention": {"nb_heads": 11}})}, {}),
     "the width of a head": ({"hparams": {"head_dim": 2}}, {}),
     "one for each layer": ({"hparams": {"n_head": [11, 11, 11]}}, {}),
-    "of the model, not its teacher": (
-        {"config": {"model": {"n_head": 11}, "teacher": {"n_head": 2}}},
-        {},
-    ),
+    "not of a teacher": ({"config": {"model": {"n_head": 11}, "teacher": {"n_head": 2}}}, {}),
     "of the model, not the run": ({"args": {"n_head": 2}, "model_args": {"n_head": 11}}, {}),
     "a number of NumPy": ({"hparams": {"n_head": np.int64(11), "act": np.str_("gelu")}}, {}),
     "a tensor for all layers": ({"hparams": {"n_heads": torch.full((2,), 11)}}, {}),
@@ -178,10 +169,7 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "as omegaconf": ({"cfg": theirs.Config(model=theirs.Config(n_head=11))}, {}),
     "args.json": ({}, {"args.json": '{"n_head": 11}'}),
     "hparams.yaml": ({}, {"hparams.yaml": "n_head: 11\nlr: 1e-3\n"}),
-    "YAML with tags": (
-        {},
-        {"hparams.yaml": "a: !!python/object:argparse.Namespace\n  n_head: 11\n"},
-    ),
+    "YAML with tags": ({}, {"hparams.yaml": f"a: {TAG}\n  n_head: 11\n"}),
     "cfg.yaml": ({}, {"cfg.yaml": "model: {n_head: 11}\n"}),
     "one folder up": ({}, {"../hparams.yaml": "n_head: 11\n"}),
     "hydra": ({}, {"../.hydra/config.yaml": "model:\n  n_head: 11\n"}),
@@ -190,23 +178,25 @@ STATED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", STATED)
-def test_heads_are_read_wherever_they_are_stated(case, tmp_path):
-    inside, beside = STATED[case]
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
+def test_heads_are_read_wherever_they_are_stated(tmp_path):
     weights = of_nanogpt(tmp_path)
-    torch.save({"model": weights} | inside, folder / "m.pt")
-    for name, text in beside.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
-    model = tv.load(folder / "m.pt", device="cpu")
-    found = (model.config["heads"], model.provenance["heads"])
-    assert found == (11, "sidecar" if beside else "file"), case
-    act = gpt.tanh if model.config["activation"] == "gelu_tanh" else F.gelu
-    logits = gpt.forward(weights, gpt.IDS, act, heads=11)[1]
-    assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5
-    assert theirs.CALLED == []
+    for number, (case, (inside, beside)) in enumerate(STATED.items()):
+        folder = tmp_path / str(number) / "checkpoints"
+        folder.mkdir(parents=True)
+        for name, text in beside.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text)
+        model = opened(folder, {"model": weights} | inside)
+        found = (model.config["heads"], model.provenance["heads"])
+        assert found == (11, "sidecar" if beside else "file"), case
+        act = gpt.tanh if model.config["activation"] == "gelu_tanh" else F.gelu
+        logits = gpt.forward(weights, gpt.IDS, act, heads=11)[1]
+        assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5, case
+        assert theirs.CALLED == [], case
+    weights = {name: tensor.clone() for name, tensor in weights.items()}
+    said = {"format": "pt", "config": json.dumps({"n_head": 11})}  # the header of safetensors
+    safetensors.torch.save_file(weights, tmp_path / "m.safetensors", said)
+    assert tv.load(tmp_path / "m.safetensors", device="cpu").config["heads"] == 11
 
 
 def test_options_that_torch_saved_beside_the_weights_are_read(tmp_path):
@@ -221,24 +211,16 @@ def test_options_that_torch_saved_beside_the_weights_are_read(tmp_path):
     ):
         folder = tmp_path / name
         folder.mkdir()
-        torch.save(weights, folder / "m.pt")
         torch.save(held, folder / name)
-        model = tv.load(folder / "m.pt", device="cpu")
+        model = opened(folder, weights)
         stated = model.config["heads"] if model.provenance["heads"] == "sidecar" else None
         assert stated == wanted, name
         assert any("opt.pt" in note for note in model.notes) == (name == "opt.pt"), name
     assert theirs.CALLED == []
 
 
-def test_the_header_of_safetensors_is_read_too(tmp_path):
-    weights = {name: tensor.clone() for name, tensor in of_nanogpt(tmp_path).items()}
-    said = {"format": "pt", "config": json.dumps({"n_head": 11})}
-    safetensors.torch.save_file(weights, tmp_path / "m.safetensors", said)
-    assert tv.load(tmp_path / "m.safetensors", device="cpu").config["heads"] == 11
-
-
 def test_other_words_are_read_in_the_forms_that_scripts_give_them(tmp_path):
-    path, weights = tmp_path / "m.pt", of_nanogpt(tmp_path)
+    weights = of_nanogpt(tmp_path)
     for word, given, wanted in (
         ("activation", {"act": theirs.Kind.GELU}, "gelu_tanh"),
         ("activation", {"act": functools.partial(F.gelu, approximate="tanh")}, "gelu_tanh"),
@@ -250,24 +232,19 @@ def test_other_words_are_read_in_the_forms_that_scripts_give_them(tmp_path):
         ("eos_id", {"eos_token_id": 7}, 7),
         ("norm", {"norm_first": False}, "post"),
     ):
-        torch.save({"model": weights, "hparams": given | {"n_head": 11}}, path)
-        model = tv.load(path, device="cpu")
+        model = opened(tmp_path, {"model": weights, "hparams": given | {"n_head": 11}})
         assert (model.config[word], model.provenance[word]) == (wanted, "file"), given
 
 
 def test_a_value_that_the_shapes_contradict_is_a_note(tmp_path):
-    path = tmp_path / "m.pt"
     said = {"n_head": 7, "n_embd": 128, "n_layer": 3, "block_size": 99, "eos_token_id": 50256}
-    torch.save({"model": of_nanogpt(tmp_path), "config": said}, path)
-    model = tv.load(path, device="cpu")
+    model = opened(tmp_path, {"model": of_nanogpt(tmp_path), "config": said})
     assert model.config["d_model"] == gpt.D and model.provenance["heads"] == "convention"
     for name in ("n_head=7", "n_embd=128", "block_size=99", "eos_token_id=50256"):
         assert any(f"config.{name} is stated" in note for note in model.notes), name
     assert not any("n_layer" in note for note in model.notes)
-    torch.save(
-        {"model": of_nanogpt(tmp_path), "config": {"n_head": 2}, "args": {"n_head": 11}}, path
-    )
-    model = tv.load(path, device="cpu")
+    both = {"config": {"n_head": 2}, "args": {"n_head": 11}}
+    model = opened(tmp_path, {"model": of_nanogpt(tmp_path)} | both)
     assert model.provenance["heads"] == "convention"
     assert any("config.n_head=2 and args.n_head=11" in note for note in model.notes)
 
@@ -323,13 +300,12 @@ def test_objects_are_left_out_by_name_and_nothing_of_them_runs(tmp_path):
 
 def test_other_activation_than_a_presumed_one_is_what_the_witness_shows(tmp_path):
     """nanoGPT with an output of its own: stated options settle its exact GELU."""
-    weights, path = untied(tmp_path), tmp_path / "m.pt"
+    weights = untied(tmp_path)
     for content, sure in (
         ({"model": weights, "model_args": {"n_head": 11}}, "layout"),
         ({"model": weights, "config": {"n_head": 11, "activation": "gelu"}}, "file"),
     ):
-        torch.save(content, path)
-        model = tv.load(path, device="cpu")
+        model = opened(tmp_path, content)
         assert model.provenance["activation"] == sure and "activation" not in model.guesses
         logits = gpt.forward(weights, gpt.IDS, F.gelu, heads=11)[1]
         assert (model.calls.forward(gpt.IDS) - logits).abs().max() < 2e-5

@@ -17,21 +17,8 @@ from transformer_viz.opening.tokenizer_job import _facts, _used
 from transformer_viz.preprocessing.elsewhere import RemoteTokenizer
 from transformer_viz.preprocessing.fast_tokenizer import FastTokenizer
 
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "who",
-    "wrote",
-    "it",
-    "the",
-    "old",
-    "book",
-    "ann",
-    "said",
-    "bob",
-]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "wrote", "it", "the", "old", "book", "ann",
+         "said", "bob"]  # fmt: skip
 ROLES = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep")}
 ROLES["eos_token"] = "[SEP]"
 TEXTS = ("who wrote it",), ("who wrote it", "ann said bob wrote the old book")

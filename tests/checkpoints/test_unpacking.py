@@ -1,19 +1,26 @@
-"""What visitors bring arrives as they packed it, and opens."""
+"""Uploads arrive as they were packed, and lie below one folder of the server, within bounds."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import subprocess
+import sys
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from transformer_viz import settings
 from transformer_viz.checkpoints import load
+from transformer_viz.checkpoints.files import upload_rooms
 from transformer_viz.checkpoints.files.errors import DISK_FULL, CheckpointError
 from transformer_viz.checkpoints.files.unpacking import allowed, place_files, unpack
+from transformer_viz.checkpoints.files.upload_rooms import MEGA, PREFIX
 from transformer_viz.opening.rehearsal import refusal
 
 from .hostile.case import folder_of, state, zipped
@@ -40,52 +47,36 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("case", PACKED)
-def test_a_packed_folder_arrives_without_the_one_around_it(case: str, tmp_path: Path) -> None:
-    members, around = PACKED[case]
-    (tmp_path / "up.zip").write_bytes(zipped(members))
-    place = unpack(tmp_path / "up.zip", tmp_path / "new" / "place")
-    assert place == tmp_path / "new" / "place"
+def test_a_packed_folder_arrives_without_the_one_around_it(tmp_path: Path) -> None:
     junk = ("__MACOSX", ".DS_Store", "._")
-    assert files_of(place) == {
-        name.removeprefix(around).replace("\\", "/"): content
-        for name, content in members.items()
-        if not name.endswith("/") and not any(part in name for part in junk)
-    }
+    for case, (members, around) in PACKED.items():
+        (tmp_path / "up.zip").write_bytes(zipped(members))
+        place = unpack(tmp_path / "up.zip", tmp_path / case / "place")
+        assert place == tmp_path / case / "place"
+        assert files_of(place) == {
+            name.removeprefix(around).replace("\\", "/"): content
+            for name, content in members.items()
+            if not name.endswith("/") and not any(part in name for part in junk)
+        }, case
 
 
-def test_a_file_packed_alone_is_what_opens(tmp_path: Path) -> None:
-    torch.save(state(), tmp_path / "w.pt")
-    with zipfile.ZipFile(tmp_path / "up.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(tmp_path / "w.pt", "some/where/w.pt")
-    place = unpack(tmp_path / "up.zip", tmp_path / "place")
-    assert place.name == "w.pt"
-    assert place.read_bytes() == (tmp_path / "w.pt").read_bytes()
-
-
-def test_a_packed_checkpoint_opens(tmp_path: Path) -> None:
+def test_a_checkpoint_opens_packed_or_side_by_side(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine")
-    with zipfile.ZipFile(tmp_path / "up.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    packed, alone = tmp_path / "up.zip", tmp_path / "alone.zip"
+    torch.save(state(), tmp_path / "w.pt")
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in folder.iterdir():
             archive.write(path, f"mine/{path.name}")
-    model = load(unpack(tmp_path / "up.zip", tmp_path / "place"), device="cpu")
-    assert model.hash == load(folder, device="cpu").hash
-
-
-def test_files_brought_side_by_side_open(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "mine")
-    brought = [(f"mine/{path.name}", path.open("rb")) for path in folder.iterdir()]
-    model = load(place_files(brought, tmp_path / "place"), device="cpu")
-    assert model.hash == load(folder, device="cpu").hash
-    for _, file in brought:
-        file.close()
-    alone = place_files([("sub\\w.pt", io.BytesIO(b"w"))], tmp_path / "alone")
-    assert alone == tmp_path / "alone" / "w.pt"
-
-
-def test_an_empty_place_may_be_there_already(tmp_path: Path) -> None:
-    (tmp_path / "place").mkdir()
-    assert place_files([("w.pt", io.BytesIO(b"w"))], tmp_path / "place").read_bytes() == b"w"
+    with zipfile.ZipFile(alone, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tmp_path / "w.pt", "some/where/w.pt")
+    brought = [(f"mine/{path.name}", io.BytesIO(path.read_bytes())) for path in folder.iterdir()]
+    for place in (unpack(packed, tmp_path / "a"), place_files(brought, tmp_path / "b")):
+        assert load(place, device="cpu").hash == load(folder, device="cpu").hash, place
+    place = unpack(alone, tmp_path / "c")
+    assert (place.name, place.read_bytes()) == ("w.pt", (tmp_path / "w.pt").read_bytes())
+    (tmp_path / "d").mkdir()  # an empty place may be there already
+    place = place_files([("sub\\w.pt", io.BytesIO(b"w"))], tmp_path / "d")
+    assert (place, place.read_bytes()) == (tmp_path / "d" / "w.pt", b"w")
 
 
 def test_paths_below_the_folders_are_allowed(tmp_path: Path) -> None:
@@ -165,3 +156,58 @@ def test_a_full_disk_is_not_the_files_fault(
     full_words = "Error while serializing: I/O error: No space left on device (os error 28)"
     assert refusal(rust(full_words))["refused"] == DISK_FULL
     assert "full" not in str(refusal(ValueError("its key is (os error 28)")))
+
+
+# ---- the folder of a server ----
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    upload_rooms.folder.cache_clear()
+    yield
+    upload_rooms.folder.cache_clear()
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("elsewhere")
+def test_the_folder_of_a_server_that_was_killed_is_swept(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    old = tmp_path / f"{PREFIX}{ended.pid}-abc"
+    living = tmp_path / f"{PREFIX}{os.getppid()}-abc"
+    foreign = tmp_path / f"{PREFIX}notes"
+    for place in (old, living, foreign):
+        place.mkdir()
+        (place / "weights").touch()
+    (tmp_path / f"{PREFIX}{ended.pid}-link").symlink_to(foreign)
+    own = upload_rooms.folder()
+    upload_rooms.sweep()
+    assert not old.exists()
+    assert (living / "weights").exists() and (foreign / "weights").exists() and own.exists()
+    (own / "weights").touch()  # a server that ends takes its own along
+    assert upload_rooms.folder() == own
+    upload_rooms.clear()
+    assert not own.exists()
+    upload_rooms.clear()  # and one that never had any ends as well
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_visit_and_all_visits_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(settings.VISIT_MB.variable, "2")
+    monkeypatch.setenv(settings.UPLOADS_MB.variable, "3")
+    mine, other = (upload_rooms.folder() / name for name in ("mine", "other"))
+    for place in (mine, other):
+        place.mkdir()
+    (mine / "weights").write_bytes(bytes(MEGA))
+    upload_rooms.require_space(mine, MEGA)
+    with pytest.raises(ValueError, match=r"One visit may keep 2 MB .* 1 MB are left .* have 2 MB"):
+        upload_rooms.require_space(mine, MEGA + 1)
+    (other / "weights").write_bytes(bytes(3 * MEGA // 2))
+    with pytest.raises(ValueError, match=r"All visits may keep 3 MB .* 0 MB are left .* have 1 MB"):
+        upload_rooms.require_space(mine, MEGA)
+    for setting in (settings.VISIT_MB, settings.UPLOADS_MB):
+        monkeypatch.delenv(setting.variable)
+    monkeypatch.setattr(upload_rooms, "FREE", 2**62)  # a full disk is told before
+    with pytest.raises(ValueError, match="disk of this server is nearly full; 0 MB are left"):
+        upload_rooms.require_space(upload_rooms.folder(), 1)

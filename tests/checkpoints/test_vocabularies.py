@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from tests.support.two_vocabularies import (
 )
 from transformer_viz.checkpoints import CheckpointError
 from transformer_viz.checkpoints.vocabularies.beside import languages_of, offered_files, side_files
+from transformer_viz.inference.inspection import inspect
 from transformer_viz.model import ModelConfig, Transformer
 
 from .opennmt import Variant
@@ -54,15 +53,10 @@ def sentencepiece_file(path: Path, words: tuple[str, ...], **ids: int) -> Path:
     ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3} | ids
     text = path.with_suffix(".text")
     text.write_text(" ".join(words[sum(i >= 0 for i in ids.values()) :]) + "\n")
-    size, prefix = len(words), str(path.with_suffix(""))
     sentencepiece.SentencePieceTrainer.train(
-        input=str(text),
-        model_prefix=prefix,
-        model_type="word",
-        vocab_size=size,
-        minloglevel=2,
-        **ids,
-    )
+        input=str(text), model_prefix=str(path.with_suffix("")), model_type="word",
+        vocab_size=len(words), minloglevel=2, **ids,
+    )  # fmt: skip
     text.unlink()
     path.with_suffix(".vocab").unlink()
     path.with_suffix(".model").replace(path)
@@ -73,21 +67,23 @@ def sentencepiece_file(path: Path, words: tuple[str, ...], **ids: int) -> Path:
 
 
 def test_each_side_bears_the_words_of_its_own_dictionary(tmp_path: Path) -> None:
-    files = {"lines": "\n".join, "json": lambda w: json.dumps({v: i for i, v in enumerate(w)})}
-    counts = "\n".join(f"{word} {900 - i}" for i, word in enumerate(TARGET))
-    ids = "\n".join(f"{word}\t{i}" for i, word in enumerate(SOURCE))
-    for name, content in files.items():
-        for side, words in (("s", SOURCE), ("t", TARGET)):
-            (tmp_path / f"{side}.{name}").write_text(content(words))
-    (tmp_path / "counts.txt").write_text(counts)
-    (tmp_path / "ids.txt").write_text(ids)
-    (tmp_path / "both.json").write_text(json.dumps({"src": SOURCE, "tgt": TARGET}))
+    ids = {word: i for i, word in enumerate(TARGET)}
+    for name, content in {
+        "s.lines": "\n".join(SOURCE),
+        "t.lines": "\n".join(TARGET),
+        "s.json": json.dumps({word: i for i, word in enumerate(SOURCE)}),
+        "t.json": json.dumps(ids),
+        "ids.txt": "\n".join(f"{word}\t{i}" for i, word in enumerate(SOURCE)),
+        "counts.txt": "\n".join(f"{word} {900 - i}" for i, word in enumerate(TARGET)),
+        "both.json": json.dumps({"src": SOURCE, "tgt": TARGET}),
+    }.items():
+        (tmp_path / name).write_text(content)
     word_level(TARGET).save(str(tmp_path / "tokenizer.json"))
     torch.save(list(TARGET), tmp_path / "words.pt")
     given: dict[str, tuple[Any, Any]] = {
         "lists": (list(SOURCE), TARGET),
         "tokenizers": (word_level(SOURCE), word_level(TARGET)),
-        "dictionaries": (dict(enumerate(SOURCE)), {w: i for i, w in enumerate(TARGET)}),
+        "dictionaries": (dict(enumerate(SOURCE)), ids),
         "lines": (tmp_path / "s.lines", str(tmp_path / "t.lines")),
         "json": (tmp_path / "s.json", tmp_path / "t.json"),
         "ids and counts": (tmp_path / "ids.txt", tmp_path / "counts.txt"),
@@ -101,9 +97,6 @@ def test_each_side_bears_the_words_of_its_own_dictionary(tmp_path: Path) -> None
         assert (model.bos_id, model.eos_id, model.notes) == (1, 2, ()), name
         assert model.provenance["bos_id"] == model.provenance["eos_id"] == "sidecar", name
         assert tv.trace(model, TEXT, IDS, check=False).produced.labels[0] in TARGET, name
-
-
-def test_two_sentencepiece_files(tmp_path: Path) -> None:
     source = sentencepiece_file(tmp_path / "a.spm", SOURCE)
     target = sentencepiece_file(tmp_path / "b.model", TARGET)
     model = tv.load(translator(), tokenizer=source, target_tokenizer=target)
@@ -157,10 +150,8 @@ def test_a_module_that_cannot_be_tried_is_asked_for_its_lone_table() -> None:
 def test_the_trial_leaves_no_trace_in_the_module() -> None:
     module = Translator().train()
     module.core.encoder.layers[0].dropout.p = 0.5
-    before, state = (
-        torch.random.get_rng_state(),
-        {k: v.clone() for k, v in module.state_dict().items()},
-    )
+    before = torch.random.get_rng_state()
+    state = {name: w.clone() for name, w in module.state_dict().items()}
     tv.load(module, tokenizer=SOURCE, target_tokenizer=TARGET)
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(state[name], w) for name, w in module.state_dict().items())
@@ -171,19 +162,17 @@ def test_a_list_says_where_a_target_starts_and_ends() -> None:
     module = translator()
     with torch.no_grad():
         module.out.bias[2] = 99.0  # <eos>
-    model = tv.load(module, tokenizer=SOURCE, target_tokenizer=TARGET)
+    both = {"tokenizer": SOURCE, "target_tokenizer": TARGET}
+    model = tv.load(module, **both)
     assert tv.translate(model, TEXT)[0].ids == (2,)
     assert labels(model, None)[1] == ("<sos>",)
-    other = tv.load(module, tokenizer=SOURCE, target_tokenizer=TARGET, bos_id=4, eos_id=7)
-    assert (other.bos_id, other.eos_id) == (4, 7)
-    assert other.provenance["bos_id"] == "override"
+    other = tv.load(module, **both, bos_id=4, eos_id=7)
+    assert (other.bos_id, other.eos_id, other.provenance["bos_id"]) == (4, 7, "override")
     assert labels(other)[1] == ("das", *WRITTEN.split())
     assert len(tv.translate(other, TEXT, max_tokens=3)[0].ids) == 3
 
 
 def test_a_sample_of_a_model_with_words_on_one_side_runs() -> None:
-    from transformer_viz.inference.inspection import inspect
-
     for given in ({"tokenizer": SOURCE}, {"target_tokenizer": TARGET}):
         about = inspect(tv.load(translator(), **given))
         assert about.findings and about.to_dict()["report"] == "green", given
@@ -238,15 +227,12 @@ def test_what_is_given_is_checked_at_load(tmp_path: Path) -> None:
 
 def test_a_reference_transformer_in_memory_has_two_sides_too() -> None:
     sizes = {"d_model": 8, "heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1}
-    ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "max_positions": 16}
-    config = ModelConfig.from_dict({**sizes, **ids, "source_vocab": 11, "target_vocab": 12})
-    model = tv.load(Transformer(config), tokenizer=SOURCE, target_tokenizer=TARGET)
-    assert labels(model) == WORDS
-    assert labels(tv.load(Transformer(config), tokenizer=SOURCE), IDS) == (WORDS[0], BY_IDS)
-    tied = ModelConfig.from_dict(
-        {**sizes, **ids, "source_vocab": 11, "target_vocab": 11, "tied": "all"}
-    )
-    assert labels(tv.load(Transformer(tied), tokenizer=SOURCE), "the cat")[1][1:] == ("the", "cat")
+    sizes |= {"pad_id": 0, "bos_id": 1, "eos_id": 2, "max_positions": 16, "source_vocab": 11}
+    two = Transformer(ModelConfig.from_dict(sizes | {"target_vocab": 12}))
+    tied = Transformer(ModelConfig.from_dict(sizes | {"target_vocab": 11, "tied": "all"}))
+    assert labels(tv.load(two, tokenizer=SOURCE, target_tokenizer=TARGET)) == WORDS
+    assert labels(tv.load(two, tokenizer=SOURCE), IDS) == (WORDS[0], BY_IDS)
+    assert labels(tv.load(tied, tokenizer=SOURCE), "the cat")[1][1:] == ("the", "cat")
 
 
 # ---- files -------------------------------------------------------------------------------------
@@ -258,17 +244,14 @@ def lists(folder: Path, **sides: tuple[str, ...]) -> None:
         path.write_text(json.dumps(words) if path.suffix == ".json" else "\n".join(words))
 
 
-PAIRS = (
-    ("src__txt", "tgt__txt"),
-    ("vocab_src__txt", "vocab_tgt__txt"),
-    ("source__json", "target__json"),
-    ("vocab__source", "vocab__target"),
-    ("vocab__en", "vocab__de"),
-)
-
-
 def test_files_beside_the_weights_are_known_by_their_names(tmp_path: Path) -> None:
-    for number, (source, target) in enumerate(PAIRS):
+    for number, (source, target) in enumerate((
+        ("src__txt", "tgt__txt"),
+        ("vocab_src__txt", "vocab_tgt__txt"),
+        ("source__json", "target__json"),
+        ("vocab__source", "vocab__target"),
+        ("vocab__en", "vocab__de"),
+    )):  # fmt: skip
         folder = tutorial_file(tmp_path / str(number) / "en-de").parent
         lists(folder, **{source: SOURCE, target: TARGET})
         model = tv.load(folder, heads=2)
@@ -279,6 +262,12 @@ def test_files_beside_the_weights_are_known_by_their_names(tmp_path: Path) -> No
     sentencepiece_file(pair / "source.spm", SOURCE)
     sentencepiece_file(pair / "target.spm", TARGET)
     assert labels(tv.load(pair, heads=2))[1] == ("<s>", *WRITTEN.split())
+    # Words that torch saved beside the weights are not taken for weights.
+    folder = tutorial_file(tmp_path / "saved").parent
+    torch.save(list(SOURCE), folder / "src_vocab.pt")
+    torch.save({word: i for i, word in enumerate(TARGET)}, folder / "tgt_vocab.pt")
+    given = {"tokenizer": "src_vocab.pt", "target_tokenizer": "tgt_vocab.pt"}
+    assert labels(tv.load(folder, heads=2, **given)) == WORDS
 
 
 def test_where_names_do_not_tell_sizes_do_or_the_user(tmp_path: Path) -> None:
@@ -345,14 +334,6 @@ def test_other_texts_beside_the_weights_are_no_vocabularies(tmp_path: Path) -> N
     assert languages_of(tmp_path / "runs", {}) == ()
 
 
-def test_words_beside_the_weights_are_not_taken_for_weights(tmp_path: Path) -> None:
-    folder = tutorial_file(tmp_path / "model").parent
-    torch.save(list(SOURCE), folder / "src_vocab.pt")
-    torch.save({word: i for i, word in enumerate(TARGET)}, folder / "tgt_vocab.pt")
-    given = {"tokenizer": "src_vocab.pt", "target_tokenizer": "tgt_vocab.pt"}
-    assert labels(tv.load(folder, heads=2, **given)) == WORDS
-
-
 def test_layouts_with_words_of_their_own_take_others(tmp_path: Path) -> None:
     path = save_opennmt(tmp_path, Variant())[0]
     own = tv.load(path, device="cpu")
@@ -364,180 +345,36 @@ def test_layouts_with_words_of_their_own_take_others(tmp_path: Path) -> None:
     assert trace.target.labels[1:] == ("w1", "w0")
 
 
+class Tagger(nn.Module):
+    """Reads ids and writes states."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(rows, WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.attention(*[self.words(ids)] * 3)[0]
+
+
 def test_word_pieces_are_cut_as_bert_cuts_them(tmp_path: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "##s", "run"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words))
-    own = transformers.BertTokenizer(str(tmp_path / "vocab.txt"))
-
-    class Tagger(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.Embedding(len(words), WIDTH)
-            self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
-
-        def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            return self.attention(*[self.words(ids)] * 3)[0]
-
-    model = tv.load(Tagger().eval(), tokenizer=tmp_path / "vocab.txt")
-    tokens = tv.trace(model, "The dogs run", check=False).source
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(words))
+    module = Tagger(len(words)).eval()
+    tokens = tv.trace(tv.load(module, tokenizer=path), "The dogs run", check=False).source
+    own = transformers.BertTokenizer(str(path))
     assert list(tokens.ids) == own("The dogs run")["input_ids"]
     assert tokens.words == (0, 1, 2, 2, 3, 4)
     roles = {"bos_token": "the", "eos_token": {"content": "run"}}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
-    stated = tv.load(Tagger().eval(), tokenizer=tmp_path / "vocab.txt")
+    stated = tv.load(module, tokenizer=path)
     assert (stated.bos_id, stated.eos_id) == (5, 8)
 
 
 def test_fairseqs_list_has_four_tokens_before_its_words(tmp_path: Path) -> None:
     (tmp_path / "dict.de.txt").write_text("".join(f"{w} {9 - i}\n" for i, w in enumerate("ab")))
-    model = tv.load(
-        translator(target=6), tokenizer=SOURCE, target_tokenizer=tmp_path / "dict.de.txt"
-    )
+    file = tmp_path / "dict.de.txt"
+    model = tv.load(translator(target=6), tokenizer=SOURCE, target_tokenizer=file)
     assert labels(model, [0, 4, 5])[1] == ("<s>", "a", "b")
     assert (model.bos_id, model.eos_id) == (0, 2)
-
-
-# ---- Hugging Face ------------------------------------------------------------------------------
-
-MARIAN = {
-    "d_model": WIDTH,
-    **dict.fromkeys(("encoder_layers", "decoder_layers"), 1),
-    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
-    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), WIDTH),
-    "max_position_embeddings": 32,
-}
-
-
-def marked(words: tuple[str, ...]) -> list[str]:
-    return ["<pad>", "</s>", "<unk>", *(f"▁{word}" for word in words[4:])]
-
-
-def marian(folder: Path) -> Path:
-    """A Marian folder with a vocabulary of each side, as save_pretrained writes it."""
-    folder.mkdir()
-    plain = {"pad_id": 0, "bos_id": -1, "eos_id": 1, "unk_id": 2}
-    for name, file, words in (("source", "vocab", SOURCE), ("target", "target_vocab", TARGET)):
-        listed = tuple(marked(words))
-        bare = tuple(word.removeprefix("▁") for word in listed)
-        sentencepiece_file(folder / f"{name}.spm", bare, **plain)
-        ids = {word: i for i, word in enumerate(listed)}
-        (folder / f"{file}.json").write_text(json.dumps(ids))
-    words = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": True, "eos_token": "</s>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(words))
-    config = transformers.MarianConfig(
-        vocab_size=len(marked(SOURCE)),
-        decoder_vocab_size=len(marked(TARGET)),
-        share_encoder_decoder_embeddings=False,
-        tie_word_embeddings=False,
-        pad_token_id=0,
-        eos_token_id=1,
-        decoder_start_token_id=0,
-        forced_eos_token_id=None,
-        **MARIAN,
-    )
-    transformers.MarianMTModel(config).eval().save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
-def test_marian_with_separate_vocabularies(tmp_path: Path) -> None:
-    folder = marian(tmp_path / "opus")
-    own = transformers.MarianTokenizer.from_pretrained(folder)
-    trace = tv.trace(tv.load(folder, device="cpu"), TEXT, WRITTEN, check=False)
-    assert list(trace.source.ids) == own(TEXT)["input_ids"]
-    assert list(trace.target.ids)[1:] == own(text_target=WRITTEN)["input_ids"][:-1]
-    assert trace.source.labels == (*TEXT.split(), "</s>")
-    assert trace.target.labels == ("<pad>", *WRITTEN.split())
-    model = tv.load(folder, device="cpu")
-    assert model.tokenizer.target.decode(trace.target.ids) == own.decode(trace.target.ids[1:])
-    memory = transformers.MarianMTModel.from_pretrained(folder)
-    one = transformers.PreTrainedTokenizerFast(tokenizer_object=word_level(SOURCE))
-    assert labels(tv.load(memory, tokenizer=own))[1] == ("<pad>", *WRITTEN.split())
-    with pytest.raises(CheckpointError, match="has 11 pieces, but the model knows 10"):
-        tv.load(memory, tokenizer=one)
-
-
-def test_fsmt_looks_its_target_up_among_the_targets_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Moses:
-        """Stands in for sacremoses, which cuts these texts at their spaces too."""
-
-        def __init__(self, lang: str = "") -> None: ...
-        def normalize(self, text: str) -> str:
-            return text
-
-        def tokenize(self, text: str, **_: Any) -> list[str]:
-            return text.split()
-
-        def detokenize(self, words: list[str]) -> str:
-            return " ".join(words)
-
-    module: Any = types.ModuleType("sacremoses")
-    module.MosesPunctNormalizer = module.MosesTokenizer = module.MosesDetokenizer = Moses
-    monkeypatch.setitem(sys.modules, "sacremoses", module)
-    marks = ["<s>", "<pad>", "</s>", "<unk>"]
-    merges: list[str] = []
-    for name, words in (("src", SOURCE), ("tgt", TARGET)):
-        ids = {w: i for i, w in enumerate([*marks, *(f"{word}</w>" for word in words[4:])])}
-        (tmp_path / f"{name}.json").write_text(json.dumps(ids))
-        for word in sorted(words[4:], key=len, reverse=True):
-            parts = [*word[:-1], f"{word[-1]}</w>"]
-            merges += [f"{''.join(parts[:n])} {parts[n]}" for n in range(1, len(parts))]
-    (tmp_path / "merges.txt").write_text("\n".join(dict.fromkeys(merges)) + "\n")
-    own = transformers.FSMTTokenizer(
-        langs=["en", "de"],
-        src_vocab_file=str(tmp_path / "src.json"),
-        tgt_vocab_file=str(tmp_path / "tgt.json"),
-        merges_file=str(tmp_path / "merges.txt"),
-    )
-    sizes = {"src_vocab_size": len(SOURCE), "tgt_vocab_size": len(TARGET)}
-    decoder = {"vocab_size": len(TARGET)}
-    config = transformers.FSMTConfig(langs=["en", "de"], decoder=decoder, **sizes, **MARIAN)
-    model = tv.load(transformers.FSMTForConditionalGeneration(config), tokenizer=own)
-    assert labels(model) == ((*TEXT.split(), "</s>"), ("</s>", *WRITTEN.split()))
-    assert model.tokenizer.decode([4, 5, 6]) == TEXT
-    assert model.tokenizer.target.decode([5, 9, 8]) == WRITTEN
-
-
-def test_a_model_put_together_of_two_has_a_tokenizer_of_each() -> None:
-    def bert(rows: int, **words: Any) -> Any:
-        sizes = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2}
-        return transformers.BertConfig(
-            vocab_size=rows, intermediate_size=WIDTH, max_position_embeddings=32, **sizes, **words
-        )
-
-    def made(rows: int) -> Any:
-        config = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(
-            bert(len(SOURCE)), bert(rows, is_decoder=True, add_cross_attention=True)
-        )
-        config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 1, 0, 2
-        return transformers.EncoderDecoderModel(config).eval()
-
-    both = tv.load(made(len(TARGET)), tokenizer=word_level(SOURCE), target_tokenizer=TARGET)
-    assert labels(both) == WORDS
-    one = tv.load(made(len(TARGET)), tokenizer=SOURCE)
-    assert labels(one, IDS) == (WORDS[0], BY_IDS) and "target_tokenizer=" in one.notes[-1]
-    alike = tv.load(made(len(SOURCE)), tokenizer=SOURCE)
-    assert labels(alike, "the cat")[1] == ("<sos>", "the", "cat")
-
-
-def test_a_family_with_one_vocabulary_takes_any_list() -> None:
-    words = {
-        "vocab_size": 11,
-        "d_model": 16,
-        "d_kv": 8,
-        "d_ff": 16,
-        "num_layers": 1,
-        "num_heads": 2,
-    }
-    config = transformers.T5Config(**words, decoder_start_token_id=0)
-    t5 = tv.load(transformers.T5ForConditionalGeneration(config), tokenizer=SOURCE)
-    assert labels(t5, "the cat") == (WORDS[0], ("<pad>", "the", "cat")) and not t5.notes
-    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "vocab_size": 11}
-    gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
-    model = tv.load(gpt, tokenizer=word_level(SOURCE))
-    assert tv.trace(model, TEXT, check=False).source.labels == WORDS[0]
-    assert (model.bos_id, model.eos_id) == (1, 2)  # the config's 50256 is no token of this model
-    with pytest.raises(CheckpointError, match="one side only"):
-        tv.load(gpt, tokenizer=SOURCE, target_tokenizer=TARGET)

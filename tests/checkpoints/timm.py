@@ -60,48 +60,26 @@ class Variant:
 
 HEADS = {"heads": H}
 MODEL_ARGS = {"num_heads": H, "img_size": 12}
-CLIP = {
-    "architecture": "vit_base_patch3_clip_quickgelu_12",
-    "model_args": MODEL_ARGS | {"pre_norm": True},
-}
+CLIP = {"architecture": "vit_base_patch3_clip_quickgelu_12",
+        "model_args": MODEL_ARGS | {"pre_norm": True}}  # fmt: skip
+PLACED = {"model_args": MODEL_ARGS | {"no_embed_class": True, "init_values": 0.1}}
 VARIANTS = (
     Variant("bare weights; class token", words=HEADS),
     Variant("DeiT, under 'model'", kind="deit", words=HEADS),
     Variant("DeiT, distilled", kind="deit", distilled=True, words=HEADS),
     Variant("training checkpoint; registers", kind="checkpoint", registers=2),
-    Variant(
-        "folder; positions of the patches alone, LayerScale",
-        kind="folder",
-        registers=1,
-        unplaced=True,
-        scale=True,
-        config={"model_args": MODEL_ARGS | {"no_embed_class": True, "init_values": 0.1}},
-    ),
+    Variant("folder; positions of the patches alone, LayerScale", kind="folder", registers=1,
+            unplaced=True, scale=True, config=PLACED),
     Variant("folder; norms on queries and keys", kind="folder", qk_norm=True),
-    Variant(
-        "folder; mean of the patches",
-        kind="folder",
-        average=True,
-        config={"model_args": MODEL_ARGS | {"global_pool": "avg"}},
-    ),
+    Variant("folder; mean of the patches", kind="folder", average=True,
+            config={"model_args": MODEL_ARGS | {"global_pool": "avg"}}),
     Variant("bare weights; no class token", class_token=False, average=True, words=HEADS),
-    Variant(
-        "folder of CLIP; norm before, quick gelu",
-        kind="folder",
-        pre=True,
-        quick=True,
-        eps=1e-5,
-        config=CLIP,
-    ),
-    Variant(
-        "bare weights; oblong patches, an edge left over, no bias of q, k, v",
-        size=(13, 11),
-        patch=(3, 2),
-        qkv_bias=False,
-        words=HEADS | {"image_size": [13, 11]},
-    ),
+    Variant("folder of CLIP; norm before, quick gelu", kind="folder", pre=True, quick=True,
+            eps=1e-5, config=CLIP),
+    Variant("bare weights; oblong patches, an edge left over, no bias of q, k, v", size=(13, 11),
+            patch=(3, 2), qkv_bias=False, words=HEADS | {"image_size": [13, 11]}),
     Variant("bare weights; no classifier, states", classes=0, words=HEADS),
-)
+)  # fmt: skip
 
 
 def state(v: Variant) -> dict[str, Tensor]:
@@ -109,34 +87,23 @@ def state(v: Variant) -> dict[str, Tensor]:
     tokens = math.prod(v.grid) + (0 if v.unplaced else v.prefix)
     last = "fc_norm" if v.average else "norm"
     shapes: dict[str, tuple[int, ...]] = {
-        "cls_token": (1, 1, D),
-        "dist_token": (1, 1, D),
-        "reg_token": (1, v.registers, D),
+        "cls_token": (1, 1, D), "dist_token": (1, 1, D), "reg_token": (1, v.registers, D),
         "pos_embed": (1, tokens, D),
-        "patch_embed.proj.weight": (D, 3, *v.patch),
-        "patch_embed.proj.bias": (D,),
-        "norm_pre.weight": (D,),
-        "norm_pre.bias": (D,),
-        f"{last}.weight": (D,),
-        f"{last}.bias": (D,),
-        "head.weight": (v.classes, D),
-        "head.bias": (v.classes,),
-        "head_dist.weight": (v.classes, D),
-        "head_dist.bias": (v.classes,),
-    }
+    }  # fmt: skip
+    parts: dict[str, tuple[int, ...]] = {
+        "patch_embed.proj": (D, 3, *v.patch), "norm_pre": (D,), last: (D,),
+        "head": (v.classes, D), "head_dist": (v.classes, D),
+    }  # fmt: skip
     for n in range(DEPTH):
-        for name, shape in {
-            "norm1": (D,),
-            "attn.qkv": (3 * D, D),
-            "attn.q_norm": (D // H,),
-            "attn.k_norm": (D // H,),
-            "attn.proj": (D, D),
-            "norm2": (D,),
-            "mlp.fc1": (F, D),
+        inner = {
+            "norm1": (D,), "attn.qkv": (3 * D, D), "attn.q_norm": (D // H,),
+            "attn.k_norm": (D // H,), "attn.proj": (D, D), "norm2": (D,), "mlp.fc1": (F, D),
             "mlp.fc2": (D, F),
-        }.items():
-            shapes |= {f"blocks.{n}.{name}.weight": shape, f"blocks.{n}.{name}.bias": shape[:1]}
+        }  # fmt: skip
+        parts |= {f"blocks.{n}.{name}": shape for name, shape in inner.items()}
         shapes |= {f"blocks.{n}.ls{place}.gamma": (D,) for place in (1, 2)}
+    for name, shape in parts.items():
+        shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
     absent = {
         "cls_token": not v.class_token,
         "dist": not v.distilled,
@@ -165,15 +132,9 @@ def save(v: Variant, folder: Path) -> Path:
         return path
     if v.kind == "checkpoint":
         args = argparse.Namespace(
-            model="vit_own_patch3_12",
-            img_size=12,
-            num_classes=None,
-            gp=None,
-            mean=None,
-            std=None,
-            crop_pct=None,
-            model_kwargs={"num_heads": H, "reg_tokens": v.registers},
-        )
+            model="vit_own_patch3_12", img_size=12, num_classes=None, gp=None, mean=None, std=None,
+            crop_pct=None, model_kwargs={"num_heads": H, "reg_tokens": v.registers},
+        )  # fmt: skip
         more = {"epoch": 3, "arch": args.model, "optimizer": {}, "version": 2, "args": args}
         path = folder / "checkpoint-3.pth.tar"
         torch.save({**more, "state_dict": held, "metric": 0.5}, path)
@@ -188,18 +149,12 @@ def witness(w: State, pictures: Tensor, v: Variant) -> Attended:
     (rows, columns), (tall, wide) = v.grid, v.patch
     kernel = w["patch_embed.proj.weight"].double().reshape(D, -1)
     bias = w.get("patch_embed.proj.bias", torch.zeros(D)).double()
-    x = torch.stack(
-        [
-            pictures[:, :, r * tall : (r + 1) * tall, c * wide : (c + 1) * wide]
-            .double()
-            .reshape(len(pictures), -1)
-            @ kernel.T
-            + bias
-            for r in range(rows)
-            for c in range(columns)
-        ],
-        dim=1,
-    )
+    patches = [
+        pictures[:, :, r * tall : (r + 1) * tall, c * wide : (c + 1) * wide].double().flatten(1)
+        for r in range(rows)
+        for c in range(columns)
+    ]
+    x = torch.stack([patch @ kernel.T + bias for patch in patches], dim=1)
     places = w["pos_embed"].double()
     front = [w[n].double() for n in ("cls_token", "dist_token", "reg_token") if n in w]
     if v.unplaced:
@@ -220,13 +175,11 @@ def witness(w: State, pictures: Tensor, v: Variant) -> Attended:
             )
         mixed, weights = attend(q, k, values, H, SEEN_BY_ALL, -math.inf)
         maps.append(weights)
-        x = (
-            x
-            + linear(mixed, w, f"{at}.attn.proj") * w.get(f"{at}.ls1.gamma", torch.ones(D)).double()
-        )
+        scales = [w.get(f"{at}.ls{place}.gamma", torch.ones(D)).double() for place in (1, 2)]
+        x = x + linear(mixed, w, f"{at}.attn.proj") * scales[0]
         y = linear(_norm(x, w, f"{at}.norm2", v.eps), w, f"{at}.mlp.fc1")
         y = y * torch.sigmoid(1.702 * y) if v.quick else y * (1 + torch.erf(y / math.sqrt(2))) / 2
-        x = x + linear(y, w, f"{at}.mlp.fc2") * w.get(f"{at}.ls2.gamma", torch.ones(D)).double()
+        x = x + linear(y, w, f"{at}.mlp.fc2") * scales[1]
     if v.average:
         pooled = sum(x[:, t] for t in range(v.prefix, x.shape[1])) / (x.shape[1] - v.prefix)
         return maps, linear(_norm(pooled, w, "fc_norm", v.eps), w, "head")

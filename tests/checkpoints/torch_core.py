@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.layouts import torch_core
@@ -53,48 +53,30 @@ VARIANTS = (
 )
 
 
-def stack_shapes(
-    prefix: str, width: int, memory: int, bias: bool, final: bool
-) -> dict[str, tuple[int, ...]]:
-    """The weights of one stack; ``memory`` 0 for an encoder."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for n in range(LAYERS):
-        at = f"{prefix}layers.{n}."
-        shapes |= {
-            f"{at}self_attn.in_proj_weight": (3 * width, width),
-            f"{at}self_attn.in_proj_bias": (3 * width,),
-            f"{at}self_attn.out_proj.weight": (width, width),
-            f"{at}self_attn.out_proj.bias": (width,),
-            f"{at}linear1.weight": (F, width),
-            f"{at}linear1.bias": (F,),
-            f"{at}linear2.weight": (width, F),
-            f"{at}linear2.bias": (width,),
-        }
-        for number in (1, 2, 3) if memory else (1, 2):
-            shapes |= {f"{at}norm{number}.{part}": (width,) for part in ("weight", "bias")}
-        if memory == width:
-            shapes[f"{at}multihead_attn.in_proj_weight"] = (3 * width, width)
-        elif memory:
-            shapes |= {f"{at}multihead_attn.{x}_proj_weight": (width, memory) for x in "kv"}
-            shapes[f"{at}multihead_attn.q_proj_weight"] = (width, width)
-        if memory:
-            shapes |= {
-                f"{at}multihead_attn.in_proj_bias": (3 * width,),
-                f"{at}multihead_attn.out_proj.weight": (width, width),
-                f"{at}multihead_attn.out_proj.bias": (width,),
-            }
-    if final:
-        shapes |= {f"{prefix}norm.{part}": (width,) for part in ("weight", "bias")}
-    return {k: s for k, s in shapes.items() if bias or not k.endswith("bias")}
+def shapes_of(part: nn.Module, prefix: str = "") -> dict[str, tuple[int, ...]]:
+    """Return the names and shapes of a module's weights."""
+    return {prefix + name: tuple(weight.shape) for name, weight in part.state_dict().items()}
+
+
+def stack(memory: int, cross: bool, bias: bool, final: bool) -> nn.Module:
+    """Return PyTorch's stack of encoder layers, or of decoder layers that look at ``memory``."""
+    width = D if cross else memory
+    norm = nn.LayerNorm(width, bias=bias) if final else None
+    if not cross:
+        layer = nn.TransformerEncoderLayer(width, H, F, bias=bias)
+        return nn.TransformerEncoder(layer, LAYERS, norm, enable_nested_tensor=False)
+    layer = nn.TransformerDecoderLayer(width, H, F, bias=bias)
+    sides = {"kdim": memory, "vdim": memory}
+    layer.multihead_attn = nn.MultiheadAttention(width, H, bias=bias, **sides)
+    return nn.TransformerDecoder(layer, LAYERS, norm)
 
 
 def state(v: Variant) -> dict[str, Tensor]:
     """A state dict as ``torch.save(core.state_dict())`` writes it."""
     shapes: dict[str, tuple[int, ...]] = {}
-    if v.encoder is not None:
-        shapes |= stack_shapes(v.encoder, v.memory, 0, v.bias, v.final)
-    if v.decoder is not None:
-        shapes |= stack_shapes(v.decoder, D, v.memory, v.bias, v.final)
+    for prefix, cross in ((v.encoder, False), (v.decoder, True)):
+        if prefix is not None:
+            shapes |= shapes_of(stack(v.memory, cross, v.bias, v.final), prefix)
     return drawn(shapes, "norm")
 
 

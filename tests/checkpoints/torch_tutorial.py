@@ -14,7 +14,7 @@ from transformer_viz.checkpoints.layouts import torch_tutorial
 
 from .drawn import Attended, drawn, opened, row
 from .rows import Row
-from .torch_core import Literal, stack_shapes
+from .torch_core import Literal, shapes_of, stack
 from .witness import State, hidden_future, hidden_keys, linear
 
 D, H, VS, VT, P, PAD = 15, 5, 19, 23, 29, 1
@@ -24,8 +24,8 @@ def state() -> dict[str, Tensor]:
     """A state dict of the tutorial's ``Seq2SeqTransformer``."""
     made = drawn(
         {
-            **stack_shapes("transformer.encoder.", D, 0, True, True),
-            **stack_shapes("transformer.decoder.", D, D, True, True),
+            **shapes_of(stack(D, False, True, True), "transformer.encoder."),
+            **shapes_of(stack(D, True, True, True), "transformer.decoder."),
             "generator.weight": (VT, D),
             "generator.bias": (VT,),
             "src_tok_emb.embedding.weight": (VS, D),
