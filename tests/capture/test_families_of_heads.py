@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import transformers
@@ -25,10 +27,10 @@ def strong(module: nn.Module) -> nn.Module:
     return module.eval()
 
 
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_a_mixture_of_attention_heads_shows_all_heads_of_each_token(implementation):
+def test_a_mixture_of_attention_heads_shows_all_heads_of_each_token():
     """Also where tokens times experts are as many as features."""
-    for heads, chosen, tokens in ((2, 2, 8), (1, 4, 2), (2, 2, 9), (3, 2, 12)):
+    shapes = ((2, 2, 8), (1, 4, 2), (2, 2, 9), (3, 2, 12))
+    for (heads, chosen, tokens), implementation in itertools.product(shapes, ("eager", "sdpa")):
         words = {
             "num_key_value_heads": heads,
             "kv_channels": 8,

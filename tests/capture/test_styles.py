@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from transformer_viz.capture import CaptureRequest, probe
@@ -45,23 +44,24 @@ def run(style, edits, want=None):
     return module, x, padding, plain, out, seen
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("style", STYLES, ids=lambda s: s.__name__)
-def test_weights_and_output_equal_the_oracle(style, case):
-    edits, words = CASES[case]
-    module, x, padding, _, out, seen = run(style, edits)
-    weights, expected = oracle(module, x, padding, **words)
-    (record,) = seen.attentions
-    np.testing.assert_allclose(record.weights.numpy(), weights, atol=3e-6)
-    np.testing.assert_allclose(out.numpy(), expected, atol=3e-6)
+def test_weights_and_output_equal_the_oracle():
+    for style in STYLES:
+        for case, (edits, words) in CASES.items():
+            module, x, padding, _, out, seen = run(style, edits)
+            weights, expected = oracle(module, x, padding, **words)
+            (record,) = seen.attentions
+            named = f"{style.__name__}, {case}"
+            np.testing.assert_allclose(record.weights.numpy(), weights, atol=3e-6, err_msg=named)
+            np.testing.assert_allclose(out.numpy(), expected, atol=3e-6, err_msg=named)
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda s: s.__name__)
-def test_a_watched_clean_run_changes_nothing(style):
-    *_, plain, out, seen = run(style, (), CaptureRequest(check=True, qkv=lambda s: True))
-    torch.testing.assert_close(out, plain, atol=1e-6, rtol=0)
-    (record,) = seen.attentions
-    assert (record.stack, record.kind, record.layer, record.heads) == ("decoder", "self", 0, 2)
-    assert record.rebuilt is not None and record.rebuilt < 1e-6
-    assert record.q.shape == record.k.shape == record.v.shape == (3, 2, 7, 7)
-    assert len(seen.residuals) == 2 and not seen.unrecognised
+def test_a_watched_clean_run_changes_nothing():
+    for style in STYLES:
+        *_, plain, out, seen = run(style, (), CaptureRequest(check=True, qkv=lambda s: True))
+        torch.testing.assert_close(out, plain, atol=1e-6, rtol=0)
+        (record,) = seen.attentions
+        place = record.stack, record.kind, record.layer, record.heads
+        assert place == ("decoder", "self", 0, 2), style
+        assert record.rebuilt is not None and record.rebuilt < 1e-6, style
+        assert record.q.shape == record.k.shape == record.v.shape == (3, 2, 7, 7), style
+        assert len(seen.residuals) == 2 and not seen.unrecognised, style

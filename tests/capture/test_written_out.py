@@ -193,28 +193,28 @@ def witness(
     return weights, x + F.linear(joined, layer.o.weight.double(), layer.o.bias.double()).float()
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda f: f.__name__)
-def test_two_layers_show_and_edit_what_plain_torch_gives(style: Attend) -> None:
-    torch.manual_seed(0)
-    store.clear()
-    layers = nn.Sequential(Layer(style), Layer(style)).eval()
-    for p in layers.parameters():
-        nn.init.normal_(p, std=0.25)
-    x = torch.randn(2, TOKENS, HEADS * WIDTH)
-    with torch.no_grad():
-        plain = layers(x)
-        for name, (edit, words) in EDITS.items():
-            with probe(layers, Intervention(() if edit is None else (edit,))) as run:
-                got = layers(x)
-            first, between = witness(layers[0], x, **words)
-            second, expected = witness(layers[1], between, **words)
-            for record, wanted in zip(run.attentions, (first, second), strict=True):
-                gap = float((record.weights - wanted).abs().max())
-                assert gap < 1e-5, f"{name}: the map of {record.path} is off by {gap}"
-            assert torch.allclose(got, expected, atol=1e-4), name
-            assert not run.unrecognised, name
-            if edit is None:
-                assert torch.equal(got, plain)
+def test_two_layers_show_and_edit_what_plain_torch_gives() -> None:
+    for style in STYLES:
+        torch.manual_seed(0)
+        store.clear()
+        layers = nn.Sequential(Layer(style), Layer(style)).eval()
+        for p in layers.parameters():
+            nn.init.normal_(p, std=0.25)
+        x = torch.randn(2, TOKENS, HEADS * WIDTH)
+        with torch.no_grad():
+            plain = layers(x)
+            for name, (edit, words) in EDITS.items():
+                case = style.__name__, name
+                with probe(layers, Intervention(() if edit is None else (edit,))) as run:
+                    got = layers(x)
+                first, between = witness(layers[0], x, **words)
+                second, expected = witness(layers[1], between, **words)
+                for record, wanted in zip(run.attentions, (first, second), strict=True):
+                    gap = float((record.weights - wanted).abs().max())
+                    assert gap < 1e-5, (case, record.path)
+                assert torch.allclose(got, expected, atol=1e-4), case
+                assert not run.unrecognised, case
+                assert edit is not None or torch.equal(got, plain), case
 
 
 def sparse_softmax(q, k, v):
@@ -233,18 +233,18 @@ def never_divided(q, k, v):
     return y[..., :-1] + y[..., -1:]
 
 
-@pytest.mark.parametrize("style", (sparse_softmax, complex_weights, never_divided))
-def test_what_has_no_map_is_said_and_the_output_stays(style: Attend) -> None:
-    torch.manual_seed(0)
-    layer, x = Layer(style).eval(), torch.randn(1, TOKENS, HEADS * WIDTH)
-    with torch.no_grad():
-        plain = layer(x)
-        with probe(layer) as run:
-            got = layer(x)
-        assert torch.equal(got, plain) and not run.attentions
-        assert len(run.unrecognised) == 1, run.unrecognised
-        with pytest.raises(ValueError), probe(layer, Intervention((Temperature(value=2.0),))):
-            layer(x)
+def test_what_has_no_map_is_said_and_the_output_stays() -> None:
+    for style in (sparse_softmax, complex_weights, never_divided):
+        torch.manual_seed(0)
+        layer, x = Layer(style).eval(), torch.randn(1, TOKENS, HEADS * WIDTH)
+        with torch.no_grad():
+            plain = layer(x)
+            with probe(layer) as run:
+                got = layer(x)
+            assert torch.equal(got, plain) and not run.attentions, style
+            assert len(run.unrecognised) == 1, run.unrecognised
+            with pytest.raises(ValueError), probe(layer, Intervention((Temperature(value=2.0),))):
+                layer(x)
 
 
 class Windows(Layer):
