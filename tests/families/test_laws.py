@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.capture.tiles.law import ALONE, CLOSE, ROUNDED, TILED, apart, named
+from tests.given import outputs
 from transformer_viz import trace
 from transformer_viz.capture import Capture, CaptureRequest
 from transformer_viz.checkpoints.common.model import Model
@@ -308,6 +309,7 @@ LAWS: tuple[Callable[[Family, str], None], ...] = (
     scale_cap_and_notes_are_those_of_the_run,
     *test_positions.LAWS,
     *generation.LAWS,
+    *outputs.LAWS,
 )
 
 
