@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.capture.styles import STYLES, Exponentials, example, ramp
 from tests.capture.test_laws import SOURCE, TARGET
-from tests.capture.test_memory import EDITS, MASKS, TOKENS, Fused, words
+from tests.capture.test_memory import EDITS, MASKS, TOKENS, Fused, small_blocks, words
 from tests.capture.test_styles import CASES
 from tests.capture.test_torch_nn import HeadByHead, vectors
 from tests.conftest import make_module
@@ -21,6 +21,7 @@ from transformer_viz.model.config import CHOICES
 
 from .law import ALONE, CLOSE, TILED, apart, named, watched
 
+__all__ = ["small_blocks"]  # a fixture for every test
 PRODUCTS = ("scaled_dot", "dot", "general")
 
 
