@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from tests.capture.styles import STYLES, Exponentials, example, ramp
+from tests.capture.styles import PADDED, example, filled_exponentials, made, ramp
 from tests.capture.test_laws import SOURCE, TARGET
 from tests.capture.test_memory import EDITS, MASKS, TOKENS, Fused, small_blocks, words
-from tests.capture.test_styles import CASES
 from tests.capture.test_torch_nn import HeadByHead, vectors
+from tests.capture.test_written_out import CASES
 from tests.conftest import make_module
 from transformer_viz.capture import probe
 from transformer_viz.capture.tiles.written_out import NO_PRODUCT, NO_SOFTMAX
@@ -26,12 +26,12 @@ PRODUCTS = ("scaled_dot", "dot", "general")
 
 
 def test_tiles_are_pieces_of_the_matrix_however_it_is_written():
-    for style, (case, (edits, _)) in itertools.product(STYLES, CASES.items()):
-        module, (x, padding) = ramp(style()), example()
+    for style, (case, (edits, _)) in itertools.product(PADDED, CASES.items()):
+        module, (x, padding) = made(style), example(style)
         with torch.inference_mode(), probe(module, Intervention(edits), TILED) as seen:
             module(x, padding)
         (record,) = seen.attentions
-        if style is Exponentials:
+        if style is filled_exponentials:
             assert record.untiled == NO_SOFTMAX and not record.tiles
         else:
             assert not record.untiled, (style, case)
