@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,12 @@ def forms(out: Any, batch: int) -> dict[str, tuple[Any, int | None]]:
     }
 
 
-@pytest.mark.parametrize("family", DECODERS)
-def test_a_padded_decoder_is_a_decoder(family: str) -> None:
-    out = outputs(family)
-    for batch, ids in enumerate(IDS):
+def test_a_padded_decoder_is_a_decoder() -> None:
+    for family, (batch, ids) in itertools.product(DECODERS, enumerate(IDS)):
+        out = outputs(family)
         for form, (weights, which) in forms(out, batch).items():
             found = tv.from_attentions(weights, words(ids), batch=which)
-            case = (batch, form)
+            case = (family, batch, form)
             assert found.maps == ("decoder",), case
             assert not found.manifest["given"]["decoder"]["assumed"], case
             masks = found.manifest["given"]["decoder"]["masks"]
@@ -65,9 +65,6 @@ def test_a_padded_decoder_is_a_decoder(family: str) -> None:
                 for layer in wanted:
                     layer[:, :, MASK[batch] == 0] = 0
             assert far(found, "decoder", wanted) < 4e-3, case
-
-
-def test_padding_on_the_left_is_said() -> None:
     made = forms(outputs("llama"), 1)
     for form, said in {
         "output": "decoder: 3 rows weigh all columns alike, as padding does",
