@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 import torch
 from torch import nn
 
@@ -38,16 +37,15 @@ def test_tiles_are_pieces_of_the_matrix_however_it_is_written():
             assert apart(seen) <= CLOSE, (style, case)
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_tiles_of_long_fused_attention_never_saw_a_matrix(mask):
-    module, (given, of_this_mask) = Fused(fused=True), MASKS[mask]
-    for name, edits in EDITS.items():
-        edits = (*edits, of_this_mask) if name == "masks" else edits
+def test_tiles_of_long_fused_attention_never_saw_a_matrix():
+    module = Fused(fused=True)
+    for (mask, (given, own)), (name, edits) in itertools.product(MASKS.items(), EDITS.items()):
+        edits = (*edits, own) if name == "masks" else edits
         alone = watched(module, *edits, want=ALONE, x=words(), **given)
         whole = watched(module, *edits, x=words(), **given)
-        assert all(record.weights is None for record in alone.attentions), name
-        assert apart(whole) <= CLOSE, name
-        assert apart(alone, whole) <= CLOSE, name
+        assert all(record.weights is None for record in alone.attentions), (mask, name)
+        assert apart(whole) <= CLOSE, (mask, name)
+        assert apart(alone, whole) <= CLOSE, (mask, name)
 
 
 def test_a_bias_that_follows_distances_is_one_number_a_distance():
