@@ -108,7 +108,7 @@ def test_temperature_divides_the_cause_of_the_scores():
         assert torch.equal(run(module, Temperature(value=value))[0], hard), value
 
 
-def test_a_scaled_head_is_scaled_columns_of_the_projection():
+def test_scaled_and_uniform_heads():
     for score in SCORES:
         module = make_module(score=score)
         for value in (0.0, 0.3, 2.0):
@@ -120,9 +120,7 @@ def test_a_scaled_head_is_scaled_columns_of_the_projection():
             sums = seen.attentions[2].weights[0].sum(-1)
             np.testing.assert_allclose(sums[1], value, atol=1e-6)
             np.testing.assert_allclose(sums[0], 1.0, atol=1e-6)
-
-
-def test_a_uniform_head_looks_at_all_visible_keys_alike():
+    # A uniform head looks at all visible keys alike.
     for score in SCORES:
         module = make_module(score=score)
         for source in (SOURCE, PADDED):
@@ -136,7 +134,7 @@ def test_a_uniform_head_looks_at_all_visible_keys_alike():
             assert torch.allclose(decoder.weights[0, 0], expected), score
 
 
-def test_causal_off_keeps_padding_and_causal_on_reaches_the_encoder():
+def test_causal_masks_padding_and_empty_rows():
     target = torch.tensor([[2, 7, 31, 9, 0]])  # the last target token is padding
     lower = torch.ones(7, 7, dtype=torch.bool).tril()
     for score in SCORES:
@@ -150,6 +148,15 @@ def test_causal_off_keeps_padding_and_causal_on_reaches_the_encoder():
             close(free, module.logits(decoded), score)
         out, _ = run(module, Causal(on=True, stack="encoder"), source=PADDED)
         close(out, masked(module, encoder=lower, source=PADDED), score)
+    # A row that the model empties shows what the model did.
+    source = torch.zeros(1, 7, dtype=torch.long)  # nothing but padding
+    for fill in (float("-inf"), -1e9):
+        module = make_module(mask_fill=fill)
+        clean = run(module, source=source)[1].attentions[0].weights
+        warm = run(module, Temperature(value=2.0), source=source)[1].attentions[0].weights
+        assert torch.allclose(clean, warm, equal_nan=True), fill
+        expected = torch.full_like(clean, torch.nan if math.isinf(fill) else 1 / 7)
+        assert torch.allclose(clean, expected, equal_nan=True), fill
 
 
 def near(radius, queries, keys):
@@ -177,17 +184,6 @@ def test_windows_hidden_words_and_cut_links_are_masks_by_hand():
         close(run(module, *hide)[0], masked(module, keys, edges, keys), score)
         out, seen = run(module, BlockKeys(keys=tuple(range(7)), stack="encoder", layer=0))
         assert (seen.attentions[0].weights == 0).all() and out.isfinite().all(), score
-
-
-def test_a_row_that_the_model_empties_shows_what_the_model_did():
-    source = torch.zeros(1, 7, dtype=torch.long)  # nothing but padding
-    for fill in (float("-inf"), -1e9):
-        module = make_module(mask_fill=fill)
-        clean = run(module, source=source)[1].attentions[0].weights
-        warm = run(module, Temperature(value=2.0), source=source)[1].attentions[0].weights
-        assert torch.allclose(clean, warm, equal_nan=True), fill
-        expected = torch.full_like(clean, torch.nan if math.isinf(fill) else 1 / 7)
-        assert torch.allclose(clean, expected, equal_nan=True), fill
 
 
 # ---- several edits -------------------------------------------------------------------------------
@@ -252,7 +248,7 @@ def edited_tables(module, change):
     return by_hand
 
 
-def test_positions_scaled_or_shuffled_are_the_table_edited_by_hand():
+def test_positions_are_tables_and_angles_edited_by_hand():
     def moved(table):
         return table[torch.as_tensor(permutation(len(table), (), 4))].clone()
 
@@ -265,6 +261,18 @@ def test_positions_scaled_or_shuffled_are_the_table_edited_by_hand():
             shuffled, _ = run(module, ShufflePositions(seed=4))
             close(shuffled, plain(edited_tables(module, moved)), (positions, norm))
             assert not torch.allclose(shuffled, plain(module), atol=1e-3)
+    # Rotary positions are the angles edited by hand.
+    module = make_module(positions="rotary", d_k=10)
+    for edit, places in (
+        (ScalePositions(value=0.5), lambda length: torch.arange(length) * 0.5),
+        (ShufflePositions(seed=4), lambda n: torch.as_tensor(permutation(n, (), 4)).float()),
+    ):
+        out, _ = run(module, edit)
+        by_hand = copy.deepcopy(module)
+        for stack in (by_hand.encoder, by_hand.decoder):
+            stack.rotary = Turned(stack.rotary.frequency, places)
+        torch.testing.assert_close(out, plain(by_hand), atol=5e-6, rtol=1e-5)
+        assert not torch.allclose(out, plain(module), atol=1e-3)
 
 
 class Turned(nn.Module):
@@ -280,20 +288,6 @@ class Turned(nn.Module):
         half = x.shape[-1] // 2
         pairs = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turn
         return torch.cat((pairs.real, pairs.imag), -1)
-
-
-def test_rotary_positions_are_the_angles_edited_by_hand():
-    module = make_module(positions="rotary", d_k=10)
-    for edit, places in (
-        (ScalePositions(value=0.5), lambda length: torch.arange(length) * 0.5),
-        (ShufflePositions(seed=4), lambda n: torch.as_tensor(permutation(n, (), 4)).float()),
-    ):
-        out, _ = run(module, edit)
-        by_hand = copy.deepcopy(module)
-        for stack in (by_hand.encoder, by_hand.decoder):
-            stack.rotary = Turned(stack.rotary.frequency, places)
-        torch.testing.assert_close(out, plain(by_hand), atol=5e-6, rtol=1e-5)
-        assert not torch.allclose(out, plain(module), atol=1e-3)
 
 
 def test_places_of_position_edits():

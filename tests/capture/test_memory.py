@@ -155,9 +155,7 @@ def test_streamed_statistics_equal_those_of_full_matrices() -> None:
         assert len(streamed.attentions) == len(full.attentions) == LAYERS, name
         for a, b in zip(streamed.attentions, full.attentions, strict=True):
             agree(a, b)
-
-
-def test_written_out_attention_has_the_same_statistics() -> None:
+    # Written out attention has the same statistics.
     fused = run(Fused(fused=True), CaptureRequest())
     written = run(Fused(fused=False), CaptureRequest(weights=small))
     for a, b in zip(written.attentions, fused.attentions, strict=True):
@@ -208,9 +206,7 @@ def test_statistics_in_blocks_are_those_of_the_whole() -> None:
                 expected = witness(weights[batch])
                 for name, value in statistics.result().items():
                     np.testing.assert_allclose(value[batch], expected[name], rtol=1e-5, atol=1e-6)
-
-
-def test_statistics_of_unusual_rows() -> None:
+    # Statistics of unusual rows.
     weights = torch.eye(5)[None, None, 3:]  # the last two of five tokens, each looking at itself
     statistics = Statistics(2, 5, 3)
     statistics.add(weights, 0)

@@ -218,19 +218,16 @@ def test_notes_of_other_types_sizes_and_requests() -> None:
     assert one.manifest["beyond"] == 80  # the last text is longer than the table of positions
 
 
-def test_positions_that_are_alike_are_no_table() -> None:
-    model = model_of(BOTH | LEARNED)
-    table: Any = model.module.encoder.embedding.positions.table.weight
-    table.data[:] = table.data[0].clone()
-    one, other, told = both(model)
-    assert told and list(one.positions) == ["table.decoder"]
-    assert_same(one, other, "alike")
-
-
-def test_an_edit_without_a_place_says_so() -> None:
+def test_what_has_no_place_and_no_attention_is_said() -> None:
     for edit in (ScaleHead(value=0, head=9), Causal(on=True, block="cross")):
         with pytest.raises(ValueError, match="matches no place"):
             trace(model_of(BOTH), SOURCE, TARGET, intervention=Intervention((edit,)), check=False)
+    # A stack without layers says that no attention was seen.
+    model = model_of(ENCODER)
+    module: Any = model.module
+    module.encoder.layers = nn.ModuleList()
+    report = trace(model, SOURCE, check=False).report
+    assert report.unrecognised and "no attention was seen" in report.unrecognised[0]
 
 
 class Louder(nn.Linear):
@@ -288,7 +285,7 @@ def test_a_module_that_is_not_as_it_was_built_is_asked_of_the_probe() -> None:
         assert np.allclose(before.logits, one.logits) == (how == "positions for both"), how
 
 
-def test_a_gain_that_is_no_parameter_is_shown() -> None:
+def test_unusual_parts_and_calls() -> None:
     model = model_of(BOTH)
     norm: Any = model.module.encoder.layers[0].self_norm
     gain = norm.weight.detach()
@@ -297,9 +294,7 @@ def test_a_gain_that_is_no_parameter_is_shown() -> None:
     one, other, _ = both(model)
     assert_same(one, other, "buffer")
     assert np.array_equal(one.gains["encoder.layers.0.self_norm"][0], gain)
-
-
-def test_calls_of_ones_own_are_made() -> None:
+    # Calls of ones own are made.
     model = model_of(BOTH)
     mine = replace(model.calls, forward=lambda *given: 2 * model.calls.forward(*given))
     one, other, told = both(replace(model, calls=mine))
@@ -307,6 +302,13 @@ def test_calls_of_ones_own_are_made() -> None:
     assert not told and one.logits is not None and plain.logits is not None
     np.testing.assert_allclose(one.logits, 2 * plain.logits)
     assert_same(one, other, "calls")
+    # Positions that are alike are no table.
+    model = model_of(BOTH | LEARNED)
+    table: Any = model.module.encoder.embedding.positions.table.weight
+    table.data[:] = table.data[0].clone()
+    one, other, told = both(model)
+    assert told and list(one.positions) == ["table.decoder"]
+    assert_same(one, other, "alike")
 
 
 def fused(self: Any, x: Tensor, memory: Tensor, mask: Tensor, *rest: Any, **named: Any) -> Tensor:
@@ -332,14 +334,6 @@ def test_a_class_that_was_patched_is_asked_of_the_probe() -> None:
             one, other, told = both(model_of(BOTH))
         assert not told and len(one.attentions) == 8, (kind, name)
         assert_same(one, other, (kind, name), sums=0.0)
-
-
-def test_a_stack_without_layers_says_that_no_attention_was_seen() -> None:
-    model = model_of(ENCODER)
-    module: Any = model.module
-    module.encoder.layers = nn.ModuleList()
-    report = trace(model, SOURCE, check=False).report
-    assert report.unrecognised and "no attention was seen" in report.unrecognised[0]
 
 
 def test_global_hooks_are_respected_and_nothing_of_a_run_is_kept() -> None:

@@ -288,7 +288,7 @@ def test_a_residual_can_be_cut_and_an_edit_without_a_place_names_the_places():
         watch(module, X, X, X, edits=(edit,), want=None)
 
 
-def test_a_kernel_may_lay_its_output_out_as_it_likes() -> None:
+def test_output_projections_in_other_layouts_and_in_parts() -> None:
     """Those of a graphics card give rows first, so that a later view takes no copy; weights x v,
     which are checked against it, are laid out heads first."""
     given = torch.randn(5, 3, 2, 11).permute(1, 2, 0, 3)  # [batch, head, token, width]
@@ -300,6 +300,9 @@ def test_a_kernel_may_lay_its_output_out_as_it_likes() -> None:
     ]
     again = chained(SimpleNamespace(chain=chain), given.contiguous().double())
     assert again.dtype == torch.float64 and torch.equal(again.float(), joined)
+    # A projection in parts is not checked rather than guessed.
+    *_, run = watch(ramp(Experts()), torch.linspace(-1, 1, 70).view(1, 5, 14))
+    assert [record.rebuilt for record in run.attentions] == [None]
 
 
 class Experts(nn.Module):
@@ -314,8 +317,3 @@ class Experts(nn.Module):
         made = (torch.softmax(q @ k.transpose(-2, -1), -1) @ v)[:, 0]
         first, second = made.split([2, 3], dim=1)
         return x + torch.cat((self.halves[0](first), self.halves[1](second)), 1)
-
-
-def test_a_projection_in_parts_is_not_checked_rather_than_guessed() -> None:
-    *_, run = watch(ramp(Experts()), torch.linspace(-1, 1, 70).view(1, 5, 14))
-    assert [record.rebuilt for record in run.attentions] == [None]

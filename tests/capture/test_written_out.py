@@ -211,7 +211,7 @@ class Windows(Layer):
         return self.o(y.transpose(1, 2).flatten(2).view(batch, tokens, width))
 
 
-def test_heads_beside_windows_are_heads() -> None:
+def test_windows_and_towers() -> None:
     torch.manual_seed(0)
     layer, x = Windows(written_over).eval(), torch.randn(2, TOKENS, WIDTH)
     with torch.no_grad(), probe(layer) as run:
@@ -225,8 +225,7 @@ def test_heads_beside_windows_are_heads() -> None:
             got = run.attentions[0].weights[3 * item + window]
             assert torch.allclose(got, wanted, atol=1e-6), (item, window)
 
-
-def test_the_layers_of_a_second_tower_are_counted_on_in_each_pass() -> None:
+    # The layers of a second tower are counted on in each pass.
     class Towers(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -146,9 +146,7 @@ def test_runs_that_differ_from_one_plain_call() -> None:
     assert torch.equal(first, second)
     assert [str(a.site) for a in seen.attentions[:6]] == [str(a.site) for a in seen.attentions[6:]]
     assert {a.offset for a in seen.attentions} == {0}
-
-
-def test_no_mark_is_left_on_any_tensor() -> None:
+    # No mark is left on any tensor.
     family = BY_NAME["gptj"]
     model, given = built(family), inputs(family)
     want = CaptureRequest(positions=True, check=True)
@@ -187,9 +185,7 @@ def test_edits_that_few_families_take() -> None:
             visible = (clean(family, implementation)[0].attentions[0].weights[:, 2] > 0).float()
             expected = visible / visible.sum(-1, keepdim=True)
             assert far(real(weights, 1), real(expected, 1)) <= 1e-6, (name, implementation)
-
-
-def test_an_edit_of_no_site_names_the_sites() -> None:
+    # An edit of no site names the sites.
     for name in ("bert", "gpt2", "t5"):
         family = BY_NAME[name]
         with pytest.raises(ValueError, match=r"L1 \(4 heads\)"):

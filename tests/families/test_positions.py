@@ -118,7 +118,7 @@ LAWS = (
 )
 
 
-def test_positions_of_one_stack() -> None:
+def test_one_stack_and_stored_tables() -> None:
     for name in ("bart", "marian", "whisper"):
         family = BY_NAME[name]
         model = hands.with_table(
@@ -126,9 +126,7 @@ def test_positions_of_one_stack() -> None:
         )
         edit = ScalePositions(value=0, stack="decoder")
         assert_edit(family, "eager", edit, given(model, family))
-
-
-def test_scaled_angles_of_a_stored_table() -> None:
+    # Scaled angles of a stored table.
     family = BY_NAME["gptj"]
     model = copied(family)
     width = model.config.rotary_dim

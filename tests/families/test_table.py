@@ -55,7 +55,7 @@ def test_what_cannot_be_shown_says_why(tmp_path: Path) -> None:
             pytest.fail(f"{name} was opened")
 
 
-def test_explained_families_stand_in_the_page_as_they_are() -> None:
+def test_explained_families_stand_in_the_page_and_within_bounds() -> None:
     failed = []
     for family in table.EACH:
         if family.name not in EXPLAINED:
@@ -67,10 +67,7 @@ def test_explained_families_stand_in_the_page_as_they_are() -> None:
         if not kept or not (row.note or None not in (row.contributions, row.logits)):
             failed.append(row)
     assert not failed
-
-
-def test_no_figure_of_the_explained_page_is_above_its_bound() -> None:
-    """P29 and P32 on every layout and family that serves; forty of them at least."""
+    # P29 and P32 on every layout and family that serves; forty of them at least.
     page = explained.PAGE.read_text(encoding="utf-8")
     lines = [line.split(" | ") for line in page.splitlines()]
     rows = [line for line in lines if len(line) == 6 and re.match(r"\| \w", line[0])]

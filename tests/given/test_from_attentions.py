@@ -84,7 +84,7 @@ def test_every_kind_of_array_gives_the_same_numbers() -> None:
         found.attention("encoder", 0)[0] = 1
 
 
-def test_layers_and_batches() -> None:
+def test_layers_batches_and_maps() -> None:
     given = [rows(2, 7, 7), None, rows(3, 7, 7, seed=1), (), rows(1, 7, 7, seed=2)]
     found = tv.from_attentions(given, WORDS)
     assert list(found.head_counts("encoder")) == [2, 3, 1]
@@ -97,6 +97,18 @@ def test_layers_and_batches() -> None:
         tv.from_attentions(batch, WORDS)
     with pytest.raises(ValueError, match="batch= is 0 to 1; got 2"):
         tv.from_attentions(batch, WORDS, batch=2)
+    # Three maps of a translator.
+    target = ["<s>", "▁die", "▁Katze"]
+    crossing, own = rows(2, 4, 3, 7), rows(2, 4, 3, 3)
+    found = tv.from_attentions(
+        WEIGHTS, WORDS, cross=crossing, decoder=own, target_tokens=target, name="mine"
+    )
+    assert found.maps == ("encoder", "decoder", "cross")
+    assert found.manifest["kind"] == "encoder-decoder"
+    assert np.array_equal(found.attention("cross"), crossing)
+    assert len(found.tokens("target")) == 3 and "mine" in repr(found)
+    alone = tv.from_attentions(None, WORDS, cross=crossing, target_tokens=target)
+    assert alone.maps == ("cross",)
 
 
 MASKS = (
@@ -131,20 +143,6 @@ def test_zeros_tell_the_mask_and_the_stack() -> None:
     assert found.manifest["given"]["encoder"]["rows of zeros"] == [6]
     assert any("1 rows are all zeros" in said for said in given_facts(found))
     assert found.report.row_sum_error < 1e-6 and found.heads["row_sum_error"].max() < 1e-6
-
-
-def test_three_maps_of_a_translator() -> None:
-    target = ["<s>", "▁die", "▁Katze"]
-    crossing, own = rows(2, 4, 3, 7), rows(2, 4, 3, 3)
-    found = tv.from_attentions(
-        WEIGHTS, WORDS, cross=crossing, decoder=own, target_tokens=target, name="mine"
-    )
-    assert found.maps == ("encoder", "decoder", "cross")
-    assert found.manifest["kind"] == "encoder-decoder"
-    assert np.array_equal(found.attention("cross"), crossing)
-    assert len(found.tokens("target")) == 3 and "mine" in repr(found)
-    alone = tv.from_attentions(None, WORDS, cross=crossing, target_tokens=target)
-    assert alone.maps == ("cross",)
 
 
 class Vocabulary:
@@ -187,6 +185,12 @@ def test_it_says_that_nothing_proves_it() -> None:
         "Special tokens were told by their spelling.",
         "Scores were not given, so a weight of exactly 0 is drawn as masked.",
     )
+    # Rows may sum to less where that is said.
+    found = tv.from_attentions(WEIGHTS * 0.5, WORDS, check_sums=False)
+    assert found.report.row_sum_error == pytest.approx(0.5)
+    assert "Rows are up to 0.5 away from a sum of 1." in given_facts(found)
+    with pytest.raises(ValueError, match="never negative"):
+        tv.from_attentions(-WEIGHTS, WORDS, check_sums=False)
 
 
 def with_cell(value: float) -> np.ndarray:
@@ -245,11 +249,3 @@ def test_what_is_no_attention_is_refused() -> None:
         with pytest.raises(ValueError, match=said):
             tv.from_attentions(WEIGHTS, **({"tokens": WORDS} | words))
             pytest.fail(case)
-
-
-def test_rows_may_sum_to_less_where_that_is_said() -> None:
-    found = tv.from_attentions(WEIGHTS * 0.5, WORDS, check_sums=False)
-    assert found.report.row_sum_error == pytest.approx(0.5)
-    assert "Rows are up to 0.5 away from a sum of 1." in given_facts(found)
-    with pytest.raises(ValueError, match="never negative"):
-        tv.from_attentions(-WEIGHTS, WORDS, check_sums=False)

@@ -152,6 +152,13 @@ def test_buttons_make_what_the_library_makes(
         ("html", "report", "a-b-ü-cross-report.html"),
     ):
         assert downloads.file_name(seen, kind, what) == name
+    # Fewer lines are drawn above 0.3, and the caption says so.
+    trace = make_trace()
+    printed = []
+    for least in (0.0, 0.3):
+        seen = scene(trace, monkeypatch, view="lines", overlay=(), threshold=least)
+        printed.append(downloads.maker(seen, "svg", "lines")())
+    assert printed[1].count(b"<path") < printed[0].count(b"<path") and b"0.3" in printed[1]
 
 
 def test_files_speak_the_language_of_their_page_and_data_english(
@@ -167,15 +174,3 @@ def test_files_speak_the_language_of_their_page_and_data_english(
     assert book["texts"]["masked"] == "已掩盖" and "texts" not in book["chips"]
     svg = downloads.maker(seen, "svg", "map")().decode("utf-8")
     assert ("权重显示头看向哪里" in svg) == (fonts.readable("zh") == "zh")
-
-
-def test_printed_lines_begin_at_the_threshold_of_the_screen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Fewer lines are drawn above 0.3, and the caption says so."""
-    trace = make_trace()
-    printed = []
-    for least in (0.0, 0.3):
-        seen = scene(trace, monkeypatch, view="lines", overlay=(), threshold=least)
-        printed.append(downloads.maker(seen, "svg", "lines")())
-    assert printed[1].count(b"<path") < printed[0].count(b"<path") and b"0.3" in printed[1]

@@ -69,7 +69,7 @@ def test_grids_outline_the_chosen_and_leave_many_unwritten() -> None:
     assert views.head_cost(GRID, caption="bits < lost").layout.meta["alt"] == "bits < lost"
 
 
-def test_counts_stand_over_their_bins_with_mean_and_chance() -> None:
+def test_counts_and_curves_hold_their_numbers() -> None:
     counts, edges = np.array([3, 0, 5]), np.array([0, 0.25, 0.5, 1.0])
     picture = views.sentence_counts(counts, edges, mean=0.4, chance=0.2)
     (bars,) = picture.data
@@ -80,16 +80,7 @@ def test_counts_stand_over_their_bins_with_mean_and_chance() -> None:
     assert as_table(picture).to_numpy()[:, -1].tolist() == [3, 0, 5]
     unknown = views.sentence_counts(counts, edges, mean=np.nan, chance=np.nan)
     assert not unknown.layout.shapes and "(–)" in unknown.layout.meta["alt"]
-
-
-LINES = [
-    Curve("measured <1>", (4, 8, 16), (3.9, 8.3, 15.7), marked=1),
-    Curve("theory", (4, 8, 16), (4, 8, 16), dashed=True),
-    Curve("heads", (8, 8), (2.5, 40.0), bare=True),
-]
-
-
-def test_curves_hold_their_numbers_names_and_axes() -> None:
+    # Curves hold their numbers names and axes.
     picture = curves(LINES, "d_k", "variance", "what it is", log="xy")
     drawn = {line.name: line for line in picture.data if line.name}
     assert list(drawn["measured &lt;1&gt;"].y) == [3.9, 8.3, 15.7]
@@ -106,6 +97,13 @@ def test_curves_hold_their_numbers_names_and_axes() -> None:
     assert list(picture.layout.xaxis.ticktext) == ["&lt;s&gt;", "cat"]
     assert picture.layout.yaxis.range[0] == 0 and not picture.layout.showlegend
     assert list(as_table(picture).index) == ["<s>", "cat"]
+
+
+LINES = [
+    Curve("measured <1>", (4, 8, 16), (3.9, 8.3, 15.7), marked=1),
+    Curve("theory", (4, 8, 16), (4, 8, 16), dashed=True),
+    Curve("heads", (8, 8), (2.5, 40.0), bare=True),
+]
 
 
 PARAMETERS = pd.DataFrame(

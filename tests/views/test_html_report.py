@@ -74,7 +74,7 @@ def weights_of(
     return numbers, np.unpackbits(bits)[: len(steps)].astype(bool)
 
 
-def test_every_head_is_inside_within_half_a_step() -> None:
+def test_every_head_and_every_change_is_inside_within_a_step() -> None:
     book, arrays = packed(report(CLEAN))
     assert len(book["runs"]) == 1 and len(book["runs"][0]["heads"]) == len(CLEAN.heads)
     for block, layer, head in itertools.product(CLEAN.maps, range(2), range(3)):
@@ -82,9 +82,7 @@ def test_every_head_is_inside_within_half_a_step() -> None:
         wanted = cells(CLEAN, block, layer, head)
         assert np.abs(shown - wanted.weights.reshape(-1)).max() <= 0.5 / STEPS + 1e-9, block
         assert np.array_equal(masked, wanted.masked.reshape(-1)), (block, layer, head)
-
-
-def test_a_comparison_holds_both_runs_and_what_changed() -> None:
+    # A comparison holds both runs and what changed.
     book, arrays = packed(report(WARM, CLEAN))
     assert [run["name"] for run in book["runs"]] == ["Now", "Before", "Difference"]
     for run, trace in enumerate((WARM, CLEAN)):

@@ -148,7 +148,7 @@ def test_the_stream_of_a_word_stands_before_the_others(clean: Trace, warm: Trace
     assert all(np.isnan(line.y).all() for line in stream_length(zeros, "decoder", 0).data)
 
 
-def test_what_cannot_be_drawn_is_said(clean: Trace) -> None:
+def test_colours_texts_and_refusals(clean: Trace) -> None:
     other = replace(clean, source=replace(clean.source, ids=(7, 5, 6, 5, 4)))
     shallow = replace(clean, residuals=clean.residuals[clean.residuals["layer"] == 0])
     for draw, said in (
@@ -160,9 +160,7 @@ def test_what_cannot_be_drawn_is_said(clean: Trace) -> None:
     ):
         with pytest.raises((LookupError, ValueError), match=said):
             draw()
-
-
-def test_every_picture_has_its_colours_and_carries_no_texts(clean: Trace) -> None:
+    # Every picture has its colours and carries no texts.
     site = norm_sites(clean, "decoder")[0]
     run = replace(clean, target=replace(clean.target, labels=("<img src=x>", "a", "b", "c")))
     for dark, colours in ((False, LIGHT), (True, DARK)):

@@ -65,7 +65,7 @@ def test_csv_names_rows_by_what_they_produce_and_says_what_is_masked() -> None:
     assert set(changed["edits"]) == {edits.describe(CLEAN.source.labels)}
 
 
-def test_files_of_a_difference() -> None:
+def test_files_of_a_difference_and_their_manifest() -> None:
     read = table(csv_numbers(WARM, "decoder", 1, 2, before=CLEAN))
     now, was = (t.attention("decoder", layer=1)[2].astype(np.float64) for t in (WARM, CLEAN))
     seen = np.tril(np.ones((4, 4), bool)).reshape(-1)
@@ -82,9 +82,7 @@ def test_files_of_a_difference() -> None:
             numbers(CLEAN, "cross", 0, 0, before=replace(CLEAN, source=words))
     with pytest.raises(LookupError, match="heads 0 to 2; got 3"):
         csv_numbers(CLEAN, "cross", 0, 3)
-
-
-def test_a_manifest_is_plain_text() -> None:
+    # A manifest is plain text.
     text = as_text(manifest(CLEAN, WARM, picture="map", caption="größer → “0.5”"))
     assert text.isascii() and "\n" not in text
     read = json.loads(text)

@@ -77,7 +77,7 @@ def test_each_weight_stands_on_its_patch_and_those_in_front_beside(seen: Trace) 
     assert text.endswith(listed) and listed.count("(") == 5
 
 
-def test_a_click_gives_the_token_and_the_one_that_looks_is_outlined(seen: Trace) -> None:
+def test_clicks_outlines_and_the_picture_below(seen: Trace) -> None:
     row = seen.attention("encoder", layer=0)[0, 0]
     on, beside = markers(drawn(seen, 0, 0))
     assert on.name == beside.name == "cells"
@@ -90,9 +90,7 @@ def test_a_click_gives_the_token_and_the_one_that_looks_is_outlined(seen: Trace)
         (shape,) = drawn(seen, 0, query).layout.shapes
         assert shape.xref == axis
         assert ((shape.x0 + shape.x1) / 2, (shape.y0 + shape.y1) / 2) == place
-
-
-def test_the_picture_lies_under_it_pixel_for_pixel(seen: Trace) -> None:
+    # The picture lies under it pixel for pixel.
     (under,) = drawn(seen, 0, 0).layout.images
     file = base64.b64decode(under.source.removeprefix("data:image/png;base64,"))
     pixels = np.asarray(Image.open(io.BytesIO(file)))
@@ -127,7 +125,19 @@ def test_gradients_go_both_ways_around_nothing(seen: Trace) -> None:
     assert empty.endswith("all are zero: nothing depends on this row")
 
 
-def test_what_cannot_be_drawn_is_refused(seen: Trace, clean: Trace) -> None:
+def test_two_runs_are_subtracted_and_others_refused(seen: Trace, clean: Trace) -> None:
+    block = seen.attentions[0]
+    other = dataclasses.replace(block, weights=block.weights[:, ::-1])
+    picture = drawn(seen, 1, 4, minus=dataclasses.replace(seen, attentions=(other,)))
+    patches, front = heatmaps(picture)
+    difference = block.weights[1, 4] - block.weights[1, 3]
+    assert np.allclose(patches.z.ravel(), difference[2:])
+    assert np.allclose(front.z.ravel(), difference[:2])
+    assert patches.zmin == -patches.zmax == -np.abs(difference).max()
+    assert "change since the clean run" in picture.layout.meta["caption"]
+    same = drawn(seen, 1, 4, minus=seen)
+    assert "nothing was changed in this row" in same.layout.meta["caption"]
+    # What cannot be drawn is refused.
     plain = dataclasses.replace(clean, manifest={"model": "by hand"})
     grey = r"uint8 \[height, width, 3\]; got float64 \[6, 15\]"
     for draw, said in (
@@ -140,20 +150,6 @@ def test_what_cannot_be_drawn_is_refused(seen: Trace, clean: Trace) -> None:
     ):
         with pytest.raises((LookupError, ValueError), match=said):
             draw()
-
-
-def test_two_runs_are_subtracted_patch_by_patch(seen: Trace) -> None:
-    block = seen.attentions[0]
-    other = dataclasses.replace(block, weights=block.weights[:, ::-1])
-    picture = drawn(seen, 1, 4, minus=dataclasses.replace(seen, attentions=(other,)))
-    patches, front = heatmaps(picture)
-    difference = block.weights[1, 4] - block.weights[1, 3]
-    assert np.allclose(patches.z.ravel(), difference[2:])
-    assert np.allclose(front.z.ravel(), difference[:2])
-    assert patches.zmin == -patches.zmax == -np.abs(difference).max()
-    assert "change since the clean run" in picture.layout.meta["caption"]
-    same = drawn(seen, 1, 4, minus=seen)
-    assert "nothing was changed in this row" in same.layout.meta["caption"]
 
 
 def test_beside_a_text_only_the_patches_are_on_the_picture(seen: Trace) -> None:

@@ -102,7 +102,7 @@ def test_a_picture_of_changed_positions_says_so(clean: Trace) -> None:
 # ---- the table ---------------------------------------------------------------------------------
 
 
-def test_the_table_is_the_one_that_is_added(clean: Trace) -> None:
+def test_tables_angles_and_biases_are_drawn_as_they_are(clean: Trace) -> None:
     picture, table = position_table(clean, NAME), clean.positions[NAME]
     drawn = heatmap(picture)
     assert np.array_equal(drawn.z, table)
@@ -120,9 +120,7 @@ def test_the_table_is_the_one_that_is_added(clean: Trace) -> None:
     places = [(f.x0, f.x1, f.y0, f.y1) for f in frames]
     assert places == [(-0.5, 5.5, 2.5, 3.5), (3.5, 5.5, -0.5, 4.5)]
     assert not position_table(clean, NAME, token=9, pair=3).layout.shapes
-
-
-def test_angles_are_drawn_as_cosines_and_sines(clean: Trace) -> None:
+    # Angles are drawn as cosines and sines.
     one = with_positions(clean, rotary_encoder=HALVES)
     picture = position_table(one, "rotary.encoder", pair=1)
     assert np.allclose(heatmap(picture).z, np.hstack([np.cos(HALVES), np.sin(HALVES)]))
@@ -130,9 +128,7 @@ def test_angles_are_drawn_as_cosines_and_sines(clean: Trace) -> None:
     found = [tuple(row[:2]) for row in clicks(picture)]
     assert sorted(found) == sorted(PLACES * 2)  # a pair is hit on its cosine and on its sine
     assert "nothing is added" in caption(picture)
-
-
-def test_a_bias_is_drawn_for_queries_and_keys(clean: Trace) -> None:
+    # A bias is drawn for queries and keys.
     bias = np.arange(3 * 4 * 5, dtype=np.float32).reshape(3, 4, 5) - 30
     run = with_positions(clean, bias_cross_1=bias)
     picture = position_table(run, "bias.cross.1", head=2)
@@ -253,7 +249,7 @@ def test_both_dimensions_of_a_pair_over_the_words(clean: Trace) -> None:
 # ---- similarity and shift ----------------------------------------------------------------------
 
 
-def test_similarity_is_drawn_from_minus_one_to_one(clean: Trace) -> None:
+def test_similarity_and_shift(clean: Trace) -> None:
     picture = position_similarity(clean, NAME, token=2)
     drawn = heatmap(picture)
     assert np.allclose(drawn.z, similarity(clean.positions[NAME]))
@@ -263,9 +259,7 @@ def test_similarity_is_drawn_from_minus_one_to_one(clean: Trace) -> None:
     assert (frame.y0, frame.y1) == (1.5, 2.5)
     (marks,) = named(picture, "cells")
     assert all(row[0] == y for y, row in zip(marks.y, marks.customdata, strict=True))
-
-
-def test_a_row_turned_lies_on_the_row_further_on(clean: Trace) -> None:
+    # A row turned lies on the row further on.
     picture, table = position_shift(clean, NAME, 2, 1), clean.positions[NAME]
     lines = [named(picture, f"{side} of the pair")[0] for side in ("first", "second")]
     for line, point, column in zip(lines, named(picture, "turned"), (0, 1), strict=True):

@@ -279,7 +279,7 @@ def test_an_atlas_has_every_head_and_follows_the_look() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_pooled_is_said() -> None:
+def test_long_texts_are_pooled_and_words_stay_words() -> None:
     side = -(-300 // SIDE)
     pooled = "Pooled: a cell is the largest of up to 2 × 2 weights."
     for tokens, picture, said in (
@@ -289,12 +289,7 @@ def test_what_is_pooled_is_said() -> None:
         assert said in printed(long_trace(tokens), *picture).decode(), picture
     few = printed(long_trace(MAX_SIDE_CELLS // 4), "map", "svg", "encoder", 0, 1)
     assert "Pooled" not in few.decode()
-
-
-# ---- what stays the same, and what is refused ----------------------------------------------------
-
-
-def test_words_are_never_read_as_formulas_or_markup() -> None:
+    # Words are never read as formulas or markup.
     names = ("$x^2$", "</text><script>alert(1)</script>", "日本", "🙂", "&amp;")
     hostile = replace(CLEAN, source=replace(CLEAN.source, labels=names))
     root = svg(hostile, "map", "encoder", 0, 0)
@@ -302,6 +297,9 @@ def test_words_are_never_read_as_formulas_or_markup() -> None:
     assert {"$x^2$", "&amp;", "日本"} <= set(words(root))
     for kind in ("png", "pdf"):
         assert printed(hostile, "lines", kind, "encoder", 0, 0)
+
+
+# ---- what stays the same, and what is refused ----------------------------------------------------
 
 
 def test_threads_get_the_same_bytes_and_settings_stay() -> None:

@@ -76,7 +76,7 @@ def test_every_view_draws_asks_a_question_and_is_told(clean: Trace, warm: Trace)
                 assert meta["alt"] == html.unescape(meta["caption"]), view.name
 
 
-def test_marks_and_tokens_stay_text(clean: Trace) -> None:
+def test_marks_stay_text_and_scales_run_from_zero_to_one(clean: Trace) -> None:
     source = replace(clean.source, labels=("R&D <b>", "c", "at", "the", "</s>"))
     meta = stream_length(replace(clean, source=source), "encoder", 0).layout.meta
     assert "“R&D <b>” strong" in meta["alt"]
@@ -86,9 +86,14 @@ def test_marks_and_tokens_stay_text(clean: Trace) -> None:
     run = replace(clean, produced=replace(clean.produced, labels=evil))
     assert "<img" not in outcome(run).html
     assert "<img" not in head_map(run, "cross", 0, 0).to_json()
+    # Scales run from zero to one.
+    for colours in (LIGHT, DARK):
+        assert scale(colours.amounts)[0][0] == 0 and scale(colours.amounts)[-1][0] == 1
+        assert scale(colours.changes)[2][0] == 0.5
+        assert scale(colours.changes)[2][1] == scale(colours.amounts)[0][1]  # no change: background
 
 
-def test_the_map_shows_the_heads_weights_with_words_on_numeric_axes(clean: Trace) -> None:
+def test_the_map_shows_the_heads_weights_under_words(clean: Trace) -> None:
     picture = head_map(clean, "cross", 1, 2)
     assert np.array_equal(_heatmap(picture).z, clean.attention("cross", layer=1)[2])
     assert picture.layout.xaxis.ticktext == ("the", "c", "at", "the (2)", "&lt;/s&gt;")
@@ -98,6 +103,17 @@ def test_the_map_shows_the_heads_weights_with_words_on_numeric_axes(clean: Trace
     for said, place in (("heads 0 to 2; got 3", (0, 3)), ("no layer 5", (5, 0))):
         with pytest.raises(LookupError, match=said):
             head_map(clean, "cross", *place)
+    # Whole words and ordinary words.
+    found = cells(clean, "cross", 0, 1, words=True, special=False)
+    assert found.rows.labels == ("die", "Katze")
+    assert found.columns.labels == ("the", "cat", "the (2)")
+    assert found.members == ((0,), (1, 2))
+    assert np.allclose(found.weights.sum(axis=1), 1)
+    assert found.note
+    markers = _named(head_map(clean, "cross", 0, 0, words=True, special=False), "cells")
+    data = np.concatenate([m.customdata for m in markers if len(m.customdata)])
+    # A click names the model's own row: "die" is row 0, "Katze" begins in row 1.
+    assert sorted(set(data[:, 0])) == [0, 1]
 
 
 def test_masked_cells_are_hatched_and_never_coloured(clean: Trace) -> None:
@@ -147,19 +163,6 @@ def test_difference_is_symmetric_around_zero(clean: Trace, warm: Trace) -> None:
         assert "text" not in trace and "hovertext" not in trace
 
 
-def test_whole_words_and_ordinary_words(clean: Trace) -> None:
-    found = cells(clean, "cross", 0, 1, words=True, special=False)
-    assert found.rows.labels == ("die", "Katze")
-    assert found.columns.labels == ("the", "cat", "the (2)")
-    assert found.members == ((0,), (1, 2))
-    assert np.allclose(found.weights.sum(axis=1), 1)
-    assert found.note
-    markers = _named(head_map(clean, "cross", 0, 0, words=True, special=False), "cells")
-    data = np.concatenate([m.customdata for m in markers if len(m.customdata)])
-    # A click names the model's own row: "die" is row 0, "Katze" begins in row 1.
-    assert sorted(set(data[:, 0])) == [0, 1]
-
-
 def test_a_long_sentence_thins_its_names_and_keeps_hover(clean: Trace) -> None:
     n = 100
     names = tuple(f"w{i}" for i in range(n))
@@ -171,13 +174,6 @@ def test_a_long_sentence_thins_its_names_and_keeps_hover(clean: Trace) -> None:
     assert len(picture.layout.xaxis.tickvals) == 25
     assert picture.layout.xaxis2.ticktext == names  # the hover still knows every name
     assert picture.layout.height <= 720
-
-
-def test_scales_run_from_zero_to_one() -> None:
-    for colours in (LIGHT, DARK):
-        assert scale(colours.amounts)[0][0] == 0 and scale(colours.amounts)[-1][0] == 1
-        assert scale(colours.changes)[2][0] == 0.5
-        assert scale(colours.changes)[2][1] == scale(colours.amounts)[0][1]  # no change: background
 
 
 # ---- how far vectors moved, and what came of it --------------------------------------------------

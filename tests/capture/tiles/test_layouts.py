@@ -48,14 +48,12 @@ def test_tiles_of_long_fused_attention_never_saw_a_matrix():
         assert apart(alone, whole) <= CLOSE, (mask, name)
 
 
-def test_a_bias_that_follows_distances_is_one_number_a_distance():
+def test_biases_follow_distances_or_not(monkeypatch):
     seen = watched(Fused(fused=True), want=ALONE, x=words(), mask=MASKS["bias"][0]["mask"])
     for tiles in named(seen).values():
         (part,) = tiles.parts
         assert part.bias.kind == "distance" and part.bias.table.shape[1] == 2 * TOKENS - 1
-
-
-def test_biases_that_follow_no_distance():
+    # Biases that follow no distance.
     module = Fused(fused=True)
     for shape in ("cells", "keys", "rows hidden"):
         draw = torch.Generator().manual_seed(1)
@@ -66,9 +64,7 @@ def test_biases_that_follow_no_distance():
             bias[:, :, 5:9] = float("-inf")
         seen = watched(module, want=ALONE, x=words(), mask=bias)
         assert apart(seen, watched(module, x=words(), mask=bias)) <= CLOSE, shape
-
-
-def test_a_large_bias_that_follows_nothing_has_no_tiles(monkeypatch):
+    # A large bias that follows nothing has no tiles.
     monkeypatch.setattr("transformer_viz.capture.tiles.bias.MOST_BYTES", 4 * TOKENS)
     monkeypatch.setattr("transformer_viz.capture.tiles.factors.MOST_BYTES", 4 * TOKENS)
     bias = torch.randn(1, 1, TOKENS, TOKENS, generator=torch.Generator().manual_seed(1))
@@ -95,7 +91,7 @@ def test_tiles_of_the_reference_transformer():
             assert all(record.weights is not None for record in seen.attentions), case
 
 
-def test_tiles_of_torch_nn():
+def test_tiles_of_torch_nn_and_of_heads_that_are_modules():
     mask, x = nn.Transformer.generate_square_subsequent_mask(7), vectors(1, 7, 22)
     for norm_first in (True, False):
         layer = nn.TransformerEncoderLayer(22, 2, 31, batch_first=True, norm_first=norm_first)
@@ -105,9 +101,7 @@ def test_tiles_of_torch_nn():
     for need_weights in (True, False):
         seen = watched(lone, query=x, key=x, value=x, need_weights=need_weights)
         assert apart(seen) <= CLOSE, need_weights
-
-
-def test_heads_that_are_modules_have_tiles_of_their_own():
+    # Heads that are modules have tiles of their own.
     module = ramp(HeadByHead())
     edit = ScaleHead(value=0.5, head=1)
     with torch.inference_mode(), probe(module, Intervention((edit,)), TILED) as seen:
