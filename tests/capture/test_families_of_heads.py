@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import transformers
@@ -13,6 +15,8 @@ from transformer_viz.inference.findings import findings_of
 
 pytestmark = pytest.mark.slow
 SMALL = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 2}
+GROUPED = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
+GROUPED |= {"attn_implementation": "eager"}
 
 
 def strong(module: nn.Module) -> nn.Module:
@@ -25,17 +29,12 @@ def strong(module: nn.Module) -> nn.Module:
     return module.eval()
 
 
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_a_mixture_of_attention_heads_shows_all_heads_of_each_token(implementation):
+def test_a_mixture_of_attention_heads_shows_all_heads_of_each_token():
     """Also where tokens times experts are as many as features."""
-    for heads, chosen, tokens in ((2, 2, 8), (1, 4, 2), (2, 2, 9), (3, 2, 12)):
-        words = {
-            "num_key_value_heads": heads,
-            "kv_channels": 8,
-            "num_local_experts": 8,
-            "num_experts_per_tok": chosen,
-            "intermediate_size": 48,
-        }
+    shapes = ((2, 2, 8), (1, 4, 2), (2, 2, 9), (3, 2, 12))
+    for (heads, chosen, tokens), implementation in itertools.product(shapes, ("eager", "sdpa")):
+        words = {"num_key_value_heads": heads, "kv_channels": 8, "intermediate_size": 48}
+        words |= {"num_local_experts": 8, "num_experts_per_tok": chosen}
         found = []
         for way in ("eager", implementation):
             config = transformers.JetMoeConfig(**SMALL, **words, attn_implementation=way)
@@ -53,13 +52,7 @@ def test_a_mixture_of_attention_heads_shows_all_heads_of_each_token(implementati
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 def test_a_differential_attention_has_as_many_heads_as_softmaxes(implementation):
-    config = transformers.DiffLlamaConfig(
-        **SMALL,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=48,
-        attn_implementation="eager",
-    )
+    config = transformers.DiffLlamaConfig(**SMALL, **GROUPED)
     ids = [3, 17, 5, 29, 8, 31]
     plain = strong(transformers.DiffLlamaForCausalLM(config))
     with torch.no_grad():
@@ -88,10 +81,8 @@ def test_a_differential_attention_has_as_many_heads_as_softmaxes(implementation)
         weights[:, 1] = 0
         halves = [weights @ half.repeat(1, 4, 1, 1) for half in values.chunk(2, dim=1)]
         both = torch.cat(halves, -1).transpose(1, 2).chunk(2, dim=2)
-        one, two = (
-            (attention.lambda_q1 * attention.lambda_k1).sum().exp(),
-            (attention.lambda_q2 * attention.lambda_k2).sum().exp(),
-        )
+        one = (attention.lambda_q1 * attention.lambda_k1).sum().exp()
+        two = (attention.lambda_q2 * attention.lambda_k2).sum().exp()
         out = both[0] - (one - two + attention.lambda_init) * both[1]
         out = (1 - attention.lambda_init) * attention.groupnorm(out)
         out = attention.o_proj(out.flatten(2))
@@ -140,18 +131,8 @@ def test_axes_of_retention_do_not_depend_on_the_numbers_of_its_weights():
 
 def test_decays_of_a_state_space_are_no_softmaxes():
     """Where all but the last token has faded, their rows hold a 1 and nothing else."""
-    config = transformers.BambaConfig(
-        **SMALL,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=48,
-        attn_layer_indices=[1],
-        mamba_n_heads=8,
-        mamba_d_head=8,
-        mamba_d_state=8,
-        mamba_chunk_size=4,
-        attn_implementation="eager",
-    )
+    sizes = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 4}
+    config = transformers.BambaConfig(**SMALL, **GROUPED, **sizes, attn_layer_indices=[1])
     module = strong(transformers.BambaForCausalLM(config))
     with torch.no_grad():
         for name, weight in module.named_parameters():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tests.conftest import ramp
+from tests.conftest import make_module
 from transformer_viz.capture import CaptureRequest, probe
 from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import (
@@ -58,6 +59,10 @@ def masked(module, encoder=None, decoder=None, cross=None, source=SOURCE):
         return module.logits(module.decoder(TARGET, decoder, memory, cross))
 
 
+def close(got, expected, case):
+    torch.testing.assert_close(got, expected, **CLOSE, msg=lambda text: f"{case}: {text}")
+
+
 def causes(attention):
     """The parameters whose division by t divides the scores by t."""
     if attention.score.kind in ("additive", "location"):
@@ -65,152 +70,127 @@ def causes(attention):
     return [attention.query.weight, attention.query.bias]
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_watching_changes_no_bit(score, build_module):
-    module = build_module(score=score)
-    out, seen = run(module, want=CaptureRequest(check=True, positions=True, hidden=True))
-    assert torch.equal(out, plain(module))
-    assert len(seen.attentions) == 7 and not seen.unrecognised
-    assert all(record.rebuilt is not None and record.rebuilt < 2e-6 for record in seen.attentions)
+def test_watching_changes_no_bit():
+    for score in SCORES:
+        module = make_module(score=score)
+        out, seen = run(module, want=CaptureRequest(check=True, positions=True, hidden=True))
+        assert torch.equal(out, plain(module)), score
+        assert len(seen.attentions) == 7 and not seen.unrecognised, score
+        assert all(r.rebuilt is not None and r.rebuilt < 2e-6 for r in seen.attentions), score
 
 
-@pytest.mark.parametrize("value", [0.5, 2.0, 3.7])
-@pytest.mark.parametrize("score", SCORES)
-def test_temperature_divides_the_cause_of_the_scores(score, value, build_module):
-    module = build_module(score=score)
-    out, _ = run(module, Temperature(value=value))
-    by_hand = copy.deepcopy(module)
-    with torch.no_grad():
-        for part in by_hand.modules():
-            if hasattr(part, "score"):
-                for parameter in causes(part):
-                    parameter /= value
-    torch.testing.assert_close(out, plain(by_hand), **CLOSE)
+def test_temperature_divides_the_cause_of_the_scores():
+    for score in SCORES:
+        module = make_module(score=score)
+        for value in (0.5, 2.0, 3.7):
+            out, _ = run(module, Temperature(value=value))
+            by_hand = copy.deepcopy(module)
+            with torch.no_grad():
+                for part in by_hand.modules():
+                    for parameter in causes(part) if hasattr(part, "score") else ():
+                        parameter /= value
+            close(out, plain(by_hand), (score, value))
+        edit = Temperature(value=2.0, stack="decoder", block="cross", layer=1, head=1)
+        out, seen = run(module, edit)  # of one head leaves the others
+        by_hand = copy.deepcopy(module)
+        with torch.no_grad():
+            for parameter in causes(by_hand.decoder.layers[1].cross_attention):
+                parameter[parameter.shape[0] // 2 :] /= 2.0
+        close(out, plain(by_hand), (score, "one head"))
+        clean = run(module)[1].attentions
+        assert torch.equal(clean[-1].weights[:, 0], seen.attentions[-1].weights[:, 0]), score
+        _, seen = run(module, Temperature(value=0.0, stack="encoder", layer=0))
+        hard = nn.functional.one_hot(clean[0].weights.argmax(-1), 7).float()
+        assert torch.equal(seen.attentions[0].weights, hard), score
+    module = make_module()
+    hard = run(module, Temperature(value=0))[0]
+    for value in (1e-31, 1e-46, 5e-324):
+        assert torch.equal(run(module, Temperature(value=value))[0], hard), value
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_temperature_of_one_head_leaves_the_others(score, build_module):
-    module = build_module(score=score)
-    edit = Temperature(value=2.0, stack="decoder", block="cross", layer=1, head=1)
-    out, seen = run(module, edit)
-    by_hand = copy.deepcopy(module)
-    attention = by_hand.decoder.layers[1].cross_attention
-    with torch.no_grad():
-        for parameter in causes(attention):
-            rows = parameter.shape[0] // 2
-            parameter[rows:] /= 2.0
-    torch.testing.assert_close(out, plain(by_hand), **CLOSE)
-    clean = run(module)[1].attentions[-1].weights
-    assert torch.equal(clean[:, 0], seen.attentions[-1].weights[:, 0])
+def test_scaled_and_uniform_heads():
+    for score in SCORES:
+        module = make_module(score=score)
+        for value in (0.0, 0.3, 2.0):
+            out, seen = run(module, ScaleHead(value=value, stack="encoder", layer=2, head=1))
+            by_hand = copy.deepcopy(module)
+            with torch.no_grad():
+                by_hand.encoder.layers[2].self_attention.output.weight[:, 13:] *= value
+            close(out, plain(by_hand), (score, value))
+            sums = seen.attentions[2].weights[0].sum(-1)
+            np.testing.assert_allclose(sums[1], value, atol=1e-6)
+            np.testing.assert_allclose(sums[0], 1.0, atol=1e-6)
+    # A uniform head looks at all visible keys alike.
+    for score in SCORES:
+        module = make_module(score=score)
+        for source in (SOURCE, PADDED):
+            _, seen = run(module, UniformHead(head=0), source=source)
+            expected = (source != 0).float() / float((source != 0).sum())
+            shown = seen.attentions[0].weights[0, 0]
+            assert torch.allclose(shown, expected.expand(7, 7)), score
+            below = torch.ones(5, 5).tril()
+            decoder = next(r for r in seen.attentions if str(r.site) == "decoder L1")
+            expected = below / below.sum(-1, keepdim=True)
+            assert torch.allclose(decoder.weights[0, 0], expected), score
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_temperature_zero_is_hard_attention(score, build_module):
-    module = build_module(score=score)
-    _, seen = run(module, Temperature(value=0.0, stack="encoder", layer=0))
-    clean = run(module)[1].attentions[0].weights
-    hard = seen.attentions[0].weights
-    assert torch.equal(hard, nn.functional.one_hot(clean.argmax(-1), 7).float())
-
-
-@pytest.mark.parametrize("value", [0.0, 0.3, 2.0])
-@pytest.mark.parametrize("score", SCORES)
-def test_a_scaled_head_is_scaled_columns_of_the_projection(score, value, build_module):
-    module = build_module(score=score)
-    out, seen = run(module, ScaleHead(value=value, stack="encoder", layer=2, head=1))
-    by_hand = copy.deepcopy(module)
-    with torch.no_grad():
-        by_hand.encoder.layers[2].self_attention.output.weight[:, 13:] *= value
-    torch.testing.assert_close(out, plain(by_hand), **CLOSE)
-    sums = seen.attentions[2].weights[0].sum(-1)
-    np.testing.assert_allclose(sums[1], value, atol=1e-6)
-    np.testing.assert_allclose(sums[0], 1.0, atol=1e-6)
-
-
-@pytest.mark.parametrize("source", [SOURCE, PADDED])
-@pytest.mark.parametrize("score", SCORES)
-def test_a_uniform_head_looks_at_all_visible_keys_alike(score, source, build_module):
-    module = build_module(score=score)
-    _, seen = run(module, UniformHead(head=0), source=source)
-    visible = float((source != 0).sum())
-    expected = (source != 0).float() / visible
-    assert torch.allclose(seen.attentions[0].weights[0, 0], expected.expand(7, 7))
-    below = torch.ones(5, 5).tril()
-    decoder = next(r for r in seen.attentions if str(r.site) == "decoder L1")
-    assert torch.allclose(decoder.weights[0, 0], below / below.sum(-1, keepdim=True))
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_causal_off_keeps_padding_and_causal_on_reaches_the_encoder(score, build_module):
-    module = build_module(score=score)
+def test_causal_masks_padding_and_empty_rows():
     target = torch.tensor([[2, 7, 31, 9, 0]])  # the last target token is padding
-    with torch.inference_mode():
-        with probe(module, Intervention((Causal(on=False),))):
-            free = module(SOURCE, target)
-        memory = module.encoder(SOURCE, module.padding_mask(SOURCE))
-        mask = module.padding_mask(target)
-        expected = module.logits(module.decoder(target, mask, memory, module.padding_mask(SOURCE)))
-    torch.testing.assert_close(free, expected, **CLOSE)
-    out, _ = run(module, Causal(on=True, stack="encoder"), source=PADDED)
     lower = torch.ones(7, 7, dtype=torch.bool).tril()
-    torch.testing.assert_close(out, masked(module, encoder=lower, source=PADDED), **CLOSE)
+    for score in SCORES:
+        module = make_module(score=score)
+        seen = module.padding_mask(SOURCE)
+        with torch.inference_mode():
+            with probe(module, Intervention((Causal(on=False),))):
+                free = module(SOURCE, target)
+            memory = module.encoder(SOURCE, seen)
+            decoded = module.decoder(target, module.padding_mask(target), memory, seen)
+            close(free, module.logits(decoded), score)
+        out, _ = run(module, Causal(on=True, stack="encoder"), source=PADDED)
+        close(out, masked(module, encoder=lower, source=PADDED), score)
+    # A row that the model empties shows what the model did.
+    source = torch.zeros(1, 7, dtype=torch.long)  # nothing but padding
+    for fill in (float("-inf"), -1e9):
+        module = make_module(mask_fill=fill)
+        clean = run(module, source=source)[1].attentions[0].weights
+        warm = run(module, Temperature(value=2.0), source=source)[1].attentions[0].weights
+        assert torch.allclose(clean, warm, equal_nan=True), fill
+        expected = torch.full_like(clean, torch.nan if math.isinf(fill) else 1 / 7)
+        assert torch.allclose(clean, expected, equal_nan=True), fill
 
 
-@pytest.mark.parametrize("radius", [0, 1, 3])
-@pytest.mark.parametrize("score", SCORES)
-def test_a_window_stands_on_top_of_the_models_mask(score, radius, build_module):
-    module = build_module(score=score)
-    out, _ = run(module, Window(radius=radius))
-
-    def near(queries, keys):
-        return (torch.arange(queries)[:, None] - torch.arange(keys)).abs() <= radius
-
-    expected = masked(module, near(7, 7), near(5, 5) & ~LATER, near(5, 7))
-    # A row that the window empties is zero with us and NaN with a mask of -inf.
-    expected = torch.where(expected.isnan(), out, expected)
-    torch.testing.assert_close(out, expected, **CLOSE)
+def near(radius, queries, keys):
+    return (torch.arange(queries)[:, None] - torch.arange(keys)).abs() <= radius
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_hidden_words_and_cut_links(score, build_module):
-    module = build_module(score=score)
-    edits = (
+def test_windows_hidden_words_and_cut_links_are_masks_by_hand():
+    hide = (
         BlockKeys(keys=(2, 4), stack="encoder"),
         BlockKeys(keys=(2, 4), block="cross"),
         BlockEdges(edges=((3, 1), (4, 0)), stack="decoder", block="self"),
     )
-    out, _ = run(module, *edits)
     keys = torch.ones(1, 7, dtype=torch.bool)
     keys[0, [2, 4]] = False
     edges = ~LATER
     edges[3, 1] = edges[4, 0] = False
-    torch.testing.assert_close(out, masked(module, keys, edges, keys), **CLOSE)
+    for score in SCORES:
+        module = make_module(score=score)
+        for radius in (0, 1, 3):  # on top of the model's own mask
+            out, _ = run(module, Window(radius=radius))
+            masks = near(radius, 7, 7), near(radius, 5, 5) & ~LATER, near(radius, 5, 7)
+            expected = masked(module, *masks)
+            # A row that the window empties is zero with us and NaN with a mask of -inf.
+            close(out, torch.where(expected.isnan(), out, expected), (score, radius))
+        close(run(module, *hide)[0], masked(module, keys, edges, keys), score)
+        out, seen = run(module, BlockKeys(keys=tuple(range(7)), stack="encoder", layer=0))
+        assert (seen.attentions[0].weights == 0).all() and out.isfinite().all(), score
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_a_row_that_an_edit_empties_is_zero(score, build_module):
-    module = build_module(score=score)
-    out, seen = run(module, BlockKeys(keys=tuple(range(7)), stack="encoder", layer=0))
-    assert (seen.attentions[0].weights == 0).all()
-    assert out.isfinite().all()
+# ---- several edits -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fill", [float("-inf"), -1e9])
-def test_a_row_that_the_model_empties_shows_what_the_model_did(fill, build_module):
-    module = build_module(mask_fill=fill)
-    source = torch.zeros(1, 7, dtype=torch.long)  # nothing but padding
-    clean = run(module, source=source)[1].attentions[0].weights
-    warm = run(module, Temperature(value=2.0), source=source)[1].attentions[0].weights
-    assert torch.allclose(clean, warm, equal_nan=True)
-    assert (
-        clean.isnan().all()
-        if math.isinf(fill)
-        else torch.allclose(clean, torch.full_like(clean, 1 / 7))
-    )
-
-
-def test_of_two_edits_the_later_wins_at_each_place(build_module):
-    module = build_module()
+def test_of_two_edits_the_later_wins_at_each_place():
+    module = make_module()
     wide, narrow = Temperature(value=2.0), Temperature(value=3.0, stack="encoder", layer=1)
     both = run(module, wide, narrow)[1].attentions
     first, second = run(module, wide)[1].attentions, run(module, narrow)[1].attentions
@@ -219,6 +199,37 @@ def test_of_two_edits_the_later_wins_at_each_place(build_module):
     assert torch.equal(only_two[1].weights, first[1].weights)
     assert not torch.equal(both[1].weights, first[1].weights)
     assert second[0].weights.shape == (1, 2, 7, 7)
+    for narrow, wide in (
+        (ScaleResidual(value=0.3, stack="encoder", layer=0), ScaleResidual(value=0.5)),
+        (ScalePositions(value=0.3, stack="encoder"), ScalePositions(value=0.5)),
+        (ShufflePositions(seed=1, stack="decoder"), ShufflePositions(seed=2)),
+        (Window(radius=None, stack="encoder", layer=0), Window(radius=1, stack="encoder")),
+    ):
+        alone = run(module, wide)[0]
+        assert torch.equal(run(module, narrow, wide)[0], alone), narrow
+        assert not torch.equal(run(module, wide, narrow)[0], alone), narrow
+
+
+def test_a_narrow_edit_spares_its_place_from_a_wide_one():
+    """There the head runs as if nothing were changed."""
+    for wide, spared in (
+        (Window(radius=1), Window(radius=None)),
+        (UniformHead(), UniformHead(on=False)),
+    ):
+        for score in SCORES:  # spared everywhere
+            module = make_module(score=score)
+            gaps = (replace(spared, stack=stack) for stack in ("encoder", "decoder"))
+            assert torch.equal(run(module, wide, *gaps)[0], plain(module)), (wide, score)
+        module = make_module()
+        gap = replace(spared, stack="encoder", layer=0, head=1)
+        seen = run(module, replace(wide, stack="encoder"), gap)[1]
+        was, now = (x.attentions[0].weights[0] for x in (run(module)[1], seen))
+        np.testing.assert_allclose(now[1], was[1], atol=1e-6)
+        assert float((now[0] - was[0]).abs().max()) > 0.01, wide
+        with pytest.raises(ValueError, match="encoder L0"):
+            run(module, replace(spared, layer=9))
+    edits = Window(radius=2, stack="encoder"), Window(radius=None, stack="decoder")
+    close(run(module, *edits)[0], masked(module, encoder=near(2, 7, 7)), "a gap")
 
 
 # ---- positions -----------------------------------------------------------------------------------
@@ -237,19 +248,31 @@ def edited_tables(module, change):
     return by_hand
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "sinusoidal_halves", "learned"])
-@pytest.mark.parametrize("norm", CHOICES["norm"])
-def test_positions_scaled_or_shuffled_are_the_table_edited_by_hand(positions, norm, build_module):
-    module = build_module(positions=positions, norm=norm)
-    scaled, _ = run(module, ScalePositions(value=0.25))
-    by_hand = edited_tables(module, lambda table: table * 0.25)
-    torch.testing.assert_close(scaled, plain(by_hand), **CLOSE)
-    shuffled, _ = run(module, ShufflePositions(seed=4))
-    by_hand = edited_tables(
-        module, lambda table: table[torch.as_tensor(permutation(len(table), (), 4))].clone()
-    )
-    torch.testing.assert_close(shuffled, plain(by_hand), **CLOSE)
-    assert not torch.allclose(shuffled, plain(module), atol=1e-3)
+def test_positions_are_tables_and_angles_edited_by_hand():
+    def moved(table):
+        return table[torch.as_tensor(permutation(len(table), (), 4))].clone()
+
+    for positions in ("sinusoidal", "sinusoidal_halves", "learned"):
+        for norm in CHOICES["norm"]:
+            module = make_module(positions=positions, norm=norm)
+            scaled, _ = run(module, ScalePositions(value=0.25))
+            by_hand = edited_tables(module, lambda table: table * 0.25)
+            close(scaled, plain(by_hand), (positions, norm))
+            shuffled, _ = run(module, ShufflePositions(seed=4))
+            close(shuffled, plain(edited_tables(module, moved)), (positions, norm))
+            assert not torch.allclose(shuffled, plain(module), atol=1e-3)
+    # Rotary positions are the angles edited by hand.
+    module = make_module(positions="rotary", d_k=10)
+    for edit, places in (
+        (ScalePositions(value=0.5), lambda length: torch.arange(length) * 0.5),
+        (ShufflePositions(seed=4), lambda n: torch.as_tensor(permutation(n, (), 4)).float()),
+    ):
+        out, _ = run(module, edit)
+        by_hand = copy.deepcopy(module)
+        for stack in (by_hand.encoder, by_hand.decoder):
+            stack.rotary = Turned(stack.rotary.frequency, places)
+        torch.testing.assert_close(out, plain(by_hand), atol=5e-6, rtol=1e-5)
+        assert not torch.allclose(out, plain(module), atol=1e-3)
 
 
 class Turned(nn.Module):
@@ -267,117 +290,76 @@ class Turned(nn.Module):
         return torch.cat((pairs.real, pairs.imag), -1)
 
 
-@pytest.mark.parametrize("edit", [ScalePositions(value=0.5), ShufflePositions(seed=4)])
-def test_rotary_positions_are_the_angles_edited_by_hand(edit, build_module):
-    module = build_module(positions="rotary", d_k=10)
-    out, _ = run(module, edit)
-    by_hand = copy.deepcopy(module)
-
-    def places(length):
-        if isinstance(edit, ScalePositions):
-            return torch.arange(length) * 0.5
-        return torch.as_tensor(permutation(length, (), 4)).float()
-
-    for stack in (by_hand.encoder, by_hand.decoder):
-        stack.rotary = Turned(stack.rotary.frequency, places)
-    torch.testing.assert_close(out, plain(by_hand), atol=5e-6, rtol=1e-5)
-    assert not torch.allclose(out, plain(module), atol=1e-3)
-
-
-def test_positions_of_one_stack_leave_the_other(build_module):
-    module = build_module()
+def test_places_of_position_edits():
+    module = make_module()
     _, seen = run(module, ScalePositions(value=0.0, stack="encoder"))
     clean = run(module)[1]
     assert torch.equal(seen.attentions[3].weights, clean.attentions[3].weights)
     assert not torch.equal(seen.attentions[0].weights, clean.attentions[0].weights)
-
-
-def test_special_tokens_keep_their_places():
     special = (True, False, False, False, False, False, True)
     order = permutation(7, special, seed=3)
     assert order[0] == 0 and order[6] == 6
     assert sorted(order) == list(range(7)) and list(order) != list(range(7))
-
-
-def test_a_model_without_positions_refuses_the_edit(build_module):
-    module = build_module(positions="none")
+    for place in ({"layer": 0}, {"head": 1}, {"block": "cross"}):
+        for edit in (ScalePositions(value=0.5, **place), ShufflePositions(seed=4, **place)):
+            said = r"names less than a stack.*leave block, layer and"
+            with pytest.raises(ValueError, match=said):
+                run(module, edit)
     with pytest.raises(ValueError, match=r"positions scaled by 0.5.*found no positions"):
-        run(module, ScalePositions(value=0.5))
+        run(make_module(positions="none"), ScalePositions(value=0.5))
 
 
-# ---- residual sums -------------------------------------------------------------------------------
+# ---- residual sums and norms ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("norm", CHOICES["norm"])
-@pytest.mark.parametrize("block", ["self", "cross", "feed_forward"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "none"])
-def test_a_scaled_residual_is_the_sum_written_by_hand(norm, block, positions, build_module):
-    module = build_module(norm=norm, positions=positions, d_k=10)
-    out, _ = run(module, ScaleResidual(value=0.3, stack="decoder", layer=1, block=block))
-    by_hand = copy.deepcopy(module)
+def test_a_scaled_residual_is_the_sum_written_by_hand():
+    blocks = ("self", "cross", "feed_forward")
 
-    def forward(x, mask, memory, memory_mask, rotary, layer=by_hand.decoder.layers[1]):
-        for name in ("self", "cross", "feed_forward"):
-            sub_norm = getattr(layer, f"{name}_norm")
-            y = x if norm == "post" else sub_norm(x)
-            if name == "self":
-                z = layer.self_attention(y, x if norm == "query_only" else y, mask, rotary)
-            elif name == "cross":
-                z = layer.cross_attention(y, memory, memory_mask)
-            else:
-                z = layer.feed_forward(y)
-            x = (0.3 if name == block else 1.0) * x + z
-            x = sub_norm(x) if norm == "post" else x
-        return x
+    def by_hand(module, norm, block):
+        changed = copy.deepcopy(module)
+        layer = changed.decoder.layers[1]
 
-    by_hand.decoder.layers[1].forward = forward
-    torch.testing.assert_close(out, plain(by_hand), **CLOSE)
+        def forward(x, mask, memory, memory_mask, rotary):
+            for name in blocks:
+                sub_norm = getattr(layer, f"{name}_norm")
+                y = x if norm == "post" else sub_norm(x)
+                if name == "self":
+                    z = layer.self_attention(y, x if norm == "query_only" else y, mask, rotary)
+                elif name == "cross":
+                    z = layer.cross_attention(y, memory, memory_mask)
+                else:
+                    z = layer.feed_forward(y)
+                x = (0.3 if name == block else 1.0) * x + z
+                x = sub_norm(x) if norm == "post" else x
+            return x
 
+        layer.forward = forward
+        return changed
 
-@pytest.mark.parametrize("value", [1e-31, 1e-46, 5e-324])
-def test_a_temperature_next_to_nothing_is_hard_attention(value, build_module):
-    near, hard = (run(build_module(), Temperature(value=t))[0] for t in (value, 0))
-    assert torch.equal(near, hard)
-
-
-@pytest.mark.parametrize(
-    ("narrow", "wide"),
-    [
-        (ScaleResidual(value=0.3, stack="encoder", layer=0), ScaleResidual(value=0.5)),
-        (ScalePositions(value=0.3, stack="encoder"), ScalePositions(value=0.5)),
-        (ShufflePositions(seed=1, stack="decoder"), ShufflePositions(seed=2)),
-    ],
-)
-def test_a_later_wide_edit_overrides_a_narrow_one(narrow, wide, build_module):
-    module = build_module()
-    assert torch.equal(run(module, narrow, wide)[0], run(module, wide)[0])
-    assert not torch.equal(run(module, wide, narrow)[0], run(module, wide)[0])
+    for norm in CHOICES["norm"]:
+        for positions in ("sinusoidal", "rotary", "none"):
+            module = make_module(norm=norm, positions=positions, d_k=10)
+            for block in blocks:
+                edit = ScaleResidual(value=0.3, stack="decoder", layer=1, block=block)
+                expected = plain(by_hand(module, norm, block))
+                close(run(module, edit)[0], expected, (norm, positions, block))
 
 
-@pytest.mark.parametrize("place", [{"layer": 0}, {"head": 1}, {"block": "cross"}])
-def test_positions_of_less_than_a_stack_are_refused(place, build_module):
-    for edit in (ScalePositions(value=0.5, **place), ShufflePositions(seed=4, **place)):
-        with pytest.raises(ValueError, match=r"names less than a stack.*leave block, layer and"):
-            run(build_module(), edit)
+def test_norms_and_stream_are_what_the_modules_saw():
+    for norm in CHOICES["norm"]:
+        for norm_kind in CHOICES["norm_kind"]:
+            norms_are_seen(make_module(norm=norm, norm_kind=norm_kind, embedding_norm=True))
 
 
-@pytest.mark.parametrize("norm_kind", CHOICES["norm_kind"])
-@pytest.mark.parametrize("norm", CHOICES["norm"])
-def test_norms_and_stream_are_what_the_modules_saw(norm, norm_kind, build_module):
-    module = build_module(norm=norm, norm_kind=norm_kind, embedding_norm=True)
-    caught = {}
-
-    def hook(name):
-        def catch(_, inputs, output):
-            caught[name] = (inputs[0], output)
-
-        return catch
-
-    handles = [
-        part.register_forward_hook(hook(name))
-        for name, part in module.named_modules()
-        if name.endswith("norm")
-    ]
+def norms_are_seen(module):
+    caught, handles = {}, []
+    for name, part in module.named_modules():
+        if name.endswith("norm"):
+            handles.append(
+                part.register_forward_hook(
+                    lambda _, inputs, output, name=name: caught.update({name: (inputs[0], output)})
+                )
+            )
     plain(module)
     for handle in handles:
         handle.remove()
@@ -395,28 +377,6 @@ def test_norms_and_stream_are_what_the_modules_saw(norm, norm_kind, build_module
             "output_mean": y.mean(-1),
         }.items():
             torch.testing.assert_close(record.statistics[name], value, atol=1e-4, rtol=2e-4)
-        weight = module.get_submodule(record.path).weight
-        assert torch.equal(record.gain, weight)
-        assert record.kind == norm_kind
+        assert torch.equal(record.gain, module.get_submodule(record.path).weight)
+        assert record.kind == module.config.norm_kind
     assert len(seen.residuals) == 2 + 3 * 2 + 2 * 3
-
-
-class Experts(nn.Module):
-    """One attention whose result is cut in two, each half with a projection of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.halves = nn.Linear(14, 42), nn.ModuleList(nn.Linear(14, 14) for _ in "ab")
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part[:, None] for part in self.inner(x).chunk(3, -1))
-        made = (torch.softmax(q @ k.transpose(-2, -1), -1) @ v)[:, 0]
-        first, second = made.split([2, 3], dim=1)
-        return x + torch.cat((self.halves[0](first), self.halves[1](second)), 1)
-
-
-def test_a_projection_in_parts_is_not_checked_rather_than_guessed() -> None:
-    module, x = ramp(Experts()).eval(), torch.linspace(-1, 1, 70).view(1, 5, 14)
-    with torch.inference_mode(), probe(module, want=CaptureRequest(check=True)) as run:
-        module(x)
-    assert [record.rebuilt for record in run.attentions] == [None]

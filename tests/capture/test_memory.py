@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 from collections.abc import Callable
 
@@ -14,8 +15,10 @@ from torch.nn import functional as F
 
 from tests.support.head_formulas import FORMULAS
 from transformer_viz.capture import AttentionRecord, Capture, CaptureRequest, probe
-from transformer_viz.capture.handlers.fused_attention import BLOCK
-from transformer_viz.capture.statistics import CELLS, SIDE, Statistics, block_rows
+from transformer_viz.capture import statistics as statistics_module
+from transformer_viz.capture.handlers import fused_attention
+from transformer_viz.capture.statistics import SIDE, Statistics, block_rows
+from transformer_viz.capture.tiles import written_out
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -28,7 +31,7 @@ from transformer_viz.core.interventions import (
     Window,
 )
 
-TOKENS, HEADS, WIDTH, LAYERS = 600, 7, 5, 3
+TOKENS, HEADS, WIDTH, LAYERS = 150, 7, 5, 3
 PAD = 23  # so many tokens at the end are padding in masked runs
 
 
@@ -85,7 +88,7 @@ MASKS = {
     "none": ({}, Causal(on=True)),
     "causal": ({"causal": True}, Causal(on=False)),
     "padding": ({"mask": padding()}, BlockKeys(keys=(0, 5))),
-    "bias": ({"mask": bias()}, BlockEdges(edges=((599, 3), (2, 2)))),
+    "bias": ({"mask": bias()}, BlockEdges(edges=((149, 3), (2, 2)))),
 }
 EDITS: dict[str, tuple[Edit, ...]] = {
     "clean": (),
@@ -94,6 +97,14 @@ EDITS: dict[str, tuple[Edit, ...]] = {
     "heads": (ScaleHead(value=0.5, head=1), UniformHead(layer=0, head=3)),
 }
 LARGE = TOKENS * TOKENS
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three blocks of rows or more in a map of 150 tokens, and blocks of those."""
+    monkeypatch.setattr(fused_attention, "BLOCK", 62_500)
+    monkeypatch.setattr(written_out, "BLOCK", 62_500)
+    monkeypatch.setattr(statistics_module, "CELLS", 25_000)
 
 
 def small(site: object) -> bool:
@@ -135,31 +146,28 @@ def agree(streamed: AttentionRecord, full: AttentionRecord) -> None:
     assert abs(streamed.thumbnail[0].numpy() - cells).max() <= 0.51  # rounded to whole numbers
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("mask", MASKS)
-def test_streamed_statistics_equal_those_of_full_matrices(mask: str, edit: str) -> None:
-    assert BLOCK // (HEADS * TOKENS) * 2 < TOKENS  # three blocks or more
-    assert CELLS // (HEADS * TOKENS) * 2 < BLOCK // (HEADS * TOKENS)  # and blocks of those
-    given, of_this_mask = MASKS[mask]
-    edits = (*EDITS[edit], of_this_mask) if edit == "masks" else EDITS[edit]
+def test_streamed_statistics_equal_those_of_full_matrices() -> None:
     module = Fused(fused=True)
-    streamed = run(module, CaptureRequest(weights=small), edits, **given)
-    full = run(module, CaptureRequest(), edits, **given)
-    assert len(streamed.attentions) == len(full.attentions) == LAYERS
-    for a, b in zip(streamed.attentions, full.attentions, strict=True):
-        agree(a, b)
-
-
-def test_written_out_attention_has_the_same_statistics() -> None:
+    for (given, of_this_mask), (name, edits) in itertools.product(MASKS.values(), EDITS.items()):
+        edits = (*edits, of_this_mask) if name == "masks" else edits
+        streamed = run(module, CaptureRequest(weights=small), edits, **given)
+        full = run(module, CaptureRequest(), edits, **given)
+        assert len(streamed.attentions) == len(full.attentions) == LAYERS, name
+        for a, b in zip(streamed.attentions, full.attentions, strict=True):
+            agree(a, b)
+    # Written out attention has the same statistics.
     fused = run(Fused(fused=True), CaptureRequest())
     written = run(Fused(fused=False), CaptureRequest(weights=small))
     for a, b in zip(written.attentions, fused.attentions, strict=True):
         agree(a, b)
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_nothing_large_outlives_its_layer(fused: bool) -> None:
+def test_nothing_large_outlives_its_layer() -> None:
+    for fused in (True, False):
+        nothing_large_outlives_its_layer(fused)
+
+
+def nothing_large_outlives_its_layer(fused: bool) -> None:
     alive: list[int] = []
 
     def look() -> None:
@@ -179,51 +187,44 @@ def test_nothing_large_outlives_its_layer(fused: bool) -> None:
         assert (record.weights, record.scores, record.q, record.k, record.v) == (None,) * 5
 
 
-def test_only_what_was_asked_for_is_kept() -> None:
-    seen = run(Fused(fused=True), CaptureRequest(weights=lambda site: site.layer == 1))
-    assert [record.weights is not None for record in seen.attentions] == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    "queries, keys", [(1, 1), (3, 64), (64, 65), (65, 64), (100, 200), (131, 129)]
-)
-def test_statistics_in_blocks_are_those_of_the_whole(queries: int, keys: int) -> None:
-    draw = torch.Generator().manual_seed(queries)
-    weights = torch.softmax(4 * torch.randn(2, 3, queries, keys, generator=draw), -1)
-    whole, parts = Statistics(queries, keys, 0), Statistics(queries, keys, 0)
-    whole.add(weights, 0)
-    step = block_rows(queries, 10)
-    for first in range(0, queries, step):
-        parts.add(weights[:, :, first : first + step], first)
-    for statistics in (whole, parts):
+def test_statistics_in_blocks_are_those_of_the_whole() -> None:
+    """Whatever the height of the blocks."""
+    shapes = [(1, 1), (3, 64), (64, 65), (65, 64), (100, 200), (131, 129)]
+    cases = [(*shape, block_rows(shape[0], 10)) for shape in shapes]
+    cases += [(200, 131, step) for step in (1, 7, 16, 30)]
+    for queries, keys, step in cases:
+        draw = torch.Generator().manual_seed(queries + step)
+        weights = torch.softmax(4 * torch.randn(2, 3, queries, keys, generator=draw), -1)
+        whole, parts = Statistics(queries, keys, 0), Statistics(queries, keys, 0)
+        whole.add(weights, 0)
+        for first in range(0, queries, step):
+            parts.add(weights[:, :, first : first + step], first)
         cells = (torch.from_numpy(largest_of_cells(weights.numpy())) * 255).round()
-        assert torch.equal(statistics.thumbnail(), cells.to(torch.uint8))
-        for batch in range(2):
-            expected = witness(weights[batch])
-            for name, value in statistics.result().items():
-                np.testing.assert_allclose(value[batch], expected[name], rtol=1e-5, atol=1e-6)
-
-
-def test_one_hot_rows_have_no_entropy_and_distances_count_from_the_offset() -> None:
+        for statistics in (whole, parts):
+            assert torch.equal(statistics.thumbnail(), cells.to(torch.uint8)), (queries, keys, step)
+            for batch in range(2):
+                expected = witness(weights[batch])
+                for name, value in statistics.result().items():
+                    np.testing.assert_allclose(value[batch], expected[name], rtol=1e-5, atol=1e-6)
+    # Statistics of unusual rows.
     weights = torch.eye(5)[None, None, 3:]  # the last two of five tokens, each looking at itself
     statistics = Statistics(2, 5, 3)
     statistics.add(weights, 0)
     found = statistics.result()
     assert math.copysign(1, found["entropy"].item()) == 1 and found["entropy"].item() == 0
     assert found["distance"].item() == 0 and found["max"].item() == 1
-
-
-def test_negative_weights_have_no_entropy() -> None:
     statistics = Statistics(1, 2, 0)
     statistics.add(torch.tensor([[[[1.5, -0.5]]]]), 0)
     found = statistics.result()
     assert found["entropy"].isnan().all() and found["row_sum_error"].item() == 0
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_without_statistics_only_what_is_wanted_is_kept(fused: bool) -> None:
-    seen = run(Fused(fused=fused), CaptureRequest(statistics=False))
-    measured = run(Fused(fused=fused), CaptureRequest())
-    for record, other in zip(seen.attentions, measured.attentions, strict=True):
-        assert record.statistics == {} and record.thumbnail is None and other.statistics
-        assert torch.equal(record.weights, other.weights)
+def test_only_what_was_asked_for_is_kept() -> None:
+    seen = run(Fused(fused=True), CaptureRequest(weights=lambda site: site.layer == 1))
+    assert [record.weights is not None for record in seen.attentions] == [False, True, False]
+    for fused in (False, True):
+        bare = run(Fused(fused=fused), CaptureRequest(statistics=False))
+        measured = run(Fused(fused=fused), CaptureRequest())
+        for record, other in zip(bare.attentions, measured.attentions, strict=True):
+            assert record.statistics == {} and record.thumbnail is None and other.statistics
+            assert torch.equal(record.weights, other.weights)

@@ -6,9 +6,7 @@ maps at once, the last digits may differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,11 +40,11 @@ from transformer_viz.inference.decoding import watched_calls
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.model.transformer import Attention, Layer
 
-same = partial(same_trace.same, sums=2e-6)
 SIZES = {"d_model": 24, "heads": 4, "d_ff": 40, "max_positions": 80}
 BOTH = {"encoder_layers": 2, "decoder_layers": 3, "source_vocab": 50, "target_vocab": 40}
 DECODER = {"decoder_layers": 3, "target_vocab": 50}
 ENCODER = {"encoder_layers": 2, "source_vocab": 50}
+LEARNED = {"positions": "learned"}
 #: Kinds that tell of themselves.
 TOLD: dict[str, dict[str, Any]] = {
     "pre": BOTH,
@@ -117,8 +115,7 @@ def model_of(words: dict[str, Any], dtype: torch.dtype = torch.float32) -> Model
         for name, weight in module.named_parameters():
             if "norm" in name:  # gains of 1 and biases of 0 would hide what they do
                 weight.add_(torch.randn_like(weight), alpha=0.2)
-    made = wrap(module)
-    return made
+    return wrap(module)
 
 
 def inputs(model: Model) -> tuple[Any, Any]:
@@ -127,132 +124,110 @@ def inputs(model: Model) -> tuple[Any, Any]:
     return SOURCE, TARGET if model.kind == "encoder-decoder" else None
 
 
-@pytest.fixture
-def ways(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Trace, Trace, bool]]:
-    """A trace as it is made, that of the probe, and whether they were made in two ways."""
+def both(model: Model, edits: tuple[Edit, ...] = (), **words: Any) -> tuple[Trace, Trace, bool]:
+    """Return a trace as it is made, that of the probe, and whether the notes made the first."""
+    made: list[bool] = []
 
-    def both(model: Model, edits: tuple[Edit, ...], **words: Any) -> tuple[Trace, Trace, bool]:
-        told: list[bool] = []
+    def noted(*given: Any) -> NotingTransformer | None:
+        found = noting(*given)
+        made.append(found is not None)
+        return found
 
-        def noted(*given: Any) -> NotingTransformer | None:
-            made = noting(*given)
-            told.append(made is not None)
-            return made
-
-        source, target = words.pop("given", None) or inputs(model)
-        words = {"keep": KEEP, "check": False, "intervention": Intervention(edits), **words}
-        with monkeypatch.context() as patch:
-            patch.setattr(watched_calls, "noting", noted)
-            one = trace(model, source, target, **words)
-            patch.setattr(watched_calls, "noting", lambda *given: None)
-            return one, trace(model, source, target, **words), bool(told) and all(told)
-
-    return both
+    source, target = words.pop("given", None) or inputs(model)
+    words = {"keep": KEEP, "check": False, "intervention": Intervention(edits), **words}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watched_calls, "noting", noted)
+        one = trace(model, source, target, **words)
+        patch.setattr(watched_calls, "noting", lambda *given: None)
+        return one, trace(model, source, target, **words), bool(made) and all(made)
 
 
 #: A decoder alone appends its text to a source, and vectors have no padding id.
 UNPADDED = ("decoder", "decoder, post", "vectors")
 
 
-@pytest.mark.parametrize(
-    ("kind", "edits"),
-    [
-        (kind, edits)
-        for kind in TOLD
-        for edits in EDITS
-        if not (kind in UNPADDED and edits.startswith("padd"))
-    ],
-)
-def test_notes_are_what_the_probe_sees(ways: Any, kind: str, edits: str) -> None:
-    model = model_of(TOLD[kind])
-    one, other, told = ways(model, EDITS[edits])
-    assert told
-    same(one, other)
+#: Kinds that differ in how they attend: under every edit. The others differ in norms, positions
+#: and stacks: under every third, and all of them in soak.
+ATTEND = ("pre", "dot", "-1e9", "-1e4", "gated, odd widths", "decoder", "vectors")
 
 
-@pytest.mark.parametrize("kind", ASKED)
-def test_kinds_that_do_not_tell_are_watched_by_the_probe(ways: Any, kind: str) -> None:
-    one, other, told = ways(model_of(ASKED[kind]), EDITS["temperature"])
-    assert not told
-    same(one, other)
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("part", range(2))
+def test_notes_are_what_the_probe_sees(part: int, step: int) -> None:
+    for number, kind in list(enumerate(TOLD))[part::2]:
+        model = model_of(TOLD[kind])
+        for edits in EDITS if kind in ATTEND else list(EDITS)[number % step :: step]:
+            if kind in UNPADDED and edits.startswith("padd"):
+                continue
+            one, other, told = both(model, EDITS[edits])
+            assert told, (kind, edits)
+            assert_same(one, other, (kind, edits))
 
 
-@pytest.mark.parametrize("edits", OTHER)
-def test_other_edits_are_the_probes(ways: Any, edits: str) -> None:
-    one, other, told = ways(model_of(BOTH), OTHER[edits])
-    assert not told
-    same(one, other)
+def assert_same(one: Trace, other: Trace, case: object, sums: float = 2e-6) -> None:
+    try:
+        same_trace.same(one, other, sums=sums)
+    except AssertionError as error:
+        raise AssertionError(f"{case}: {error}") from error
 
 
-@pytest.mark.parametrize("keep", [(), ("weights",), ("scores",), ("hidden",)])
-def test_what_is_kept_is_the_same(ways: Any, keep: tuple[str, ...]) -> None:
-    one, other, told = ways(model_of(BOTH), EDITS["one head"], keep=keep)
-    assert told
-    same(one, other)
+def test_the_probe_is_asked_where_the_notes_do_not_tell() -> None:
+    for kind, words in ASKED.items():
+        one, other, told = both(model_of(words), EDITS["temperature"])
+        assert not told, kind
+        assert_same(one, other, kind)
+    for name, edits in OTHER.items():
+        one, other, told = both(model_of(BOTH), edits)
+        assert not told, name
+        assert_same(one, other, name)
+    for keep in ("qkv", "gradients", "tiles"):
+        one, _, told = both(model_of(BOTH), keep=(keep,))
+        assert not told and (one.attentions or one.tiles), keep
 
 
-@pytest.mark.parametrize("keep", [("qkv",), ("gradients",), ("tiles",)])
-def test_what_the_notes_do_not_hold_is_asked_of_the_probe(ways: Any, keep: tuple[str, ...]) -> None:
-    one, _, told = ways(model_of(BOTH), (), keep=keep)
-    assert not told and (one.attentions or one.tiles)
+def text(length: int) -> list[int]:
+    return [4 + (7 * n) % 30 for n in range(length)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_other_types_of_number(ways: Any, dtype: torch.dtype) -> None:
-    for edits in ("none", "temperature", "window"):
-        one, other, told = ways(model_of(BOTH, dtype), EDITS[edits])
-        assert told
-        same(one, other)
-
-
-def test_one_token(ways: Any) -> None:
+def test_notes_of_other_types_sizes_and_requests() -> None:
     few = {"max_positions": 3}  # a table of so few rows is none to the probe
-    for words in (BOTH, DECODER, BOTH | {"positions": "learned"}, BOTH | few):
-        target = None if words is DECODER else [2]
-        one, other, told = ways(model_of(words), (), given=([5], target))
-        assert told
-        same(one, other)
+    deep = DECODER | {"decoder_layers": 6, "max_positions": 400}
+    many = BOTH | {"d_k": 8, "d_v": 8, "max_positions": 200, "encoder_layers": 5}
+    types = (torch.float64, torch.bfloat16, torch.float16)
+    cases: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+        *((BOTH, "one head", {"keep": keep}) for keep in ((), *((name,) for name in KEEP))),
+        *((BOTH, e, {"dtype": d}) for d in types for e in ("none", "temperature", "window")),
+        *((w, "none", {"given": ([5], [2])}) for w in (BOTH, BOTH | LEARNED, BOTH | few)),
+        (DECODER, "none", {"given": ([5], None)}),  # one token
+        *(
+            (many | {"heads": heads}, e, {"given": (text(n), text(n))})
+            for heads in (1, 3, 6)
+            for n in (5, 67, 91, 190)
+            for e in ("none", "window")
+        ),
+        (deep, "temperature", {"given": (text(400), None)}),  # more than one block of rows
+        (DECODER, "none", {"given": ([4 + n % 40 for n in range(120)], None)}),
+    ]
+    for words, edits, more in cases:
+        case = words, edits, more
+        model = model_of(words, more.get("dtype", torch.float32))
+        asked = {name: value for name, value in more.items() if name != "dtype"}
+        one, other, told = both(model, EDITS[edits], **asked)
+        assert told, case
+        assert_same(one, other, case)
+    assert one.manifest["beyond"] == 80  # the last text is longer than the table of positions
 
 
-def test_positions_that_are_alike_are_no_table(ways: Any) -> None:
-    model = model_of(BOTH | {"positions": "learned"})
-    table: Any = model.module.encoder.embedding.positions.table.weight
-    table.data[:] = table.data[0].clone()
-    one, other, told = ways(model, ())
-    assert told and list(one.positions) == ["table.decoder"]
-    same(one, other)
-
-
-def test_an_edit_without_a_place_says_so() -> None:
+def test_what_has_no_place_and_no_attention_is_said() -> None:
     for edit in (ScaleHead(value=0, head=9), Causal(on=True, block="cross")):
         with pytest.raises(ValueError, match="matches no place"):
             trace(model_of(BOTH), SOURCE, TARGET, intervention=Intervention((edit,)), check=False)
-
-
-@pytest.mark.parametrize("heads", [1, 3, 6])
-@pytest.mark.parametrize("length", [5, 67, 91, 190])
-def test_other_numbers_of_heads_and_longer_texts(ways: Any, heads: int, length: int) -> None:
-    words = BOTH | {"heads": heads, "d_k": 8, "d_v": 8, "max_positions": 200, "encoder_layers": 5}
-    model = model_of(words)
-    long = [4 + (7 * n) % 30 for n in range(length)]
-    for edits in ("none", "window"):
-        one, other, told = ways(model, EDITS[edits], given=(long, long))
-        assert told
-        same(one, other)
-
-
-def test_many_large_maps_are_not_held_at_once(ways: Any) -> None:
-    words = DECODER | {"decoder_layers": 6, "max_positions": 400}
-    long = [4 + (7 * n) % 30 for n in range(400)]  # of 4 heads: more than one block of rows
-    one, other, told = ways(model_of(words), EDITS["temperature"], given=(long, None))
-    assert told
-    same(one, other)
-
-
-def test_a_text_beyond_the_table_is_told_too(ways: Any) -> None:
-    one, other, told = ways(model_of(DECODER), (), given=([4 + n % 40 for n in range(120)], None))
-    assert told and one.manifest["beyond"] == 80
-    same(one, other)
+    # A stack without layers says that no attention was seen.
+    model = model_of(ENCODER)
+    module: Any = model.module
+    module.encoder.layers = nn.ModuleList()
+    report = trace(model, SOURCE, check=False).report
+    assert report.unrecognised and "no attention was seen" in report.unrecognised[0]
 
 
 class Louder(nn.Linear):
@@ -260,90 +235,80 @@ class Louder(nn.Linear):
         return 2 * super().forward(x)
 
 
-def louder(module: Any) -> None:
-    old = module.encoder.layers[0].self_attention.value
-    new = Louder(old.in_features, old.out_features)
-    new.load_state_dict(old.state_dict())
-    module.encoder.layers[0].self_attention.value = new
+def change(m: Any, how: str) -> None:
+    """Do to a built module what its notes do not know of."""
+    first, second = m.decoder.layers[:2]
+    attention = m.encoder.layers[0].self_attention
+    if how == "hook":
+        second.register_forward_hook(lambda *given: 2 * given[-1])
+    elif how == "hook before":
+        m.output.register_forward_pre_hook(lambda _, x: (2 * x[0],))
+    elif how == "louder":
+        old = attention.value
+        attention.value = Louder(old.in_features, old.out_features)
+        attention.value.load_state_dict(old.state_dict())
+    elif how == "patched":
+        part = first.feed_forward
+        part.forward = lambda x: 2 * type(part).forward(part, x)
+    elif how == "replaced":
+        part = first.cross_attention
+        part.weigh = lambda scores, mask: type(part).weigh(part, 2 * scores, mask)
+    elif how == "exchanged":
+        m.encoder.layers[0].self_norm = nn.Linear(24, 24).eval()
+    elif how == "another norm":
+        second.dropout = nn.LayerNorm(24).eval()
+    elif how == "mild":
+        first.self_attention.fill = -5.0
+    elif how == "a norm for two":
+        first.feed_forward_norm = first.self_norm
+    elif how == "a layer twice":
+        m.decoder.layers[1] = first
+    elif how == "positions for both":  # alone changes no logit
+        m.decoder.embedding.positions = m.encoder.embedding.positions
 
 
-def patched(module: Any) -> None:
-    part = module.decoder.layers[0].feed_forward
-    part.forward = lambda x: 2 * type(part).forward(part, x)
+CHANGES = (
+    *("hook", "hook before", "louder", "patched", "replaced", "exchanged", "another norm"),
+    *("mild", "a norm for two", "a layer twice", "positions for both"),
+)
 
 
-def replaced(module: Any) -> None:
-    part = module.decoder.layers[0].cross_attention
-    part.weigh = lambda scores, mask: type(part).weigh(part, 2 * scores, mask)
+def test_a_module_that_is_not_as_it_was_built_is_asked_of_the_probe() -> None:
+    for how in CHANGES:
+        model = model_of(BOTH)
+        before = trace(model, SOURCE, TARGET, check=False)
+        change(model.module, how)
+        one, other, told = both(model)
+        assert not told, how
+        assert_same(one, other, how, sums=0.0)
+        assert before.logits is not None and one.logits is not None
+        assert np.allclose(before.logits, one.logits) == (how == "positions for both"), how
 
 
-def exchanged(module: Any) -> None:
-    module.encoder.layers[0].self_norm = nn.Linear(24, 24).eval()
-
-
-def another_norm(module: Any) -> None:
-    module.decoder.layers[1].dropout = nn.LayerNorm(24).eval()
-
-
-def a_norm_for_two(module: Any) -> None:
-    layer = module.decoder.layers[0]
-    layer.feed_forward_norm = layer.self_norm
-
-
-def a_layer_twice(module: Any) -> None:
-    module.decoder.layers[1] = module.decoder.layers[0]
-
-
-def positions_for_both(module: Any) -> None:
-    module.decoder.embedding.positions = module.encoder.embedding.positions
-
-
-def mild(module: Any) -> None:
-    module.decoder.layers[0].self_attention.fill = -5.0
-
-
-#: What is done to a module that was built, by whether it says other things from then on.
-CHANGES: dict[str, tuple[Callable[[Any], Any], bool]] = {
-    "hook": (lambda m: m.decoder.layers[1].register_forward_hook(lambda *a: 2 * a[-1]), True),
-    "hook before": (lambda m: m.output.register_forward_pre_hook(lambda _, x: (2 * x[0],)), True),
-    **{f.__name__: (f, True) for f in (louder, patched, replaced, exchanged, another_norm, mild)},
-    "a_norm_for_two": (a_norm_for_two, True),
-    "a_layer_twice": (a_layer_twice, True),
-    "positions_for_both": (positions_for_both, False),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_module_that_is_not_as_it_was_built_is_asked_of_the_probe(ways: Any, change: str) -> None:
-    model, (do, differs) = model_of(BOTH), CHANGES[change]
-    before = trace(model, SOURCE, TARGET, check=False)
-    do(model.module)
-    one, other, told = ways(model, ())
-    assert not told
-    same(one, other, sums=0.0)
-    assert before.logits is not None and one.logits is not None
-    assert np.allclose(before.logits, one.logits) != differs
-
-
-def test_a_gain_that_is_no_parameter_is_shown(ways: Any) -> None:
+def test_unusual_parts_and_calls() -> None:
     model = model_of(BOTH)
     norm: Any = model.module.encoder.layers[0].self_norm
     gain = norm.weight.detach()
     del norm.weight
     norm.register_buffer("weight", gain)
-    one, other, _ = ways(model, ())
-    same(one, other)
+    one, other, _ = both(model)
+    assert_same(one, other, "buffer")
     assert np.array_equal(one.gains["encoder.layers.0.self_norm"][0], gain)
-
-
-def test_calls_of_ones_own_are_made(ways: Any) -> None:
+    # Calls of ones own are made.
     model = model_of(BOTH)
     mine = replace(model.calls, forward=lambda *given: 2 * model.calls.forward(*given))
-    one, other, told = ways(replace(model, calls=mine), ())
+    one, other, told = both(replace(model, calls=mine))
     plain = trace(model, SOURCE, TARGET, check=False)
     assert not told and one.logits is not None and plain.logits is not None
     np.testing.assert_allclose(one.logits, 2 * plain.logits)
-    same(one, other)
+    assert_same(one, other, "calls")
+    # Positions that are alike are no table.
+    model = model_of(BOTH | LEARNED)
+    table: Any = model.module.encoder.embedding.positions.table.weight
+    table.data[:] = table.data[0].clone()
+    one, other, told = both(model)
+    assert told and list(one.positions) == ["table.decoder"]
+    assert_same(one, other, "alike")
 
 
 def fused(self: Any, x: Tensor, memory: Tensor, mask: Tensor, *rest: Any, **named: Any) -> Tensor:
@@ -353,54 +318,38 @@ def fused(self: Any, x: Tensor, memory: Tensor, mask: Tensor, *rest: Any, **name
     return out
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "method"),
-    [
+def filled(self: Any, scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -9e9).softmax(-1)
+
+
+def test_a_class_that_was_patched_is_asked_of_the_probe() -> None:
+    for kind, name, method in (
         (Attention, "forward", fused),
-        (
-            Attention,
-            "weigh",
-            lambda self, scores, mask: scores.masked_fill(~mask, -9e9).softmax(-1),
-        ),
+        (Attention, "weigh", filled),
         (Layer, "after", lambda self, norm, x: 2 * x),
         (nn.LayerNorm, "forward", lambda self, x: x * self.weight),
-    ],
-)
-def test_a_class_that_was_patched_is_asked_of_the_probe(
-    ways: Any, monkeypatch: pytest.MonkeyPatch, kind: Any, name: str, method: Any
-) -> None:
-    monkeypatch.setattr(kind, name, method)
-    one, other, told = ways(model_of(BOTH), ())
-    assert not told and len(one.attentions) == 8
-    same(one, other, sums=0.0)
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kind, name, method)
+            one, other, told = both(model_of(BOTH))
+        assert not told and len(one.attentions) == 8, (kind, name)
+        assert_same(one, other, (kind, name), sums=0.0)
 
 
-def test_a_stack_without_layers_says_that_no_attention_was_seen() -> None:
-    model = model_of(ENCODER)
-    module: Any = model.module
-    module.encoder.layers = nn.ModuleList()
-    report = trace(model, SOURCE, check=False).report
-    assert report.unrecognised and "no attention was seen" in report.unrecognised[0]
-
-
-def test_hooks_of_all_modules_are_heard() -> None:
+def test_global_hooks_are_respected_and_nothing_of_a_run_is_kept() -> None:
     module = model_of(BOTH).module
-    words = (module, Intervention(), CaptureRequest())
-    assert noting(*words) is not None
-    handle = nn.modules.module.register_module_forward_hook(lambda part, given, out: None)
-    assert noting(*words) is None
-    handle.remove()
-    module.train()
-    assert noting(*words) is None
-
-
-def test_the_model_keeps_nothing_of_a_run() -> None:
-    module = model_of(BOTH).module
-    before = {path: (type(part), dict(part.__dict__)) for path, part in module.named_modules()}
+    parts = {path: (type(part), dict(part.__dict__)) for path, part in module.named_modules()}
     made = noting(module, Intervention(EDITS["temperature"]), CaptureRequest())
     assert made is not None
     with torch.inference_mode():
         made(torch.tensor([SOURCE]), torch.tensor([TARGET]))
     assert made.finished() is not None
     after = {path: (type(part), dict(part.__dict__)) for path, part in module.named_modules()}
-    assert before == after
+    assert parts == after
+    words = (module, Intervention(), CaptureRequest())
+    handle = nn.modules.module.register_module_forward_hook(lambda part, given, out: None)
+    assert noting(*words) is None
+    handle.remove()
+    assert noting(*words) is not None
+    module.train()
+    assert noting(*words) is None

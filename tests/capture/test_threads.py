@@ -140,7 +140,7 @@ def test_traces_of_one_model_do_not_mix(tiny_model: Any, hasty: None) -> None:
     assert at_once(work, 8) == []
 
 
-def test_two_probes_are_open_on_one_module_at_once(build_module: Any) -> None:
+def test_probes_open_at_once_see_their_own(build_module: Any) -> None:
     module = build_module()
     jobs = [(0, 1), (3, 3)]
     expected = [watched(module, job) for job in jobs]
@@ -155,30 +155,27 @@ def test_two_probes_are_open_on_one_module_at_once(build_module: Any) -> None:
         return [same([out, *seen(run)], expected[number])]
 
     assert at_once(work, 2) == [True, True]
-
-
-def test_a_probe_inside_a_probe_sees_the_same(build_module: Any) -> None:
-    module = build_module()
     source, target = SENTENCES[0]
-    edit = Intervention((Temperature(value=2.0),))
     with torch.inference_mode():
         with probe(module) as alone:
             module(source, target)
-        with probe(module) as outer, probe(module) as inner:
+        with probe(module) as outer, probe(module) as inner:  # a probe inside a probe
             module(source, target)
-        with probe(module, edit) as warm:
+        with probe(module, EDITS[1]) as warm:
             module(source, target)
-        with probe(module) as watching, probe(module, edit):
+        with probe(module) as watching, probe(module, EDITS[1]):
             module(source, target)
-    for run, expected in ((outer, alone), (inner, alone), (watching, warm)):
+    for run, wanted in ((outer, alone), (inner, alone), (watching, warm)):
         assert len(run.attentions) == 7 and not run.unrecognised
-        for one, other in zip(run.attentions, expected.attentions, strict=True):
+        for one, other in zip(run.attentions, wanted.attentions, strict=True):
             assert one.site == other.site
             assert torch.equal(one.weights, other.weights)
 
 
-def test_a_thread_started_inside_is_not_watched(build_module: Any) -> None:
+def test_other_threads_and_the_module_are_left_alone(build_module: Any) -> None:
     module = build_module()
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    parts = {name: set(vars(part)) for name, part in module.named_modules()}
     with torch.inference_mode(), probe(module, EDITS[1]) as run:
         module(*SENTENCES[0])
         before = len(run.attentions)
@@ -186,12 +183,6 @@ def test_a_thread_started_inside_is_not_watched(build_module: Any) -> None:
             other = pool.submit(plain, module, (0, 0)).result()
     assert len(run.attentions) == before
     assert same(other, plain(module, (0, 0)))
-
-
-def test_the_module_is_left_as_it_was(build_module: Any) -> None:
-    module = build_module()
-    state = {name: value.clone() for name, value in module.state_dict().items()}
-    parts = {name: set(vars(part)) for name, part in module.named_modules()}
     for edit in range(len(EDITS)):
         watched(module, (1, edit))
     assert {name: set(vars(part)) for name, part in module.named_modules()} == parts

@@ -1,16 +1,14 @@
-"""Attentions written out in unusual ways: maps and edits against plain torch on their weights."""
+"""Attentions in every way of writing: maps, edits and axes against plain torch on their weights."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
-from transformer_viz.capture import probe
+from transformer_viz.capture import CaptureRequest, probe
+from transformer_viz.capture.axes.atoms import of_input, reshaped, size_of
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -20,231 +18,181 @@ from transformer_viz.core.interventions import (
     Window,
 )
 
-HEADS, WIDTH, TOKENS = 4, 8, 9
-SINK = torch.tensor((0.3, -1.0, 2.0, 0.7)).view(1, HEADS, 1, 1)
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-store: dict[str, Tensor] = {}
+from .styles import (
+    HEADS,
+    JOINED,
+    PADDED,
+    SIZE,
+    STYLES,
+    TOKENS,
+    WIDTH,
+    Layer,
+    example,
+    exponentials,
+    made,
+    scores,
+    split,
+    witness,
+    written_over,
+)
+
+CASES = {
+    "clean": ((), {}),
+    "temperature": (
+        (Temperature(value=2.5), Temperature(value=0.5, head=1)),
+        {"warm": (2.5, 0.5, 2.5, 2.5)},
+    ),
+    "scale": (
+        (ScaleHead(value=0.0, head=0), ScaleHead(value=1.5, head=1)),
+        {"scale": (0.0, 1.5, 1.0, 1.0)},
+    ),
+    "window": ((Window(radius=1),), {"radius": 1}),
+    "hide": ((BlockKeys(keys=(2,)),), {"keys": (2,)}),
+    "all": (
+        (Temperature(value=3.0), Window(radius=2), ScaleHead(value=0.25, head=1)),
+        {"warm": (3.0,) * 4, "radius": 2, "scale": (1.0, 0.25, 1.0, 1.0)},
+    ),
+    "causal off": ((Causal(on=False),), {"causal": False}),
+}
+FULL = CaptureRequest(check=True, qkv=lambda site: True)
 
 
-class Layer(nn.Module):
-    """Self-attention whose ``attend`` gets q, k and v ``[batch, head, token, width]``."""
-
-    def __init__(self, attend: Attend):
+class Two(nn.Module):
+    def __init__(self, *layers: Layer) -> None:
         super().__init__()
-        self.attend = attend
-        self.q, self.k, self.v, self.o = (nn.Linear(HEADS * WIDTH, HEADS * WIDTH) for _ in range(4))
+        self.layers = nn.ModuleList(layers)
 
-    def heads(self, x: Tensor) -> tuple[Tensor, ...]:
-        made = (f(x).unflatten(-1, (HEADS, WIDTH)) for f in (self.q, self.k, self.v))
-        return tuple(y.transpose(1, 2) for y in made)
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, padding)
+        return x
+
+
+def test_two_layers_show_and_edit_what_plain_torch_gives() -> None:
+    for style in STYLES:
+        first, second = made(style), made(style)
+        module, (x, padding) = Two(first, second), example(style)
+        with torch.no_grad():
+            plain = module(x, padding)
+            for name, (edits, words) in CASES.items():
+                case = style.__name__, name
+                with probe(module, Intervention(edits)) as run:
+                    got = module(x, padding)
+                one, between = witness(first, x, padding, **words)
+                other, expected = witness(second, between, padding, **words)
+                for record, wanted in zip(run.attentions, (one, other), strict=True):
+                    gap = float((record.weights - wanted).abs().max())
+                    assert gap < 3e-6, (case, record.path, gap)
+                torch.testing.assert_close(got, expected, atol=2e-5, rtol=0, msg=str(case))
+                assert not run.unrecognised, case
+                assert name != "clean" or style in PADDED or torch.equal(got, plain), case
+
+
+def test_a_watched_clean_run_changes_nothing() -> None:
+    for style in PADDED:
+        layer, (x, padding) = made(style), example(style)
+        with torch.inference_mode():
+            plain = layer(x, padding)
+            with probe(layer, want=FULL) as seen:
+                out = layer(x, padding)
+        torch.testing.assert_close(out, plain, atol=1e-6, rtol=0)
+        (record,) = seen.attentions
+        place = record.stack, record.kind, record.layer, record.heads
+        assert place == ("decoder", "self", 0, HEADS), style
+        assert record.rebuilt is not None and record.rebuilt < 1e-6, style
+        shapes = {x.shape for x in (record.q, record.k, record.v)}
+        assert shapes == {(len(x), HEADS, TOKENS, SIZE)}, style
+        assert len(seen.residuals) == 2 and not seen.unrecognised, style
+
+
+class Bare(nn.Module):
+    """A joined style that names no number of heads."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = layer.q, layer.k, layer.v, layer.o
+        self.style = layer.style
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.o(self.attend(*self.heads(x)).transpose(1, 2).flatten(2))
+        return self.o(self.style(self.q(x), self.k(x), self.v(x), x))
 
 
-def scores(q: Tensor, k: Tensor) -> Tensor:
-    return q @ k.mT * WIDTH**-0.5
+def test_batch_and_heads_are_told_by_what_axes_are_made_of() -> None:
+    for style in JOINED:
+        layer = made(style)
+        module = Bare(layer)
+        for batch in (1, 2, HEADS):
+            x, case = torch.randn(batch, TOKENS, WIDTH), (style.__name__, batch)
+            with torch.no_grad(), probe(module) as run:
+                watched = module(x)
+            (record,) = run.attentions
+            expected = witness(layer, x, None)[0].detach()
+            assert record.heads == HEADS and record.weights.shape == expected.shape, case
+            assert float((record.weights - expected).abs().max()) <= 1e-6, case
+            with torch.no_grad():
+                assert torch.equal(module(x), watched), case
 
 
-def lower(z: Tensor) -> Tensor:
-    return torch.ones(z.shape[-2:], dtype=torch.bool).tril()
-
-
-def exponentials(q: Tensor, k: Tensor) -> Tensor:
-    z = scores(q, k)
-    return (z - z.amax(-1, keepdim=True)).exp()
-
-
-def divided(e: Tensor, v: Tensor) -> Tensor:
-    return (e / e.sum(-1, keepdim=True)) @ v
-
-
-def mask_multiplied(q, k, v):
-    e = exponentials(q, k)
-    return divided(e * lower(e).float(), v)
-
-
-def mask_in_place(q, k, v):
-    e = exponentials(q, k)
-    e *= lower(e)
-    return divided(e, v)
-
-
-def mask_tril(q, k, v):
-    return divided(torch.tril(exponentials(q, k)), v)
-
-
-def mask_filled(q, k, v):
-    e = exponentials(q, k)
-    return divided(e.masked_fill(~lower(e), 0.0), v)
-
-
-def mask_where(q, k, v):
-    e = exponentials(q, k)
-    return divided(torch.where(lower(e), e, 0.0), v)
-
-
-def ones_behind(q, k, v):
-    y = exponentials(q, k) @ F.pad(v, (0, 1), value=1.0)
-    return y[..., :-1] / y[..., -1:]
-
-
-def ones_in_front(q, k, v):
-    y = torch.einsum(
-        "bhij,bhjd->bhid", exponentials(q, k), torch.cat((torch.ones_like(v[..., :1]), v), -1)
-    )
-    return y[..., 1:] / y[..., :1]
-
-
-def ones_masked(q, k, v):
-    y = torch.tril(exponentials(q, k)) @ F.pad(v, (0, 1), value=1.0)
-    return y[..., :-1] / y[..., -1:].clamp(min=1e-30)
-
-
-def sink_in_front(q, k, v):
-    z = scores(q, k)
-    return torch.cat((SINK.expand(*z.shape[:3], 1), z), -1).softmax(-1)[..., 1:] @ v
-
-
-def sink_masked(q, k, v):
-    z = scores(q, k)
-    z = z.masked_fill(~lower(z), float("-inf"))
-    return torch.cat((SINK.expand(*z.shape[:3], 1), z), -1).softmax(-1)[..., 1:] @ v
-
-
-def sink_of_zero(q, k, v):
-    return F.pad(scores(q, k), (1, 0)).softmax(-1)[..., 1:] @ v
-
-
-def least_number(q, k, v):
-    z = scores(q, k)
-    return z.masked_fill(~lower(z), torch.finfo(z.dtype).min).softmax(-1) @ v
-
-
-def shared_buffer(q, k, v):
-    z = scores(q, k)
-    weights = store.setdefault("weights", torch.empty_like(z))
-    torch.softmax(z, -1, out=weights)
-    return weights @ v
-
-
-def copied_into_buffer(q, k, v):
-    z = scores(q, k)
-    return store.setdefault("copied", torch.empty_like(z)).copy_(z.softmax(-1)) @ v
-
-
-def written_over(q, k, v):
-    weights = scores(q, k).softmax(-1)
-    y = weights @ v
-    weights.zero_()
-    return y
-
-
-def mask_object(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(TOKENS, TOKENS))
-
-
-def mask_object_left(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=causal_upper_left(TOKENS, TOKENS))
-
-
-def complex_values(q, k, v):
-    z, values = scores(q, k), torch.view_as_complex(v.unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(z.softmax(-1).to(values.dtype) @ values).flatten(-2)
-
-
-#: Those whose rows see no later key, and the scores that stand beside the words.
-LATER = {mask_multiplied, mask_in_place, mask_tril, mask_filled, mask_where, ones_masked}
-LATER |= {sink_masked, least_number, mask_object, mask_object_left}
-SUNK = {sink_in_front: SINK, sink_masked: SINK, sink_of_zero: torch.zeros_like(SINK)}
-EITHER = (
-    ones_behind, ones_in_front, sink_in_front, sink_of_zero,
-    shared_buffer, copied_into_buffer, written_over, complex_values,
-)  # fmt: skip
-STYLES = (*sorted(LATER, key=lambda f: f.__name__), *EITHER)
-EDITS = {
-    "clean": (None, {}),
-    "temperature": (Temperature(value=2.5), {"warm": 2.5}),
-    "head off": (ScaleHead(value=0.0, head=1), {"off": 1}),
-    "hidden key": (BlockKeys(keys=(2,)), {"key": 2}),
-    "window": (Window(radius=1), {"radius": 1}),
-    "causal off": (Causal(on=False), {"causal": False}),
-}
-
-
-def witness(
-    layer: Layer, x: Tensor, warm=1.0, off=None, key=None, radius=None, causal=True
-) -> tuple[Tensor, Tensor]:
-    """Weights and output of one layer in plain torch, with the softmax of its masked scores."""
-    q, k, v = (y.double() for y in layer.heads(x))
-    seen = lower(q @ k.mT) if causal and layer.attend in LATER else torch.ones(TOKENS, TOKENS) > 0
-    if key is not None:
-        seen = seen & (torch.arange(TOKENS) != key)
-    if radius is not None:
-        places = torch.arange(TOKENS)
-        seen = seen & ((places[:, None] - places).abs() <= radius)
-    z = scores(q, k).masked_fill(~seen, float("-inf"))
-    if layer.attend in SUNK:
-        z = torch.cat((z, SUNK[layer.attend].double().expand(*z.shape[:3], 1)), -1)
-    weights = (z / warm).softmax(-1).nan_to_num(0.0)[..., :TOKENS]
-    if off is not None:
-        weights[:, off] = 0.0
-    joined = (weights @ v).transpose(1, 2).flatten(2)
-    return weights, x + F.linear(joined, layer.o.weight.double(), layer.o.bias.double()).float()
-
-
-@pytest.mark.parametrize("style", STYLES, ids=lambda f: f.__name__)
-def test_two_layers_show_and_edit_what_plain_torch_gives(style: Attend) -> None:
+def test_a_key_head_that_is_expanded_stands_once_for_each_query_head() -> None:
     torch.manual_seed(0)
-    store.clear()
-    layers = nn.Sequential(Layer(style), Layer(style)).eval()
-    for p in layers.parameters():
-        nn.init.normal_(p, std=0.25)
-    x = torch.randn(2, TOKENS, HEADS * WIDTH)
-    with torch.no_grad():
-        plain = layers(x)
-        for name, (edit, words) in EDITS.items():
-            with probe(layers, Intervention(() if edit is None else (edit,))) as run:
-                got = layers(x)
-            first, between = witness(layers[0], x, **words)
-            second, expected = witness(layers[1], between, **words)
-            for record, wanted in zip(run.attentions, (first, second), strict=True):
-                gap = float((record.weights - wanted).abs().max())
-                assert gap < 1e-5, f"{name}: the map of {record.path} is off by {gap}"
-            assert torch.allclose(got, expected, atol=1e-4), name
-            assert not run.unrecognised, name
-            if edit is None:
-                assert torch.equal(got, plain)
+    project = nn.Linear(32, 32), nn.Linear(32, SIZE), nn.Linear(32, SIZE)
+
+    class OneKeyHead(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            q = split(project[0](x)).transpose(1, 2)
+            k, v = (w(x)[:, None].expand(-1, HEADS, -1, -1) for w in project[1:])
+            return torch.softmax(q @ k.mT, -1) @ v
+
+    module, x = OneKeyHead(), torch.randn(2, TOKENS, 32)
+    with torch.no_grad(), probe(module, want=FULL) as run:
+        module(x)
+    (record,) = run.attentions
+    assert record.k.shape == record.v.shape == (2, HEADS, TOKENS, SIZE)
+    torch.testing.assert_close((record.q @ record.k.mT).softmax(-1), record.weights)
 
 
-def sparse_softmax(q, k, v):
+def test_atoms_follow_every_reshape() -> None:
+    """Law: the atoms of an axis multiply to its size; a reshape there and back is the identity."""
+    axes = of_input((2, 9, 32), features=True)
+    for shape in ((2, 9, 4, 8), (18, 32), (2, 3, 3, 32), (6, 3, 4, 8), (2, 288), (576,)):
+        assert tuple(map(size_of, reshaped(axes, shape))) == shape
+    heads = reshaped(axes, (2, 9, 4, 8))
+    assert heads[2] == (("f", 4),)
+    assert reshaped(heads, (2, 9, 32)) == (axes[0], axes[1], (("f", 4), ("f", 8)))
+    assert reshaped(axes, (18, 32))[0] == (("a", 2), ("a", 9))
+    mixed = reshaped(axes, (4, 144))  # 4 takes both items and a part of the tokens: not known
+    assert {kind for one in mixed for kind, _ in one} == {"u"}
+    empty = of_input((2, 0, 32), features=True)
+    assert tuple(map(size_of, reshaped(empty, (0, 4, 8)))) == (0, 4, 8)
+
+
+def sparse_softmax(q, k, v, _):
     flat = scores(q, k).flatten(0, 2)
     return torch.sparse.softmax(flat.to_sparse(), 1).to_dense().view(*q.shape[:3], -1) @ v
 
 
-def complex_weights(q, k, v):
+def complex_weights(q, k, v, _):
     z = scores(q, k)
     weights = z.softmax(-1) * torch.exp(1j * z)
     return (weights @ v.to(weights.dtype)).real
 
 
-def never_divided(q, k, v):
+def never_divided(q, k, v, _):
     y = exponentials(q, k) @ F.pad(v, (0, 1), value=1.0)
     return y[..., :-1] + y[..., -1:]
 
 
-@pytest.mark.parametrize("style", (sparse_softmax, complex_weights, never_divided))
-def test_what_has_no_map_is_said_and_the_output_stays(style: Attend) -> None:
-    torch.manual_seed(0)
-    layer, x = Layer(style).eval(), torch.randn(1, TOKENS, HEADS * WIDTH)
-    with torch.no_grad():
-        plain = layer(x)
-        with probe(layer) as run:
-            got = layer(x)
-        assert torch.equal(got, plain) and not run.attentions
-        assert len(run.unrecognised) == 1, run.unrecognised
-        with pytest.raises(ValueError), probe(layer, Intervention((Temperature(value=2.0),))):
-            layer(x)
+def test_what_has_no_map_is_said_and_the_output_stays() -> None:
+    for style in (sparse_softmax, complex_weights, never_divided):
+        layer, x = made(style), torch.randn(1, TOKENS, WIDTH)
+        with torch.no_grad():
+            plain = layer(x)
+            with probe(layer) as run:
+                got = layer(x)
+            assert torch.equal(got, plain) and not run.attentions, style
+            assert len(run.unrecognised) == 1, run.unrecognised
+            with pytest.raises(ValueError), probe(layer, Intervention((Temperature(value=2.0),))):
+                layer(x)
 
 
 class Windows(Layer):
@@ -255,17 +203,17 @@ class Windows(Layer):
         asks = x.view(-1, 3, width)
         told = F.pad(x, (0, 0, 1, 1)).unfold(1, 5, 3).mT.reshape(-1, 5, width)
         q, k, v = (
-            f(y).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2).flatten(0, 1)
+            f(y).unflatten(-1, (HEADS, SIZE)).transpose(1, 2).flatten(0, 1)
             for f, y in ((self.q, asks), (self.k, told), (self.v, told))
         )
-        z = torch.einsum("bid,bjd->bij", q, k) * WIDTH**-0.5
+        z = torch.einsum("bid,bjd->bij", q, k) * SIZE**-0.5
         y = torch.einsum("bij,bjd->bid", z.softmax(-1), v).unflatten(0, (-1, HEADS))
         return self.o(y.transpose(1, 2).flatten(2).view(batch, tokens, width))
 
 
-def test_heads_beside_windows_are_heads() -> None:
+def test_windows_and_towers() -> None:
     torch.manual_seed(0)
-    layer, x = Windows(written_over).eval(), torch.randn(2, TOKENS, HEADS * WIDTH)
+    layer, x = Windows(written_over).eval(), torch.randn(2, TOKENS, WIDTH)
     with torch.no_grad(), probe(layer) as run:
         layer(x)
     padded = F.pad(x, (0, 0, 1, 1))
@@ -277,22 +225,18 @@ def test_heads_beside_windows_are_heads() -> None:
             got = run.attentions[0].weights[3 * item + window]
             assert torch.allclose(got, wanted, atol=1e-6), (item, window)
 
+    # The layers of a second tower are counted on in each pass.
+    class Towers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left, self.right = (
+                nn.Sequential(Layer(written_over), Layer(written_over)) for _ in range(2)
+            )
 
-class Towers(nn.Module):
-    """Two stacks of two layers on one input, one after the other."""
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat((self.left(x), self.right(x)), -1)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.left, self.right = (
-            nn.Sequential(Layer(written_over), Layer(written_over)) for _ in range(2)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat((self.left(x), self.right(x)), -1)
-
-
-def test_the_layers_of_a_second_tower_are_counted_on_in_each_pass() -> None:
-    module, x = Towers(), torch.randn(1, TOKENS, HEADS * WIDTH)
+    module, x = Towers(), torch.randn(1, TOKENS, WIDTH)
     with torch.no_grad(), probe(module) as run:
         module(x)
         module(x)

@@ -7,8 +7,6 @@ each block made, and the direct terms to the logit?
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ from transformer_viz.inference.explanation.explaining import Explainer
 from transformer_viz.inference.explanation.question import ask
 
 from .catalogue import Family, inputs
-from .table import EACH, opened
+from .table import EACH, figure, opened, without_figures
 
 PAGE = ROOT / "docs" / "why-this-word.md"
 #: Where the tables stand on the page.
@@ -160,13 +158,6 @@ def families() -> list[Row]:
     return sorted((of_family(family) for family in EACH), key=lambda one: one.name)
 
 
-def figure(value: float | None) -> str:
-    """A difference, rounded up to a power of ten from 1e-07 on."""
-    if not value:
-        return "-" if value is None else "0"
-    return f"1e{math.ceil(math.log10(max(value, 1e-7))):+03d}"
-
-
 def line(one: Row) -> str:
     apart = "-" if one.apart is None else "yes" if one.apart else "no"
     cells = (one.name, one.kind, figure(one.contributions), apart, figure(one.logits), one.note)
@@ -194,12 +185,6 @@ def placed(text: str, part: str) -> str:
     """The page with this part between the marks."""
     before, _, rest = text.partition(BEGIN)
     return before + part + rest.partition(END)[2]
-
-
-def without_figures(text: str) -> str:
-    """A page in which figures count as there or not there: they differ between machines."""
-    text = re.sub(r"\| (0|1e[+-]\d\d)(?= \|)", "| measured", text)
-    return re.sub(r"miss by [\d.e+-]+\d", "miss by some", text)
 
 
 def stands(one: Row) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,34 +25,44 @@ def far(a: Tensor, b: Tensor) -> float:
 def watched(
     model: nn.Module, family: Family, *edits: Edit, want: CaptureRequest | None = None, **words: Any
 ) -> tuple[Capture, Any]:
-    """A run under the probe, with edits: what the probe saw and what the model gave."""
+    """Run a model under the probe, with edits; return what the probe saw and the output."""
     with probe(model, Intervention(edits), want or CaptureRequest()) as seen:
         out = run(model, family, **words)
     return seen, out
 
 
-def attentions(family: Family, implementation: str) -> list[tuple[Tensor, Tensor]]:
-    """Pairs of captured and reported attention; the model reports under eager only."""
-    seen, _ = watched(built(family, implementation), family)
+@cache
+def clean(family: Family, implementation: str = "eager") -> tuple[Capture, Any]:
+    """A watched run without edits; shared, so nothing may change it."""
+    return watched(built(family, implementation), family)
+
+
+@cache
+def plain(family: Family, implementation: str) -> Tensor:
+    """The answer without the probe."""
+    return answer(run(built(family, implementation), family))
+
+
+def capture(family: Family, implementation: str) -> float:
+    """Captured attention against `output_attentions=True`, rows of padding left out.
+
+    The model reports its attention under eager only.
+    """
+    seen, _ = clean(family, implementation)
     theirs = run(built(family), family, output_attentions=True)
-    pairs = []
+    worst = 0.0
     for name, stack, kind in family.maps:
         ours = [a for a in seen.attentions if (a.stack, a.kind) == (stack, kind)]
         assert [a.layer for a in ours] == list(range(len(ours)))
         ours = [ours[i] for i in family.reported] if family.reported else ours
-        pairs.extend(zip([a.weights for a in ours], reported(theirs, name), strict=True))
-    return pairs
-
-
-def capture(family: Family, implementation: str) -> float:
-    """Captured attention against `output_attentions=True`, rows of padding left out."""
-    return max(far(real(a, 2), real(b, 2)) for a, b in attentions(family, implementation))
+        for a, b in zip(ours, reported(theirs, name), strict=True):
+            worst = max(worst, far(real(a.weights, 2), real(b, 2)))
+    return worst
 
 
 def output(family: Family, implementation: str) -> float:
-    """What a watched model gives against what it gives unwatched."""
-    model = built(family, implementation)
-    return far(answer(watched(model, family)[1]), answer(run(model, family)))
+    """The output of a watched model against that of the model alone."""
+    return far(answer(clean(family, implementation)[1]), plain(family, implementation))
 
 
 def temperature(family: Family, implementation: str) -> float:
@@ -65,7 +76,7 @@ def temperature(family: Family, implementation: str) -> float:
 def ablation(family: Family, implementation: str) -> float:
     """A silenced head of each map against its slice zeroed before the output projection."""
     model = built(family, implementation)
-    seen, clean = watched(model, family)
+    seen, unchanged = clean(family, implementation)
     worst = 0.0
     for _, stack, kind in family.maps:
         records = [a for a in seen.attentions if (a.stack, a.kind) == (stack, kind)]
@@ -75,7 +86,7 @@ def ablation(family: Family, implementation: str) -> float:
         _, out = watched(model, family, edit)
         with hands.silenced(model, family, record, HEAD, call):
             worst = max(worst, far(answer(out), answer(run(model, family))))
-        assert far(answer(out), answer(clean)) > 1e-3, "silencing the head changed nothing"
+        assert far(answer(out), answer(unchanged)) > 1e-3, "silencing the head changed nothing"
     return worst
 
 
@@ -86,8 +97,21 @@ def masked(family: Family, implementation: str, edits: tuple[Edit, ...], mask: T
     return far(answer(out), answer(run(model, family, attention_mask=mask)))
 
 
-def rebuilt(family: Family, implementation: str) -> float | None:
-    """The worst rebuilt output of all blocks; None if one could not be checked."""
-    seen, _ = watched(built(family, implementation), family, want=CaptureRequest(check=True))
-    found = [a.rebuilt for a in seen.attentions]
-    return None if None in found else max(value for value in found if value is not None)
+def norms_by_hooks(family: Family) -> list[tuple[str, nn.Module, Tensor, Tensor]]:
+    """Every call of a norm on a sentence, by class name and hooks: path, module, input, output."""
+    model, calls = built(family), []
+
+    def hook(path: str) -> Any:
+        return lambda module, args, out: calls.append((path, module, args[0].clone(), out.clone()))
+
+    handles = [
+        module.register_forward_hook(hook(path))
+        for path, module in model.named_modules()
+        if "Norm" in type(module).__name__
+    ]
+    try:
+        run(model, family)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [call for call in calls if call[2].dim() == 3]

@@ -22,6 +22,7 @@ from .catalogue import (
     TEXT,
     WIDTH,
     Family,
+    kind,
 )
 
 SOUND = (
@@ -49,7 +50,7 @@ T5 = {
     "decoder_start_token_id": 0,
 }
 # fmt: off
-BIAS = ("relative_attention_bias.weight",)
+BIAS = "relative_attention_bias.weight"
 #: Architectures that are refused by name, with a class and words for a real folder of some.
 REFUSED = {
     "mamba": ("Mamba", {"hidden_size": WIDTH, "num_hidden_layers": 2, "state_size": 4}),
@@ -71,20 +72,19 @@ REFUSED = {
 
 def bert(name: str, cls: str, **words: Any) -> Family:
     """A relative of BERT."""
-    return Family(name, f"{cls}Config", f"{cls}Model", TEXT | BERT | SMALL | words, ENCODER,
-                  ("self.query",), "output.dense")  # fmt: skip
+    every = TEXT | BERT | SMALL | words
+    return kind(name, cls, "Model", every, ENCODER, "self.query", "output.dense")
 
 
-def llama(name: str, cls: str, *queries: str, **words: Any) -> Family:
+def llama(name: str, cls: str, queries: str = "q_proj", **words: Any) -> Family:
     """A relative of Llama; ``queries`` make its queries, a norm where they are normed last."""
-    return Family(name, f"{cls}Config", f"{cls}ForCausalLM", LLAMA | words, DECODER,
-                  queries or ("q_proj",), "o_proj", norm="rms")  # fmt: skip
+    return kind(name, cls, "ForCausalLM", LLAMA | words, DECODER, queries, "o_proj", norm="rms")
 
 
 def bart(name: str, cls: str, **words: Any) -> Family:
     """A relative of BART."""
-    return Family(name, f"{cls}Config", f"{cls}ForConditionalGeneration", TEXT | BART | words,
-                  BOTH, ("q_proj",), "out_proj", inputs="pair")  # fmt: skip
+    every, head = TEXT | BART | words, "ForConditionalGeneration"
+    return kind(name, cls, head, every, BOTH, "q_proj", "out_proj", inputs="pair")
 
 
 MORE = (
@@ -103,30 +103,24 @@ MORE = (
     bert("tapas", "Tapas"),
     bert("big_bird", "BigBird", attention_type="original_full"),
     # a second query makes the kernels of its convolution, so that keys are cooled instead
-    Family("convbert", "ConvBertConfig", "ConvBertModel",
-           TEXT | BERT | SMALL | {"embedding_size": 16, "conv_kernel_size": 3, "head_ratio": 1},
-           ENCODER, ("self.key",)),
-    Family("flaubert", "FlaubertConfig", "FlaubertModel",
-           TEXT | SMALL | {"emb_dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS}, ENCODER,
-           ("q_lin",), "out_lin", fused=False),
-    Family("ctrl", "CTRLConfig", "CTRLLMHeadModel", TEXT | GPT | {"n_positions": 40, "dff": 48},
-           DECODER, ("Wq",), "dense", fused=False),
-    Family("openai_gpt", "OpenAIGPTConfig", "OpenAIGPTLMHeadModel",
-           TEXT | GPT | {"n_positions": 40}, DECODER, ("c_attn",), "c_proj", rows="columns"),
-    Family("codegen", "CodeGenConfig", "CodeGenForCausalLM",
-           TEXT | GPT | {"n_positions": 40, "rotary_dim": 4}, DECODER, ("qkv_proj",), "out_proj",
-           rows="heads"),
-    Family("gpt_bigcode", "GPTBigCodeConfig", "GPTBigCodeForCausalLM",
-           TEXT | GPT | {"n_positions": 40, "multi_query": True}, DECODER, ("c_attn",), "c_proj",
-           rows="first"),
-    Family("gpt_neox_japanese", "GPTNeoXJapaneseConfig", "GPTNeoXJapaneseForCausalLM",
-           TEXT | BERT | SMALL, DECODER, ("query_key_value",), "attention.dense", rows="heads"),
-    Family("biogpt", "BioGptConfig", "BioGptForCausalLM", TEXT | BERT | SMALL, DECODER,
-           ("q_proj",), "out_proj"),
+    kind("convbert", "ConvBert", "Model", TEXT | BERT | SMALL | {"embedding_size": 16,
+        "conv_kernel_size": 3, "head_ratio": 1}, ENCODER, "self.key", ""),
+    kind("flaubert", "Flaubert", "Model", TEXT | SMALL | {"emb_dim": WIDTH, "n_layers": LAYERS,
+        "n_heads": HEADS}, ENCODER, "q_lin", "out_lin", fused=False),
+    kind("ctrl", "CTRL", "LMHeadModel", TEXT | GPT | {"n_positions": 40, "dff": 48}, DECODER, "Wq",
+        "dense", fused=False),
+    kind("openai_gpt", "OpenAIGPT", "LMHeadModel", TEXT | GPT | {"n_positions": 40}, DECODER,
+        "c_attn", "c_proj", rows="columns"),
+    kind("codegen", "CodeGen", "ForCausalLM", TEXT | GPT | {"n_positions": 40, "rotary_dim": 4},
+        DECODER, "qkv_proj", "out_proj", rows="heads"),
+    kind("gpt_bigcode", "GPTBigCode", "ForCausalLM", TEXT | GPT | {"n_positions": 40,
+        "multi_query": True}, DECODER, "c_attn", "c_proj", rows="first"),
+    kind("gpt_neox_japanese", "GPTNeoXJapanese", "ForCausalLM", TEXT | BERT | SMALL, DECODER,
+        "query_key_value", "attention.dense", rows="heads"),
+    kind("biogpt", "BioGpt", "ForCausalLM", TEXT | BERT | SMALL, DECODER, "q_proj", "out_proj"),
     llama("gemma", "Gemma"),
-    Family("gemma3_text", "Gemma3TextConfig", "Gemma3ForCausalLM",
-           LLAMA | {"sliding_window": 3, "query_pre_attn_scalar": 8}, DECODER, ("q_norm",),
-           "o_proj", norm="rms", plus=1.0),
+    Family("gemma3_text", "Gemma3TextConfig", "Gemma3ForCausalLM", LLAMA | {"sliding_window": 3,
+        "query_pre_attn_scalar": 8}, DECODER, ("q_norm",), "o_proj", norm="rms", plus=1.0),
     llama("starcoder2", "Starcoder2"),
     llama("stablelm", "StableLm"),
     llama("granite", "Granite"),
@@ -143,12 +137,11 @@ MORE = (
     llama("exaone4", "Exaone4", "q_norm", sliding_window=3, sliding_window_pattern=2),
     llama("seed_oss", "SeedOss"),
     llama("apertus", "Apertus", "q_norm"),
-    Family("bitnet", "BitNetConfig", "BitNetForCausalLM", LLAMA, DECODER, ("q_proj",),
-           "attn_sub_norm", norm="rms"),
+    kind("bitnet", "BitNet", "ForCausalLM", LLAMA, DECODER, "q_proj", "attn_sub_norm", norm="rms"),
     llama("qwen2_moe", "Qwen2Moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
-          shared_expert_intermediate_size=24),
+        shared_expert_intermediate_size=24),
     llama("qwen3_moe", "Qwen3Moe", "q_norm", num_experts=4, num_experts_per_tok=2,
-          moe_intermediate_size=24),
+        moe_intermediate_size=24),
     llama("glm", "Glm"),
     llama("glm4", "Glm4"),
     bart("mbart", "MBart"),
@@ -157,41 +150,36 @@ MORE = (
     bart("blenderbot_small", "BlenderbotSmall"),
     bart("plbart", "PLBart"),
     bart("nllb_moe", "NllbMoe", num_experts=4, encoder_sparse_step=2, decoder_sparse_step=2),
-    Family("fsmt", "FSMTConfig", "FSMTForConditionalGeneration",
-           {**BART, "src_vocab_size": 67, "tgt_vocab_size": 67, "langs": ["a", "b"],
-            "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}, BOTH,
-           ("q_proj",), "out_proj", inputs="pair", fused=False, call=(("use_cache", False),)),
-    Family("mt5", "MT5Config", "MT5ForConditionalGeneration", T5, BOTH, (".q",), ".o",
-           inputs="pair", norm="rms", biases=BIAS),
-    Family("umt5", "UMT5Config", "UMT5ForConditionalGeneration", T5, BOTH, (".q",), ".o",
-           inputs="pair", norm="rms", biases=BIAS),
-    Family("switch_transformers", "SwitchTransformersConfig",
-           "SwitchTransformersForConditionalGeneration", T5 | {"num_experts": 4}, BOTH,
-           (".q",), ".o", inputs="pair", norm="rms", biases=BIAS),
-    Family("deit", "DeiTConfig", "DeiTForImageClassification", IMAGE, ENCODER,
-           ("q_proj",), "o_proj", inputs="image"),
-    Family("dinov2", "Dinov2Config", "Dinov2ForImageClassification", IMAGE, ENCODER,
-           ("q_proj",), "o_proj", inputs="image"),
-    Family("dinov2_with_registers", "Dinov2WithRegistersConfig",
-           "Dinov2WithRegistersForImageClassification", IMAGE | {"num_register_tokens": 3}, ENCODER,
-           ("q_proj",), "o_proj", inputs="image"),
-    Family("beit", "BeitConfig", "BeitForImageClassification",
-           IMAGE | {"use_relative_position_bias": True}, ENCODER,
-           ("q_proj",), "o_proj", inputs="image", biases=("relative_position_bias_table",)),
-    Family("clip_vision_model", "CLIPVisionConfig", "CLIPVisionModel",
-           IMAGE | {"projection_dim": 16}, ENCODER, ("q_proj",), "out_proj", inputs="image"),
-    Family("siglip_vision_model", "SiglipVisionConfig", "SiglipVisionModel", IMAGE, ENCODER,
-           ("q_proj",), "out_proj", inputs="image"),
-    Family("moonshine", "MoonshineConfig", "MoonshineForConditionalGeneration",
-           TEXT | {"hidden_size": WIDTH, "intermediate_size": 48, "max_position_embeddings": 40,
-                   "encoder_num_hidden_layers": LAYERS, "decoder_num_hidden_layers": LAYERS,
-                   "encoder_num_attention_heads": HEADS, "decoder_num_attention_heads": HEADS,
-                   "decoder_start_token_id": 1}, BOTH, ("q_proj",), "o_proj", inputs="samples"),
-    Family("wav2vec2", "Wav2Vec2Config", "Wav2Vec2ForCTC", SOUND, ENCODER, ("q_proj",), "out_proj",
-           inputs="samples"),
-    Family("hubert", "HubertConfig", "HubertForCTC", SOUND, ENCODER, ("q_proj",), "out_proj",
-           inputs="samples"),
-    Family("clip_text_model", "CLIPTextConfig", "CLIPTextModel",
-           TEXT | BERT | SMALL | {"projection_dim": 16}, DECODER, ("q_proj",), "out_proj"),
+    kind("fsmt", "FSMT", "ForConditionalGeneration", {**BART, "src_vocab_size": 67,
+        "tgt_vocab_size": 67, "langs": ["a", "b"], "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2}, BOTH, "q_proj", "out_proj", inputs="pair", fused=False,
+        call=(("use_cache", False),)),
+    kind("mt5", "MT5", "ForConditionalGeneration", T5, BOTH, ".q", ".o", inputs="pair", norm="rms",
+        biases=BIAS),
+    kind("umt5", "UMT5", "ForConditionalGeneration", T5, BOTH, ".q", ".o", inputs="pair",
+        norm="rms", biases=BIAS),
+    kind("switch_transformers", "SwitchTransformers", "ForConditionalGeneration", T5 |
+        {"num_experts": 4}, BOTH, ".q", ".o", inputs="pair", norm="rms", biases=BIAS),
+    kind("deit", "DeiT", "ForImageClassification", IMAGE, ENCODER, "q_proj", "o_proj",
+        inputs="image"),
+    kind("dinov2", "Dinov2", "ForImageClassification", IMAGE, ENCODER, "q_proj", "o_proj",
+        inputs="image"),
+    kind("dinov2_with_registers", "Dinov2WithRegisters", "ForImageClassification", IMAGE |
+        {"num_register_tokens": 3}, ENCODER, "q_proj", "o_proj", inputs="image"),
+    kind("beit", "Beit", "ForImageClassification", IMAGE | {"use_relative_position_bias": True},
+        ENCODER, "q_proj", "o_proj", inputs="image", biases="relative_position_bias_table"),
+    kind("clip_vision_model", "CLIPVision", "Model", IMAGE | {"projection_dim": 16}, ENCODER,
+        "q_proj", "out_proj", inputs="image"),
+    kind("siglip_vision_model", "SiglipVision", "Model", IMAGE, ENCODER, "q_proj", "out_proj",
+        inputs="image"),
+    kind("moonshine", "Moonshine", "ForConditionalGeneration", TEXT | {"hidden_size": WIDTH,
+        "intermediate_size": 48, "max_position_embeddings": 40, "encoder_num_hidden_layers": LAYERS,
+        "decoder_num_hidden_layers": LAYERS, "encoder_num_attention_heads": HEADS,
+        "decoder_num_attention_heads": HEADS, "decoder_start_token_id": 1}, BOTH, "q_proj",
+        "o_proj", inputs="samples"),
+    kind("wav2vec2", "Wav2Vec2", "ForCTC", SOUND, ENCODER, "q_proj", "out_proj", inputs="samples"),
+    kind("hubert", "Hubert", "ForCTC", SOUND, ENCODER, "q_proj", "out_proj", inputs="samples"),
+    kind("clip_text_model", "CLIPText", "Model", TEXT | BERT | SMALL | {"projection_dim": 16},
+        DECODER, "q_proj", "out_proj"),
 )
 # fmt: on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -16,17 +16,14 @@ from transformer_viz.capture import CaptureRequest
 from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import Edit, ScalePositions, ShufflePositions
 
-from . import hands, laws
-from .catalogue import BY_NAME, FAMILIES, SOURCE, Family, answer, built, copied, inputs, run
-from .test_capture import EACH, label
+from . import hands
+from .catalogue import BY_NAME, SOURCE, Family, answer, built, copied, inputs, run
+from .laws import clean, far, watched
 
 pytestmark = pytest.mark.families
 SEED, HALF = 3, 0.5
-TABLES = [(f, i) for f, i in EACH if f.tables]
-ROTARY = [(f, i) for f, i in EACH if any("inv_freq" in n for n, _ in built(f).named_buffers())]
-ROTARY = [(f, i) for f, i in ROTARY if f.name != "falcon_alibi"]
-ALIBI = [(f, i) for f, i in EACH if f.name in ("bloom", "mpt", "falcon_alibi")]
 SPECIAL = (True, False, False, False)
+SCALED, SHUFFLED = ScalePositions(value=HALF), ShufflePositions(seed=SEED)
 
 
 def whole(family: Family) -> dict[str, Tensor]:
@@ -37,14 +34,6 @@ def whole(family: Family) -> dict[str, Tensor]:
     return {"attention_mask": mask, "input_ids": inputs(family)["input_ids"].clamp(min=3)}
 
 
-def edited(family: Family, implementation: str, *edits: Edit, **words: Any) -> Tensor:
-    """What a model gives with its positions edited; the first token of every stack is special."""
-    stack = family.maps[-1][1] if len(family.maps) == 1 else "encoder"
-    want = CaptureRequest(stack=stack, special={"encoder": SPECIAL, "decoder": SPECIAL})
-    model = built(family, implementation)
-    return answer(laws.watched(model, family, *edits, want=want, **whole(family), **words)[1])
-
-
 def order(length: int) -> Tensor:
     return device.placed(torch.as_tensor(permutation(length, SPECIAL, SEED)))
 
@@ -53,69 +42,91 @@ def given(model: nn.Module, family: Family, **words: Any) -> Tensor:
     return answer(run(model, family, **whole(family), **words))
 
 
-def check(got: Tensor, expected: Tensor, clean: Tensor) -> None:
-    """The edit equals the work by hand, and neither is the clean run."""
-    assert laws.far(got, expected) <= 1e-5
-    assert laws.far(expected, clean) > 1e-3
+def assert_edit(family: Family, implementation: str, edit: Edit, expected: Tensor) -> None:
+    """The edit equals the work by hand, and neither is the clean run.
 
-
-def permuted(lengths: dict[str, int]) -> Callable[[Tensor, str, int], None]:
-    def change(rows: Tensor, stack: str, first: int) -> None:
-        rows[first : first + lengths[stack]] = rows[first + order(lengths[stack])].clone()
-
-    return change
-
-
-def lengths_of(family: Family) -> dict[str, int]:
-    seen, _ = laws.watched(built(family), family)
-    return {a.stack: a.shape[0] for a in seen.attentions if a.kind == "self"}
-
-
-@pytest.mark.parametrize(("family", "implementation"), TABLES, ids=label)
-def test_scaled_table(family: Family, implementation: str) -> None:
-    got = edited(family, implementation, ScalePositions(value=HALF))
-    model = hands.with_table(family, implementation, lambda rows, stack, first: rows.mul_(HALF))
-    check(got, given(model, family), given(built(family, implementation), family))
-
-
-@pytest.mark.parametrize(("family", "implementation"), TABLES, ids=label)
-def test_shuffled_table(family: Family, implementation: str) -> None:
-    got = edited(family, implementation, ShufflePositions(seed=SEED))
-    model = hands.with_table(family, implementation, permuted(lengths_of(family)))
-    check(got, given(model, family), given(built(family, implementation), family))
-
-
-@pytest.mark.parametrize("name", ["bart", "marian", "whisper"])
-def test_positions_of_one_stack(name: str) -> None:
-    family = BY_NAME[name]
-    got = edited(family, "eager", ScalePositions(value=0, stack="decoder"))
-    model = hands.with_table(
-        family, "eager", lambda rows, stack, first: rows.mul_(0 if stack == "decoder" else 1)
-    )
-    check(got, given(model, family), given(built(family), family))
-
-
-@pytest.mark.parametrize(("family", "implementation"), ROTARY, ids=label)
-def test_scaled_angles(family: Family, implementation: str) -> None:
-    model = copied(family, implementation)
-    for name, buffer in model.named_buffers():
-        if name.endswith("inv_freq"):
-            buffer.mul_(HALF)
-    got = edited(family, implementation, ScalePositions(value=HALF))
-    check(got, given(model, family), given(built(family, implementation), family))
-
-
-@pytest.mark.parametrize(
-    ("family", "implementation"), [*ROTARY, (BY_NAME["gptj"], "eager")], ids=label
-)
-def test_shuffled_angles(family: Family, implementation: str) -> None:
+    The first token of every stack is special.
+    """
+    stack = family.maps[-1][1] if len(family.maps) == 1 else "encoder"
+    want = CaptureRequest(stack=stack, special={"encoder": SPECIAL, "decoder": SPECIAL})
     model = built(family, implementation)
-    got = edited(family, implementation, ShufflePositions(seed=SEED))
-    places = order(SOURCE).expand(2, SOURCE)
-    check(got, given(model, family, position_ids=places), given(model, family))
+    got = answer(watched(model, family, edit, want=want, **whole(family))[1])
+    assert far(got, expected) <= 1e-5, edit
+    assert far(expected, given(model, family)) > 1e-3, edit
 
 
-def test_scaled_angles_of_a_stored_table() -> None:
+def scaled(family: Family, implementation: str, ending: str) -> nn.Module:
+    """A copy with the parameters and buffers of this ending halved."""
+    model = copied(family, implementation)
+    for name, parameter in (*model.named_parameters(), *model.named_buffers()):
+        if name.endswith(ending):
+            parameter.data.mul_(HALF)
+    return model
+
+
+def a_table_is_scaled_and_shuffled(family: Family, implementation: str) -> None:
+    if not family.tables:
+        return
+    lengths = {
+        a.stack: a.shape[0] for a in clean(family, "eager")[0].attentions if a.kind == "self"
+    }
+
+    def permuted(rows: Tensor, stack: str, first: int) -> None:
+        length = lengths[stack]
+        rows[first : first + length] = rows[first + order(length)].clone()
+
+    model = hands.with_table(family, implementation, lambda rows, stack, first: rows.mul_(HALF))
+    assert_edit(family, implementation, SCALED, given(model, family))
+    model = hands.with_table(family, implementation, permuted)
+    assert_edit(family, implementation, SHUFFLED, given(model, family))
+    want = CaptureRequest(positions=True, stack=family.maps[-1][1])
+    seen, _ = watched(built(family, implementation), family, want=want, **whole(family))
+    for name, first, stack in family.tables:
+        rows, shown = built(family).get_parameter(name).detach(), seen.positions[f"table.{stack}"]
+        rows = rows.view(-1, rows.shape[-1])[first : first + shown.shape[0]]
+        assert far(shown, rows) <= 1e-6, name
+
+
+def angles_are_scaled_and_shuffled(family: Family, implementation: str) -> None:
+    rotary = any("inv_freq" in name for name, _ in built(family).named_buffers())
+    rotary = rotary and family.name != "falcon_alibi"
+    if rotary:
+        model = scaled(family, implementation, "inv_freq")
+        assert_edit(family, implementation, SCALED, given(model, family))
+    if rotary or family.name == "gptj":
+        model, places = built(family, implementation), order(SOURCE).expand(2, SOURCE)
+        assert_edit(family, implementation, SHUFFLED, given(model, family, position_ids=places))
+
+
+def alibi_is_scaled_and_shuffled(family: Family, implementation: str) -> None:
+    def columns(x: Tensor) -> Tensor:
+        """The last columns, those of the sentence, in the shuffled order."""
+        return torch.cat((x[..., :-SOURCE], x[..., -SOURCE:][..., order(SOURCE)]), dim=-1)
+
+    if family.name in ("bloom", "mpt", "falcon_alibi"):
+        model = built(family, implementation)
+        for edit, change in ((SCALED, lambda x: x * HALF), (SHUFFLED, columns)):
+            with hands.alibi(model, change):
+                expected = given(model, family)
+            assert_edit(family, implementation, edit, expected)
+
+
+LAWS = (
+    a_table_is_scaled_and_shuffled,
+    angles_are_scaled_and_shuffled,
+    alibi_is_scaled_and_shuffled,
+)
+
+
+def test_one_stack_and_stored_tables() -> None:
+    for name in ("bart", "marian", "whisper"):
+        family = BY_NAME[name]
+        model = hands.with_table(
+            family, "eager", lambda rows, stack, first: rows.mul_(0 if stack == "decoder" else 1)
+        )
+        edit = ScalePositions(value=0, stack="decoder")
+        assert_edit(family, "eager", edit, given(model, family))
+    # Scaled angles of a stored table.
     family = BY_NAME["gptj"]
     model = copied(family)
     width = model.config.rotary_dim
@@ -124,23 +135,7 @@ def test_scaled_angles_of_a_stored_table() -> None:
     for name, buffer in model.named_buffers():
         if name.endswith("embed_positions"):
             buffer.copy_(torch.cat((angles.sin(), angles.cos()), dim=1))
-    got = edited(family, "eager", ScalePositions(value=HALF))
-    check(got, given(model, family), given(built(family), family))
-
-
-def columns(x: Tensor) -> Tensor:
-    """ALiBi whose last columns, those of the sentence, are in the shuffled order."""
-    return torch.cat((x[..., :-SOURCE], x[..., -SOURCE:][..., order(SOURCE)]), dim=-1)
-
-
-@pytest.mark.parametrize("change", ["scaled", "shuffled"])
-@pytest.mark.parametrize(("family", "implementation"), ALIBI, ids=label)
-def test_alibi(family: Family, implementation: str, change: str) -> None:
-    model = built(family, implementation)
-    edit = ScalePositions(value=HALF) if change == "scaled" else ShufflePositions(seed=SEED)
-    with hands.alibi(model, (lambda x: x * HALF) if change == "scaled" else columns):
-        expected = given(model, family)
-    check(edited(family, implementation, edit), expected, given(model, family))
+    assert_edit(family, "eager", SCALED, given(model, family))
 
 
 @contextmanager
@@ -157,125 +152,70 @@ def shuffled_bias(model: nn.Module) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_relative_bias_of_t5(implementation: str) -> None:
-    family = BY_NAME["t5"]
-    model, clean = built(family, implementation), given(built(family, implementation), family)
-    with shuffled_bias(model):
-        expected = given(model, family)
-    check(edited(family, implementation, ShufflePositions(seed=SEED)), expected, clean)
-    half = scaled_parameters(family, implementation, "relative_attention_bias.weight")
-    check(edited(family, implementation, ScalePositions(value=HALF)), given(half, family), clean)
-
-
-def scaled_parameters(family: Family, implementation: str, ending: str) -> nn.Module:
-    model = copied(family, implementation)
-    for name, parameter in model.named_parameters():
-        if name.endswith(ending):
-            parameter.data.mul_(HALF)
-    return model
-
-
-@pytest.mark.parametrize(
-    ("name", "implementation", "ending"),
-    [
+def test_relative_positions() -> None:
+    for name, implementation, ending in (
+        ("t5", "eager", "relative_attention_bias.weight"),
+        ("t5", "sdpa", "relative_attention_bias.weight"),
         ("swin", "eager", "relative_position_bias_table"),
         ("swin", "sdpa", "relative_position_bias_table"),
         ("xlnet", "eager", "rel_attn.r"),
-    ],
-)
-def test_scaled_relative_positions(name: str, implementation: str, ending: str) -> None:
-    family = BY_NAME[name]
-    got = edited(family, implementation, ScalePositions(value=HALF))
-    model = scaled_parameters(family, implementation, ending)
-    check(got, given(model, family), given(built(family, implementation), family))
-
-
-def test_scaled_disentangled_positions() -> None:
+    ):
+        family = BY_NAME[name]
+        half = scaled(family, implementation, ending)
+        assert_edit(family, implementation, SCALED, given(half, family))
+        if name == "t5":
+            model = built(family, implementation)
+            with shuffled_bias(model):
+                expected = given(model, family)
+            assert_edit(family, implementation, SHUFFLED, expected)
     family = BY_NAME["deberta_v2"]
-    model = scaled_parameters(family, "eager", "position_embeddings.weight")
+    model = scaled(family, "eager", "position_embeddings.weight")
     owner = next(type(m) for m in model.modules() if hasattr(m, "disentangled_attention_bias"))
     own = owner.disentangled_attention_bias
     with mock.patch.object(owner, own.__name__, lambda *a, **k: own(*a, **k) * HALF):
         expected = given(model, family)
-    got = edited(family, "eager", ScalePositions(value=HALF))
-    check(got, expected, given(built(family), family))
+    assert_edit(family, "eager", SCALED, expected)
 
 
-@pytest.mark.parametrize("name", ["xlnet", "deberta_v2"])
-def test_positions_mixed_with_content_are_not_shuffled(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot be shuffled there"):
-        edited(BY_NAME[name], "eager", ShufflePositions(seed=SEED))
+def test_edits_that_a_model_cannot_have_are_refused() -> None:
+    for name, edit, said in (
+        ("xlnet", SHUFFLED, "cannot be shuffled there"),  # positions mixed with content
+        ("deberta_v2", SHUFFLED, "cannot be shuffled there"),
+        ("jamba", ScalePositions(value=0), "found no positions"),
+        ("jamba", ShufflePositions(seed=1), "found no positions"),
+    ):
+        family = BY_NAME[name]
+        want = CaptureRequest(stack=family.maps[-1][1], special={"encoder": SPECIAL})
+        with pytest.raises(ValueError, match=said):
+            watched(built(family), family, edit, want=want, **whole(family))
 
 
-@pytest.mark.parametrize(
-    "edit", [ScalePositions(value=0), ShufflePositions(seed=1)], ids=lambda e: e.kind
-)
-def test_a_model_without_positions_refuses(edit: Edit) -> None:
-    with pytest.raises(ValueError, match="found no positions"):
-        edited(BY_NAME["jamba"], "eager", edit)
+def test_shown_positions_are_those_of_the_model_and_carry_the_edits() -> None:
+    def shown(name: str, key: str, *edits: Edit) -> Tensor:
+        special = dict.fromkeys(("encoder", "decoder"), SPECIAL)
+        want = CaptureRequest(positions=True, stack=key.split(".")[1], special=special)
+        family = BY_NAME[name]
+        seen, _ = watched(built(family), family, *edits, want=want, **whole(family))
+        return seen.positions[key]
 
-
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f.tables], ids=label)
-def test_the_table_that_is_shown_is_the_one_that_is_added(family: Family) -> None:
-    want = CaptureRequest(positions=True, stack=family.maps[-1][1])
-    seen, _ = laws.watched(built(family), family, want=want, **whole(family))
-    for name, first, stack in family.tables:
-        rows = built(family).get_parameter(name).detach()
-        shown = seen.positions[f"table.{stack}"]
-        rows = rows.view(-1, rows.shape[-1])[first : first + shown.shape[0]]
-        assert laws.far(shown, rows) <= 1e-6
-
-
-def test_the_angles_that_are_shown_are_those_of_the_model() -> None:
-    family = BY_NAME["llama"]
-    seen, _ = laws.watched(
-        built(family), family, want=CaptureRequest(positions=True, stack="decoder")
-    )
-    angles = device.placed(torch.arange(SOURCE))[:, None] * built(family).model.rotary_emb.inv_freq
-    assert laws.far(seen.positions["rotary.decoder"][:, :4], angles) <= 1e-6
-
-
-def test_the_bias_that_is_shown_is_that_of_the_model() -> None:
-    family = BY_NAME["t5"]
-    seen, _ = laws.watched(built(family), family, want=CaptureRequest(positions=True))
-    attention = built(family).encoder.block[0].layer[0].SelfAttention
+    attention = built(BY_NAME["t5"]).encoder.block[0].layer[0].SelfAttention
+    places = device.placed(torch.arange(SOURCE))[:, None]
     with torch.no_grad():
-        expected = attention.compute_bias(SOURCE, SOURCE)[0]
-    assert laws.far(seen.positions["bias.encoder.1"], expected) <= 1e-6
-
-
-def test_the_angles_of_a_stored_table_are_read_back() -> None:
-    family = BY_NAME["gptj"]
-    want = CaptureRequest(positions=True, stack="decoder")
-    seen, _ = laws.watched(built(family), family, want=want)
-    angles = torch.arange(SOURCE)[:, None] * torch.tensor([1.0, 1.0, 0.01, 0.01])
-    angles = device.placed(angles)
-    assert laws.far(seen.positions["rotary.decoder"], angles) <= 1e-5
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [("bert", "table.encoder"), ("llama", "rotary.decoder"), ("gptj", "rotary.decoder"),
-     ("t5", "bias.encoder.1")],
-)  # fmt: skip
-def test_what_is_shown_carries_the_edits(name: str, key: str) -> None:
-    family = BY_NAME[name]
-    stack = key.split(".")[1]
-    special = dict.fromkeys(("encoder", "decoder"), SPECIAL)
-
-    def shown(*edits: Edit) -> Tensor:
-        want = CaptureRequest(positions=True, stack=stack, special=special)
-        return laws.watched(built(family), family, *edits, want=want, **whole(family))[0].positions[
-            key
-        ]
-
-    clean = shown()
-    assert laws.far(shown(ScalePositions(value=HALF)), HALF * clean) <= 1e-6
-    moved = order(SOURCE)
-    axes = (1, 2) if key.startswith("bias") else (0,)
-    expected = clean
-    for axis in axes:
-        expected = expected.index_select(axis, moved)
-    assert not torch.equal(expected, clean)
-    assert laws.far(shown(ShufflePositions(seed=SEED)), expected) <= 1e-6
+        bias = attention.compute_bias(SOURCE, SOURCE)[0]
+    stored = places * device.placed(torch.tensor([1.0, 1.0, 0.01, 0.01]))
+    angles = places * built(BY_NAME["llama"]).model.rotary_emb.inv_freq
+    table = built(BY_NAME["bert"]).embeddings.position_embeddings.weight[:SOURCE].detach()
+    for name, key, expected, bound in (
+        ("bert", "table.encoder", table, 1e-6),
+        ("llama", "rotary.decoder", angles, 1e-6),
+        ("gptj", "rotary.decoder", stored, 1e-5),
+        ("t5", "bias.encoder.1", bias, 1e-6),
+    ):
+        clean = shown(name, key)
+        assert far(clean[..., : expected.shape[-1]], expected) <= bound, name
+        assert far(shown(name, key, SCALED), HALF * clean) <= 1e-6, name
+        moved = clean
+        for axis in (1, 2) if key.startswith("bias") else (0,):
+            moved = moved.index_select(axis, order(SOURCE))
+        assert not torch.equal(moved, clean), name
+        assert far(shown(name, key, SHUFFLED), moved) <= 1e-6, name

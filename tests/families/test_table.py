@@ -1,7 +1,8 @@
-"""Every kind in docs/families.md: what the page says is measured here, and within its bounds."""
+"""docs/families.md and docs/why-this-word.md: a sample is measured anew, all within bounds."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ import transformers
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
 
-from . import table
+from . import explained, table
 from .catalogue import TEXT
 from .more import REFUSED
 
 pytestmark = pytest.mark.families
+#: Norm before and after, with and without biases, and those that lack something.
+EXPLAINED = ("bart", "gpt2", "llama", "t5", "whisper", "gemma2", "falcon_alibi", "xlnet", "vit")
 
 
 def is_within_bounds(row: table.Row) -> bool:
@@ -26,12 +29,9 @@ def is_within_bounds(row: table.Row) -> bool:
     return row.attentions > 0 and exact and warm and folder and (row.head or 0.0) <= table.EDITS
 
 
-SAMPLE = table.EACH[::6]
-
-
 @pytest.mark.slow
 def test_rows_of_the_page_are_those_of_now_and_within_their_bounds() -> None:
-    rows = [table.row(family) for family in SAMPLE]
+    rows = [table.row(family) for family in table.EACH[::6]]
     assert not [row for row in rows if not (is_within_bounds(row) and table.stands(row))]
 
 
@@ -46,10 +46,34 @@ def test_the_page_is_up_to_date_and_its_figures_are_within_their_bounds() -> Non
     assert not table.stale(), "run python -m tests.families.table"
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_shown_says_why(name: str, tmp_path: Path) -> None:
-    cls, words = REFUSED[name]
-    config = getattr(transformers, f"{cls}Config")(**(TEXT | words))
-    getattr(transformers, f"{cls}Model")(config).save_pretrained(tmp_path)
-    with pytest.raises(CheckpointError, match=r"no attention that could be shown: .*tv\.probe"):
-        tv.load(tmp_path, device="cpu")
+def test_what_cannot_be_shown_says_why(tmp_path: Path) -> None:
+    for name, (cls, words) in REFUSED.items():
+        config = getattr(transformers, f"{cls}Config")(**(TEXT | words))
+        getattr(transformers, f"{cls}Model")(config).save_pretrained(tmp_path / name)
+        with pytest.raises(CheckpointError, match=r"no attention that could be shown: .*tv\.probe"):
+            tv.load(tmp_path / name, device="cpu")
+            pytest.fail(f"{name} was opened")
+
+
+def test_explained_families_stand_in_the_page_and_within_bounds() -> None:
+    failed = []
+    for family in table.EACH:
+        if family.name not in EXPLAINED:
+            continue
+        row = explained.of_family(family)
+        kept = explained.stands(row)
+        kept &= row.contributions is None or row.contributions <= explained.CONTRIBUTIONS
+        kept &= row.logits is None or row.logits <= explained.LOGITS
+        if not kept or not (row.note or None not in (row.contributions, row.logits)):
+            failed.append(row)
+    assert not failed
+    # P29 and P32 on every layout and family that serves; forty of them at least.
+    page = explained.PAGE.read_text(encoding="utf-8")
+    lines = [line.split(" | ") for line in page.splitlines()]
+    rows = [line for line in lines if len(line) == 6 and re.match(r"\| \w", line[0])]
+    sums = [float(row[2]) for row in rows if row[2] not in ("-", "contributions")]
+    logits = [float(row[4]) for row in rows if row[4] not in ("-", "logits")]
+    assert max(sums) <= explained.CONTRIBUTIONS and max(logits) <= explained.LOGITS
+    assert len(sums) > 100 and len(logits) > 60
+    for row in rows:
+        assert row[5].strip(" |") or "-" not in (row[2], row[4]), row

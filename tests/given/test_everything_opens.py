@@ -40,31 +40,25 @@ def given(own: tv.Trace) -> tv.Trace:
     )
 
 
-def test_small_pictures_and_head_numbers_are_those_of_the_captured_run(
-    own: tv.Trace, given: tv.Trace
-) -> None:
-    for block in own.maps:
-        assert np.array_equal(given.thumbnail(block), own.thumbnail(block))
-    assert given.heads.dtypes.equals(own.heads.dtypes)
-    for name in own.heads.columns:
-        if own.heads[name].dtype.kind == "f":
-            assert np.allclose(given.heads[name], own.heads[name], atol=1e-5), name
-        else:
-            assert (given.heads[name] == own.heads[name]).all(), name
-
-
-def test_measures_are_those_of_the_captured_run(own: tv.Trace, given: tv.Trace) -> None:
-    ours, theirs = tv.metrics(own), tv.metrics(given)
+def assert_same(ours: Any, theirs: Any, close: float, nan: bool = False) -> None:
     assert list(ours.columns) == list(theirs.columns)
     for name in ours.columns:
         if ours[name].dtype.kind == "f":
-            assert np.allclose(theirs[name], ours[name], atol=1e-6, equal_nan=True), name
+            assert np.allclose(theirs[name], ours[name], atol=close, equal_nan=nan), name
+        elif not nan:
+            assert (theirs[name] == ours[name]).all(), name
+
+
+def test_numbers_are_those_of_the_captured_run(own: tv.Trace, given: tv.Trace) -> None:
+    for block in own.maps:
+        assert np.array_equal(given.thumbnail(block), own.thumbnail(block))
+    assert given.heads.dtypes.equals(own.heads.dtypes)
+    assert_same(own.heads, given.heads, 1e-5)
+    ours, theirs = tv.metrics(own), tv.metrics(given)
+    assert_same(ours, theirs, 1e-6, nan=True)
     # Which tokens are the same is read from the strings, so induction can be told.
     assert theirs["duplicate"].notna().any() and theirs["induction"].notna().any()
     assert list(tv.roles(theirs)["roles"]) == list(tv.roles(ours)["roles"])
-
-
-def test_compare_and_align_say_whose_weights_they_read(own: tv.Trace, given: tv.Trace) -> None:
     found = tv.compare(own, given)
     assert found.heads["divergence"].max() < 1e-9
     assert found.card["b"]["report"] == "given, not captured"
@@ -73,21 +67,15 @@ def test_compare_and_align_say_whose_weights_they_read(own: tv.Trace, given: tv.
     assert links.card["report"] == "given, not captured"
 
 
-def test_a_file_holds_it(given: tv.Trace, tmp_path: Path) -> None:
+def test_files_hold_it(own: tv.Trace, given: tv.Trace, tmp_path: Path) -> None:
     given.save(tmp_path / "given.safetensors")
     again = tv.Trace.load(tmp_path / "given.safetensors")
     assert again.report == given.report and again.manifest == given.manifest
     assert again.source == given.source and again.heads.equals(given.heads)
     for block in given.maps:
         assert np.array_equal(again.attention(block), given.attention(block))
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_every_format_can_be_taken_along(given: tv.Trace, kind: str) -> None:
-    assert len(exported(given, kind, "map", PLACE)) > 300
-
-
-def test_csv_is_the_captured_runs(own: tv.Trace, given: tv.Trace) -> None:
+    for kind in FORMATS:
+        assert len(exported(given, kind, "map", PLACE)) > 300, kind
     # The captured run names rows by what they produce, the given one by what they read.
     ours, theirs = (
         [line.split(",")[2:] for line in exported(run, "csv", "map", PLACE).decode().splitlines()]
@@ -96,25 +84,21 @@ def test_csv_is_the_captured_runs(own: tv.Trace, given: tv.Trace) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("picture", ["map", "lines", "atlas"])
-def test_figures_say_that_nothing_proves_them(given: tv.Trace, picture: str) -> None:
-    drawn = tv.views.printed(given, picture, "svg", *PLACE).decode()
-    assert "given, not captured" in drawn
-    assert SAID in whose(given)
-
-
 def test_report_and_pictures_claim_no_proof(own: tv.Trace, given: tv.Trace) -> None:
+    for picture in ("map", "lines", "atlas"):
+        drawn = tv.views.printed(given, picture, "svg", *PLACE).decode()
+        assert "given, not captured" in drawn, picture
+    assert SAID in whose(given)
     page = tv.views.report(given)
     assert SAID in page and "nothing proves that it used them" in page
     assert "Capture report" not in page and "green" not in page.partition("<script")[0]
     assert "Capture not checked" in tv.views.report(own)
-    assert manifest(given)["capture report"] == "given, not captured"
+    about = json.loads(json.dumps(manifest(given)))
+    assert about["capture report"] == "given, not captured"
+    assert about["run"]["given"]["decoder"]["masks"][0] == "causal"
     for drawn in (tv.views.atlas(given), tv.views.lines(given, "cross")):
         assert "nothing proves that it used them" in drawn.caption
     assert {one.status for one in findings_of(given)} == {"amber"}
-    assert (
-        json.loads(json.dumps(manifest(given)))["run"]["given"]["decoder"]["masks"][0] == "causal"
-    )
 
 
 LACKS: dict[str, Callable[[Any], Any]] = {
@@ -134,19 +118,14 @@ LACKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LACKS)
-def test_what_needs_more_says_that_it_was_not_given(given: tv.Trace, name: str) -> None:
-    with pytest.raises(LookupError, match=r"were not given.* Open the model with tv\.load"):
-        LACKS[name](given)
-
-
-def test_query_and_key_were_not_given(given: tv.Trace) -> None:
+def test_what_needs_more_says_that_it_was_not_given(given: tv.Trace) -> None:
+    for name, needs in LACKS.items():
+        with pytest.raises(LookupError, match=r"were not given.* Open the model with tv\.load"):
+            needs(given)
+            pytest.fail(name)
     problem = header(qk_data(given, *PLACE, query=0))["problem"]
     assert problem.startswith("q, k and the scores of cross L1 were not given")
-
-
-@pytest.mark.parametrize("name", ["explain", "rank", "swap"])
-def test_what_runs_a_model_asks_for_one(given: tv.Trace, name: str) -> None:
-    words = {"explain": (1,), "rank": (["x"],), "swap": ("a", "b")}[name]
-    with pytest.raises(ValueError, match="needs a model to run, and a trace is one run"):
-        getattr(tv, name)(given, *words)
+    for name, words in {"explain": (1,), "rank": (["x"],), "swap": ("a", "b")}.items():
+        with pytest.raises(ValueError, match="needs a model to run, and a trace is one run"):
+            getattr(tv, name)(given, *words)
+            pytest.fail(name)

@@ -1,17 +1,18 @@
-"""What generate() returned, against one pass over the tokens that were read."""
+"""What `generate` returned, with and without padding, against one pass over the tokens read."""
 
 from __future__ import annotations
 
-import re
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import transformers
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
 import transformer_viz as tv
-from tests.families.catalogue import BY_NAME, built
+from tests.families.catalogue import BY_NAME, built, run
 from tests.families.more import MORE
 from transformer_viz.core.given.facts import given_facts
 
@@ -23,9 +24,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "beams": {"num_beams": 3},
     "beams, several returned": {"num_beams": 4, "num_return_sequences": 3},
 }
-
-
 FAMILY = BY_NAME | {family.name: family for family in MORE}
+ASKED = {"output_attentions": True, "return_dict_in_generate": True, "do_sample": False}
 
 
 def words(ids: torch.Tensor) -> list[str]:
@@ -33,9 +33,14 @@ def words(ids: torch.Tensor) -> list[str]:
 
 
 def written(family: str, ids: list[list[int]], **way: Any) -> Any:
-    asked = {"output_attentions": True, "return_dict_in_generate": True, "do_sample": False}
     limits = {"max_new_tokens": NEW, "min_new_tokens": NEW}
-    return built(FAMILY[family]).generate(torch.tensor(ids), **asked | limits | way)
+    return built(FAMILY[family]).generate(torch.tensor(ids), **ASKED | limits | way)
+
+
+def one_pass(family: str, **given: Any) -> Any:
+    """The output of the model itself on what was read."""
+    with torch.no_grad():
+        return built(FAMILY[family])(output_attentions=True, **given)
 
 
 def far(found: tv.Trace, block: str, theirs: Any) -> float:
@@ -43,40 +48,35 @@ def far(found: tv.Trace, block: str, theirs: Any) -> float:
     return max(float(np.abs(ours - layer[0].numpy()).max()) for ours, layer in pairs)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_decoders_steps_are_one_pass_over_what_it_read(way: str) -> None:
-    out = written("gpt_neox", [[5, 6, 7]], **WAYS[way])
-    model = built(BY_NAME["gpt_neox"])
-    for number, ids in enumerate(out.sequences):
-        batch = number if len(out.sequences) > 1 else None
-        found = tv.from_attentions(out, words(ids), batch=batch)
-        with torch.no_grad():
-            theirs = model(ids[None, :-1], output_attentions=True).attentions
-        assert len(found.source) == 3 + NEW - 1  # the last word was written and not read
-        assert far(found, "decoder", theirs) < 1e-5
-        assert found.manifest["given"]["decoder"]["masks"] == ["causal", "causal"]
+def numbered(out: Any) -> list[tuple[int, torch.Tensor, int | None]]:
+    """Number and ids of each sequence, and the batch to ask for where there are several."""
+    several = len(out.sequences) > 1
+    return [(n, ids, n if several else None) for n, ids in enumerate(out.sequences)]
 
 
-@pytest.mark.parametrize("sources", [1, 2])
-@pytest.mark.parametrize("way", ["greedy", "beams", "beams, several returned"])
-def test_a_translators_steps_are_one_pass(way: str, sources: int) -> None:
-    ids = [[5, 6, 7, 8], [9, 10, 11, 12]][:sources]
-    out = written("bart", ids, **WAYS[way])
-    model = built(BY_NAME["bart"])
-    for number, target in enumerate(out.sequences):
-        source = torch.tensor(ids[number * sources // len(out.sequences)])
-        batch = number if len(out.sequences) > 1 else None
-        found = tv.from_attentions(out, words(source), target_tokens=words(target), batch=batch)
-        with torch.no_grad():
-            whole = model(
-                input_ids=source[None],
-                decoder_input_ids=target[None, : len(found.target or ())],
-                output_attentions=True,
-            )
-        assert found.target is not None and len(found.target) == len(target) - 1
-        for block in ("encoder", "decoder", "cross"):
-            theirs = getattr(whole, f"{block}_attentions")
-            assert far(found, block, theirs) < 1e-5, block
+def test_a_decoders_steps_are_one_pass_over_what_it_read() -> None:
+    for way in WAYS:
+        out = written("gpt_neox", [[5, 6, 7]], **WAYS[way])
+        for number, ids, batch in numbered(out):
+            found = tv.from_attentions(out, words(ids), batch=batch)
+            assert len(found.source) == 3 + NEW - 1  # the last word was written and not read
+            theirs = one_pass("gpt_neox", input_ids=ids[None, :-1]).attentions
+            assert far(found, "decoder", theirs) < 1e-5, (way, number)
+            assert found.manifest["given"]["decoder"]["masks"] == ["causal", "causal"], way
+
+
+def test_a_translators_steps_are_one_pass() -> None:
+    every = [[5, 6, 7, 8], [9, 10, 11, 12]]
+    for way, sources in itertools.product(("greedy", "beams", "beams, several returned"), (1, 2)):
+        out = written("bart", every[:sources], **WAYS[way])
+        for number, target, batch in numbered(out):
+            source = torch.tensor(every[number * sources // len(out.sequences)])
+            found = tv.from_attentions(out, words(source), target_tokens=words(target), batch=batch)
+            assert found.target is not None and len(found.target) == len(target) - 1
+            whole = one_pass("bart", input_ids=source[None], decoder_input_ids=target[None, :-1])
+            for block in ("encoder", "decoder", "cross"):
+                theirs = getattr(whole, f"{block}_attentions")
+                assert far(found, block, theirs) < 1e-5, (way, sources, number, block)
 
 
 #: Models whose cache keeps the last three keys, in some layers or in all.
@@ -96,53 +96,57 @@ SLIDING_WAYS: dict[str, dict[str, Any]] = WAYS | {
 }
 
 
-@pytest.mark.parametrize("family", SLIDING)
-def test_steps_of_a_sliding_cache_are_one_pass_over_what_was_read(family: str) -> None:
-    model, sums = built(FAMILY[family]), family != "gpt_oss"
-    for way in SLIDING_WAYS:
-        for prompt, ids in PROMPTS.items():
-            torch.manual_seed(0)
-            out = written(family, [ids], **SLIDING_WAYS[way])
-            if way == "guessed ahead" and not out.attentions[1][0][..., 1:].any():
-                with pytest.raises(ValueError, match="step 1 repeats row 0 of the prompt"):
-                    tv.from_attentions(out, words(out.sequences[0]), check_sums=sums)
-                continue
-            for number, read in enumerate(out.sequences):
-                case = (way, prompt, number)
-                batch = number if len(out.sequences) > 1 else None
-                found = tv.from_attentions(out, words(read), batch=batch, check_sums=sums)
-                with torch.no_grad():
-                    whole = model(read[None, :-1], output_attentions=True, use_cache=False)
-                assert far(found, "decoder", whole.attentions) < 1e-5, case
-                assert found.maps == ("decoder",), case
-                errors = [abs(1 - one.sum(-1)).amax((0, 2)) for one in whole.attentions]
-                assert np.allclose(found.heads["row_sum_error"], torch.cat(errors), atol=1e-6), case
-                known = found.manifest["given"]["decoder"]["windows"]
-                narrow = any(
-                    layer.shape[-1] < len(ids) + step
-                    for step, layers in enumerate(out.attentions)
-                    for layer in layers
-                )
-                assert any(known) or not narrow, case
-                assert not narrow or any("had the last 3 keys" in s for s in given_facts(found))
-            if way == "greedy":
-                assert tuple(known) == SLIDING[family], prompt
+@pytest.mark.parametrize("part", range(2))
+def test_steps_of_a_sliding_cache_are_one_pass_over_what_was_read(part: int) -> None:
+    for family in list(SLIDING)[part::2]:
+        steps_are_one_pass(family)
 
 
-def test_steps_of_a_sliding_cache_are_those_of_a_loop_by_hand() -> None:
+def steps_are_one_pass(family: str) -> None:
+    sums = family != "gpt_oss"
+    for way, (prompt, ids) in itertools.product(SLIDING_WAYS, PROMPTS.items()):
+        torch.manual_seed(0)
+        out = written(family, [ids], **SLIDING_WAYS[way])
+        if way == "guessed ahead" and not out.attentions[1][0][..., 1:].any():
+            with pytest.raises(ValueError, match="step 1 repeats row 0 of the prompt"):
+                tv.from_attentions(out, words(out.sequences[0]), check_sums=sums)
+            continue
+        narrow = any(
+            layer.shape[-1] < len(ids) + step
+            for step, layers in enumerate(out.attentions)
+            for layer in layers
+        )
+        for number, read, batch in numbered(out):
+            case = (family, way, prompt, number)
+            found = tv.from_attentions(out, words(read), batch=batch, check_sums=sums)
+            whole = one_pass(family, input_ids=read[None, :-1], use_cache=False).attentions
+            assert far(found, "decoder", whole) < 1e-5, case
+            assert found.maps == ("decoder",), case
+            errors = [abs(1 - one.sum(-1)).amax((0, 2)) for one in whole]
+            assert np.allclose(found.heads["row_sum_error"], torch.cat(errors), atol=1e-6), case
+            known = found.manifest["given"]["decoder"]["windows"]
+            assert any(known) or not narrow, case
+            assert not narrow or any("had the last 3 keys" in s for s in given_facts(found))
+        if way == "greedy":
+            assert tuple(known) == SLIDING[family], prompt
+
+
+def test_steps_of_a_loop_by_hand_are_joined() -> None:
     model, ids = built(FAMILY["gemma2"]), torch.arange(4, 18)[None]
-    with torch.no_grad():
-        whole = model(ids, output_attentions=True, use_cache=False).attentions
+    whole = one_pass("gemma2", input_ids=ids, use_cache=False).attentions
     for cache in (
         transformers.DynamicCache(config=model.config),
         transformers.StaticCache(config=model.config, max_cache_len=20),
     ):
-        steps = []
-        with torch.no_grad():
-            for part in ids.split([2, 2, 1, 4, 1, 4], dim=1):
-                out = model(part, past_key_values=cache, output_attentions=True)
-                steps.append(out.attentions)
+        parts = ids.split([2, 2, 1, 4, 1, 4], dim=1)
+        steps = [one_pass("gemma2", input_ids=p, past_key_values=cache).attentions for p in parts]
         assert far(tv.from_attentions(steps, words(ids[0])), "decoder", whole) < 1e-5
+    eye = np.zeros((12, 12))  # a weight too small for its type stays where it is
+    eye[np.arange(12), np.maximum(np.arange(12) - 2, 0)] = 1  # each row looks two back
+    steps = [(torch.tensor(eye[None, None, :4, :4]),)]
+    steps += [(torch.tensor(eye[None, None, n : n + 1, : n + 1]),) for n in range(4, 12)]
+    found = tv.from_attentions(steps, [f"w{n}" for n in range(12)])
+    assert np.array_equal(found.attention("decoder")[0, 0], eye)
 
 
 def test_narrow_steps_of_unknown_keys_are_refused() -> None:
@@ -170,41 +174,190 @@ def test_narrow_steps_of_unknown_keys_are_refused() -> None:
         ),
     }
     for name, (steps, said) in refused.items():
-        try:
+        with pytest.raises(ValueError, match=said):
             tv.from_attentions(steps, words(out.sequences[0]), check_sums=False)
-        except ValueError as error:
-            assert re.search(said, str(error)), (name, str(error))
-        else:
-            raise AssertionError(name)
+            pytest.fail(name)
 
 
-def test_a_weight_too_small_for_its_type_stays_where_it_is() -> None:
-    eye = np.zeros((12, 12))
-    eye[np.arange(12), np.maximum(np.arange(12) - 2, 0)] = 1  # each row looks two back
-    steps = [(torch.tensor(eye[None, None, :4, :4]),)]
-    steps += [(torch.tensor(eye[None, None, n : n + 1, : n + 1]),) for n in range(4, 12)]
-    found = tv.from_attentions(steps, [f"w{n}" for n in range(12)])
-    assert np.array_equal(found.attention("decoder")[0, 0], eye)
-
-
-def test_several_sequences_of_a_beam_search_need_a_number() -> None:
+def test_what_outputs_lack_or_hold_twice_is_said() -> None:
     out = written("gpt_neox", [[5, 6, 7]], **WAYS["beams, several returned"])
-    with pytest.raises(ValueError, match="returned 3 sequences; say which with batch=0"):
-        tv.from_attentions(out, words(out.sequences[0]))
-    with pytest.raises(ValueError, match="There are 3 sequences"):
-        tv.from_attentions(out, words(out.sequences[0]), batch=3)
+    bare = BaseModelOutput(last_hidden_state=torch.zeros(1, 3, 4))
+    clip = run(built(BY_NAME["clip"]), BY_NAME["clip"], output_attentions=True)
+    for given, batch, said in (
+        (out, None, "returned 3 sequences; say which with batch=0"),
+        (out, 3, "There are 3 sequences"),
+        (bare, None, r"The BaseModelOutput holds no weights: .*eager"),
+        (clip, None, r"give the one to look at, such as outputs\.text_model"),
+    ):
+        names = words(out.sequences[0]) if given is out else ["a"]
+        with pytest.raises(ValueError, match=said):
+            tv.from_attentions(given, names, batch=batch)
 
 
-def test_an_output_without_weights_says_how_to_get_them() -> None:
-    out = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=torch.zeros(1, 3, 4))
-    with pytest.raises(ValueError, match=r"The BaseModelOutput holds no weights: .*eager"):
-        tv.from_attentions(out, ["a", "b", "c"])
+# ---- padding decides nothing: what is a decoder's is shown as one --------------------------------
+
+#: Nothing, three and four tokens of padding on the left; two on the right.
+IDS = torch.tensor(
+    [[5, 6, 7, 8, 9, 10], [0, 0, 0, 5, 6, 7], [0, 0, 0, 0, 5, 6], [5, 6, 7, 8, 0, 0]]
+)
+MASK = (IDS > 0).long()
+DECODERS = ("gpt2", "llama", "mistral", "gemma2")
 
 
-def test_two_models_side_by_side_are_asked_which() -> None:
-    from tests.families.catalogue import run
+def forms(out: Any, batch: int) -> dict[str, tuple[Any, int | None]]:
+    """One pass in all forms in which users have it, and which sequence is meant."""
+    stack = torch.stack(out.attentions)
+    hidden = (MASK[batch] == 0)[:, None].expand(-1, IDS.shape[1])
+    own = stack[:, batch]
+    return {
+        "output": (out, batch),
+        "dict": (dict(out), batch),
+        "without names": (out.to_tuple(), batch),
+        "tuple": (out.attentions, batch),
+        "stack": (stack, batch),
+        "half": (own.half(), None),
+        "bfloat16": (own.bfloat16(), None),
+        "zeros": (own.masked_fill(hidden, 0).numpy(), None),
+        "no numbers": (own.masked_fill(hidden, torch.nan).tolist(), None),
+    }
 
-    clip = BY_NAME["clip"]
-    out = run(built(clip), clip, output_attentions=True)
-    with pytest.raises(ValueError, match=r"give the one to look at, such as outputs\.text_model"):
-        tv.from_attentions(out, ["a"])
+
+def test_a_padded_decoder_is_a_decoder() -> None:
+    said = {
+        "output": "decoder: 3 rows weigh all columns alike, as padding does",
+        "zeros": "decoder: 3 rows are all zeros",
+        "no numbers": "decoder: 3 rows were not numbers, as a softmax over nothing",
+    }
+    for family in DECODERS:
+        out = one_pass(family, input_ids=IDS, attention_mask=MASK)
+        for batch, ids in enumerate(IDS):
+            for form, (weights, which) in forms(out, batch).items():
+                case = (family, batch, form)
+                found = tv.from_attentions(weights, words(ids), batch=which)
+                assert found.maps == ("decoder",), case
+                told = found.manifest["given"]["decoder"]
+                assert not told["assumed"], case
+                assert all(mask.startswith("causal") for mask in told["masks"]), case
+                assert found.heads["row_sum_error"].max() < 1e-2, case
+                wanted = [layer[batch : batch + 1].clone() for layer in out.attentions]
+                if form in ("zeros", "no numbers"):
+                    for layer in wanted:
+                        layer[:, :, MASK[batch] == 0] = 0
+                assert far(found, "decoder", wanted) < 4e-3, case
+                if family == "llama" and batch == 1 and form in said:
+                    facts = given_facts(found)
+                    assert any(one.startswith(said[form]) for one in facts), form
+                    assert "decoder: causal." in facts, form
+
+
+def test_padded_steps_are_one_pass() -> None:
+    ways: dict[str, dict[str, Any]] = {
+        "greedy": {},
+        "static cache": {"cache_implementation": "static"},
+        "without a cache": {"use_cache": False},
+        "beams": {"num_beams": 2},
+        "one word": {"max_new_tokens": 1},
+    }
+    fixed = {"attention_mask": MASK[:3], "pad_token_id": 0, "eos_token_id": None, **ASKED}
+    for family, (way, more) in itertools.product(DECODERS, ways.items()):
+        out = built(BY_NAME[family]).generate(IDS[:3], **fixed, **{"max_new_tokens": 5} | more)
+        for batch, read in enumerate(out.sequences):
+            case = (family, way, batch)
+            found = tv.from_attentions(out, words(read), batch=batch)
+            assert found.maps == ("decoder",), case
+            if way != "beams":
+                bare = tv.from_attentions(out.attentions, words(read), batch=batch)
+                assert bare.maps == ("decoder",), case
+            assert found.heads["row_sum_error"].max() < 1e-5, case
+            seen = torch.cat((MASK[batch], torch.ones(len(read) - 7, dtype=torch.long)))[None]
+            places = (seen.cumsum(-1) - 1).clamp(min=0)
+            given = {"input_ids": read[None, :-1], "attention_mask": seen}
+            whole = one_pass(family, **given, position_ids=places, use_cache=False).attentions
+            text = int((MASK[batch] == 0).sum())
+            for ours, theirs in zip(found.attention("decoder"), whole, strict=True):
+                assert np.abs(ours - theirs[0].numpy())[:, text:].max() < 1e-5, case
+                assert not ours[:, text:, :text].any(), case
+            equal = found.manifest["given"]["decoder"]["rows of equal weights"]
+            assert equal == list(range(text)), case
+
+
+def test_padded_encoders_and_translators_stay_what_they_are() -> None:
+    padded = {"input_ids": IDS, "attention_mask": MASK}
+    out = one_pass("bert", **padded)
+    for batch, ids in enumerate(IDS):
+        for form, (weights, which) in forms(out, batch).items():
+            found = tv.from_attentions(weights, words(ids), batch=which)
+            assert found.maps == ("encoder",), (batch, form)
+    target = torch.tensor([[2, 5, 6], [0, 2, 5], [2, 5, 0], [2, 6, 7]])
+    asked = {"decoder_input_ids": target, "decoder_attention_mask": (target > 0).long()}
+    for family in ("bart", "t5"):
+        out = one_pass(family, **padded, **asked)
+        for batch, ids in enumerate(IDS):
+            for weights in (out, out.to_tuple(), dict(out)):
+                said = {"target_tokens": words(target[batch]), "batch": batch}
+                found = tv.from_attentions(weights, words(ids), **said)
+                assert found.maps == ("encoder", "decoder", "cross")
+                for block in found.maps:
+                    theirs = [one[batch, None] for one in getattr(out, f"{block}_attentions")]
+                    assert far(found, block, theirs) < 1e-6, (family, batch, block)
+                assert not found.attention("cross")[..., MASK[batch].numpy() == 0].any()
+            for block, read in (("decoder", target[batch]), ("encoder", ids)):
+                weights = getattr(out, f"{block}_attentions")
+                alone = tv.from_attentions(weights, words(read), batch=batch)
+                assert alone.maps == (block,), (family, batch)
+
+
+def test_the_type_speaks_where_the_rows_tell_nothing() -> None:
+    alone = IDS[:1, :1]
+    one = one_pass("llama", input_ids=alone)
+    assumed = "assumed, since no row shows whether later tokens are hidden."
+    for weights, tokens, block in (
+        (one, words(alone[0]), "decoder"),
+        (one.attentions, words(alone[0]), "encoder"),
+        (np.full((2, 3, 4, 4), 0.25), list("abcd"), "encoder"),
+    ):
+        found = tv.from_attentions(weights, tokens)
+        assert found.maps == (block,)
+        assert f"{block}: {assumed}" in given_facts(found)
+    # A type of causal models, which CTC encoders return too; a prefix that is read whole, such as
+    # an image, before words that hide later ones.
+    prefix = torch.ones(4, 4).tril()
+    prefix[:2, :2] = 1
+    for hidden, block in ((torch.zeros(4, 4), "encoder"), (1 - prefix, "decoder")):
+        scores = torch.randn(2, 1, 3, 4, 4).masked_fill(hidden == 1, -torch.inf)
+        given = CausalLMOutput(attentions=[layer.softmax(-1) for layer in scores])
+        assert tv.from_attentions(given, list("abcd")).maps == (block,)
+
+
+def test_a_static_cache_loses_its_empty_places_only() -> None:
+    model = built(BY_NAME["llama"])
+    for batch in (0, 1):
+        ids, mask = IDS[batch, None], MASK[batch, None]
+        cache = transformers.StaticCache(config=model.config, max_cache_len=16)
+        given = {"input_ids": ids, "attention_mask": mask}
+        out = one_pass("llama", **given, past_key_values=cache)
+        assert out.attentions[0].shape[-1] == 16
+        text = int((mask == 0).sum())
+        found = tv.from_attentions(out, words(ids[0]))
+        whole = one_pass("llama", **given).attentions
+        for ours, theirs in zip(found.attention("decoder"), whole, strict=True):
+            assert np.abs(ours - theirs[0].numpy())[:, text:].max() < 1e-5, batch
+        assert found.maps == ("decoder",) and found.heads["row_sum_error"].max() < 1e-5
+        cut = any("empty places of a static cache" in said for said in given_facts(found))
+        assert cut == bool(text), batch
+
+
+def test_masks_that_add_a_finite_number_are_told_from_text() -> None:
+    """Rows of padding under such a mask weigh other padding, and what comes after it."""
+    torch.manual_seed(0)
+    scores = torch.randn(2, 3, 7, 7)
+    hidden = torch.ones(7, 7).triu(1)
+    padding = (torch.arange(7) < 3).float().expand(7, 7)
+    for mask in (hidden + padding, (hidden + padding).clamp(max=1)):  # added, merged
+        weights = (scores - 1e4 * mask).softmax(-1)
+        assert np.triu(weights[0, 0], 1)[:3].any()
+        assert tv.from_attentions(weights, list("abcdefg")).maps == ("decoder",)
+    # padding on the right that sees itself alone, beside an encoder's text
+    alone = torch.eye(7).repeat(2, 3, 1, 1)
+    alone[..., :4, :4] = scores[..., :4, :4].softmax(-1)
+    assert tv.from_attentions(alone, list("abcdefg")).maps == ("encoder",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -24,16 +25,13 @@ def found(build_model: Callable[..., Model]) -> Comparison:
     return tv.compare(None, OFF, IDS, model=build_model())
 
 
-def test_the_table_holds_the_divergences(found: Comparison) -> None:
+def test_the_table_and_every_tile_hold_their_heads_difference(found: Comparison) -> None:
     table = as_table(views.compared_atlas(found, "encoder"))
     assert list(table.columns) == ["H0", "H1"] and list(table.index) == ["L0", "L1", "L2"]
     heads = found.heads.query("stack == 'encoder'").set_index(["layer", "head"])["divergence"]
     for (layer, head), bits in heads.items():
         assert table.loc[f"L{layer}", f"H{head}"] == bits
     assert table.loc["L1", "H1"] == 1
-
-
-def test_every_tile_is_its_heads_difference_on_one_scale(found: Comparison) -> None:
     picture = views.compared_atlas(found, "encoder", opened=(1, 1))
     canvas = next(t for t in picture.data if t.type == "heatmap" and t.visible is None)
     limit = max(
@@ -56,17 +54,15 @@ def test_every_tile_is_its_heads_difference_on_one_scale(found: Comparison) -> N
     assert texts[3] == "1.00"
 
 
-@pytest.mark.parametrize(("dark", "colours"), [(False, LIGHT), (True, DARK)])
-def test_the_head_on_both_sides_and_what_changed(
-    found: Comparison, dark: bool, colours: object
-) -> None:
+def test_the_head_on_both_sides_and_what_changed(found: Comparison) -> None:
     maps = found.maps("encoder", 1, 1)
-    for which in ("a", "b", "difference"):
+    looks = itertools.product(("a", "b", "difference"), ((False, LIGHT), (True, DARK)))
+    for which, (dark, colours) in looks:
         picture = views.compared_map(maps, which, limit=0.5, dark=dark)
         heatmap = picture.data[-1]
         assert np.array_equal(heatmap.z, getattr(maps, which).astype(np.float32))
         assert heatmap.zmax == 0.5 and heatmap.zmin == (-0.5 if which == "difference" else 0)
-        ramp = colours.changes if which == "difference" else colours.amounts  # type: ignore[attr-defined]
+        ramp = colours.changes if which == "difference" else colours.amounts
         assert heatmap.colorscale[-1][1] == ramp[-1]
         table = as_table(picture)
         assert list(table.columns) == [*maps.columns[:-1], "elsewhere"]
@@ -75,7 +71,9 @@ def test_the_head_on_both_sides_and_what_changed(
         views.compared_map(maps, "c")
 
 
-def test_a_large_map_shows_its_largest_changes(build_model: Callable[..., Model]) -> None:
+def test_a_large_map_shows_its_largest_changes(
+    build_model: Callable[..., Model], tiny_gpt: Model
+) -> None:
     models = [build_model(decoder_layers=0, norm=norm) for norm in ("pre", "post")]
     found = tv.compare(*models, list(range(4, 37)))
     picture = views.compared_atlas(found, "encoder", matched=True)
@@ -88,9 +86,6 @@ def test_a_large_map_shows_its_largest_changes(build_model: Callable[..., Model]
     )
     assert np.abs(known).max() == pytest.approx(largest)
     assert "the one that changed most" in picture.layout.meta["alt"]
-
-
-def test_a_map_that_is_not_there_is_named(found: Comparison, tiny_gpt: Model) -> None:
     alone = tv.compare(tiny_gpt, tiny_gpt, IDS)
     with pytest.raises(LookupError, match="no map 'cross' in common; they share decoder"):
         views.compared_atlas(alone, "cross")

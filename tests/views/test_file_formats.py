@@ -41,20 +41,25 @@ def runs(checkpoint: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
 PLACE = ("--block", "cross", "--layer", "1", "--head", "0")
 
 
-@pytest.mark.parametrize(
-    ("kind", "starts"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("csv", b"from")]
-)
-def test_export_writes_what_it_says(
-    runs: tuple[str, str], tmp_path: Path, kind: str, starts: bytes
+def test_export_writes_what_it_says(runs: tuple[str, str], tmp_path: Path) -> None:
+    starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "csv": b"from"}
+    for kind, start in starts.items():
+        out = tmp_path / kind / f"figure.{kind}"
+        out.parent.mkdir()
+        told = answer("export", runs[0], "--format", kind, *PLACE, "--out", str(out))
+        assert out.read_bytes().startswith(start)
+        assert told.strip() == f"{out}: {out.stat().st_size:,} bytes"
+        assert list(out.parent.iterdir()) == [out]
+    again = tmp_path / "again.safetensors"
+    answer("export", runs[0], "--format", "safetensors", "--out", str(again))
+    assert again.read_bytes() == Path(runs[0]).read_bytes()
+    with safetensors.safe_open(again, framework="numpy") as found:
+        assert "attention.cross.1" in set(found.keys())
+
+
+def test_export_of_numbers_and_pictures_takes_its_options(
+    runs: tuple[str, str], tmp_path: Path
 ) -> None:
-    out = tmp_path / f"figure.{kind}"
-    told = answer("export", runs[0], "--format", kind, *PLACE, "--out", str(out))
-    assert out.read_bytes().startswith(starts)
-    assert told.strip() == f"{out}: {out.stat().st_size:,} bytes"
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_export_of_numbers(runs: tuple[str, str], tmp_path: Path) -> None:
     out, trace = tmp_path / "weights.npz", Trace.load(runs[1])
     words = ("--format", "npz", *PLACE, "--before", runs[0], "--out", str(out))
     answer("export", runs[1], *words)
@@ -63,9 +68,6 @@ def test_export_of_numbers(runs: tuple[str, str], tmp_path: Path) -> None:
         assert np.array_equal(found["before"], Trace.load(runs[0]).attention("cross", layer=1)[0])
         about = json.loads(str(found["manifest"]))
     assert "temperature" in about["run"]["intervention"]
-
-
-def test_export_of_pictures_takes_its_options(runs: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "figure.svg"
     look = ("--dark", "--width", "90", "--no-special", "--before", runs[0])
     answer("export", runs[1], "--format", "svg", *PLACE, *look, "--out", str(out))
@@ -78,66 +80,42 @@ def test_export_of_pictures_takes_its_options(runs: tuple[str, str], tmp_path: P
     assert "Decoder self-attention, all heads" in out.read_text()
 
 
-def test_export_of_the_run_is_the_run(runs: tuple[str, str], tmp_path: Path) -> None:
-    out = tmp_path / "again.safetensors"
-    answer("export", runs[0], "--format", "safetensors", "--out", str(out))
-    assert out.read_bytes() == Path(runs[0]).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--format", "svg", "--layer", "1", "--head", "0"), "name one with --block"),
-        (("--format", "csv", "--block", "cross"), "--layer and --head"),
-        (("--format", "csv", "--block", "cross", "--picture", "atlas"), "--layer and --head"),
-        (("--format", "svg", "--block", "cross", "--layer", "1", "--head", "9"), "heads 0 to 1"),
-        (
-            ("--format", "svg", "--block", "nope", "--layer", "1", "--head", "0"),
-            "--block is one of",
-        ),
-        (("--format", "gif", *PLACE), "gif"),
-        (("--format", "svg", *PLACE, "--width", "3"), "millimetres"),
-    ],
-)
-def test_export_refuses_in_a_sentence(
-    runs: tuple[str, str], tmp_path: Path, words: tuple[str, ...], said: str
-) -> None:
-    assert said in refusal("export", runs[0], *words, "--out", str(tmp_path / "f"))
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_map_without_columns_is_refused(runs: tuple[str, str]) -> None:
-    trace = Trace.load(runs[0])
-    marks = replace(trace.source, special=[True] * len(trace.source))
-    with pytest.raises(ValueError, match="nothing to draw"):
-        exported(replace(trace, source=marks), "svg", "map", ("cross", 1, 0), special=False)
-
-
-def test_export_needs_a_run_and_a_place_to_write(runs: tuple[str, str], tmp_path: Path) -> None:
+def test_export_refuses_in_a_sentence(runs: tuple[str, str], tmp_path: Path) -> None:
+    for words, said in (
+        ("--format svg --layer 1 --head 0", "name one with --block"),
+        ("--format csv --block cross", "--layer and --head"),
+        ("--format csv --block cross --picture atlas", "--layer and --head"),
+        ("--format svg --block cross --layer 1 --head 9", "heads 0 to 1"),
+        ("--format svg --block nope --layer 1 --head 0", "--block is one of"),
+        ("--format gif --block cross --layer 1 --head 0", "gif"),
+        ("--format svg --block cross --layer 1 --head 0 --width 3", "millimetres"),
+    ):
+        assert said in refusal("export", runs[0], *words.split(), "--out", str(tmp_path / "f"))
+        assert not list(tmp_path.iterdir())
     words = ("--format", "csv", *PLACE, "--out")
     assert "no file 'nothing'" in refusal("export", "nothing", *words, str(tmp_path / "f"))
     assert "no folder" in refusal("export", runs[0], *words, str(tmp_path / "a" / "f"))
     assert "is a folder" in refusal("export", runs[0], *words, str(tmp_path))
+    trace = Trace.load(runs[0])
+    marks = replace(trace, source=replace(trace.source, special=[True] * len(trace.source)))
+    with pytest.raises(ValueError, match="nothing to draw"):  # a map without columns
+        exported(marks, "svg", "map", ("cross", 1, 0), special=False)
 
 
-def test_report_from_the_command_line(checkpoint: str, tmp_path: Path) -> None:
+def test_reports_from_the_command_line(checkpoint: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     words = ("5 6 7", "--target", "4 8 6")  # left alone it says one token over and over
     told = answer("report", checkpoint, *words, "--title", "Mine", "--out", str(out))
     assert told.startswith(f"{out}: 0.") and "capture report green" in told
-    book, _ = packed(out.read_text(encoding="utf-8"))
-    assert [run["name"] for run in book["runs"]] == ["Now"]
-    assert "<title>Mine</title>" in out.read_text(encoding="utf-8")
-
-
-def test_a_report_of_an_edit_holds_the_target(checkpoint: str, tmp_path: Path) -> None:
-    out = tmp_path / "report.html"
+    page = out.read_text(encoding="utf-8")
+    assert [run["name"] for run in packed(page)[0]["runs"]] == ["Now"]
+    assert "<title>Mine</title>" in page
     edit = '{"edits": [{"kind": "temperature", "value": 0.2}, {"kind": "pad", "count": 2}]}'
     answer("report", checkpoint, "5 6 7", "--intervention", edit, "--out", str(out))
     book, _ = packed(out.read_text(encoding="utf-8"))
     assert [run["name"] for run in book["runs"]] == ["Now", "Before", "Difference"]
     now, before, _ = (run["blocks"]["decoder"]["map"]["rows"]["labels"] for run in book["runs"])
-    assert now == before
+    assert now == before  # the target is held
 
 
 def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
@@ -166,6 +144,21 @@ def test_buttons_make_what_the_library_makes(
     assert downloads.picture(lines) == "lines"
     overlaid = exported(trace, "svg", "lines", place, also=((0, 1),))
     assert downloads.maker(lines, "svg", "lines")() == overlaid
+    evil = replace(trace, manifest=trace.manifest | {"model": "../a b/ü\n.."})
+    seen = scene(evil, monkeypatch)
+    for kind, what, name in (
+        ("svg", "map", "a-b-ü-cross-L1-H0.svg"),
+        ("pdf", "atlas", "a-b-ü-cross-all-heads.pdf"),
+        ("html", "report", "a-b-ü-cross-report.html"),
+    ):
+        assert downloads.file_name(seen, kind, what) == name
+    # Fewer lines are drawn above 0.3, and the caption says so.
+    trace = make_trace()
+    printed = []
+    for least in (0.0, 0.3):
+        seen = scene(trace, monkeypatch, view="lines", overlay=(), threshold=least)
+        printed.append(downloads.maker(seen, "svg", "lines")())
+    assert printed[1].count(b"<path") < printed[0].count(b"<path") and b"0.3" in printed[1]
 
 
 def test_files_speak_the_language_of_their_page_and_data_english(
@@ -181,33 +174,3 @@ def test_files_speak_the_language_of_their_page_and_data_english(
     assert book["texts"]["masked"] == "已掩盖" and "texts" not in book["chips"]
     svg = downloads.maker(seen, "svg", "map")().decode("utf-8")
     assert ("权重显示头看向哪里" in svg) == (fonts.readable("zh") == "zh")
-
-
-def test_files_say_model_block_and_head(
-    runs: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = Trace.load(runs[0])
-    evil = replace(trace, manifest=trace.manifest | {"model": "../a b/ü\n.."})
-    seen = scene(evil, monkeypatch)
-    assert downloads.file_name(seen, "svg", "map") == "a-b-ü-cross-L1-H0.svg"
-    assert downloads.file_name(seen, "pdf", "atlas") == "a-b-ü-cross-all-heads.pdf"
-    assert downloads.file_name(seen, "html", "report") == "a-b-ü-cross-report.html"
-
-
-def test_saved_runs_are_trace_files(runs: tuple[str, str], tmp_path: Path) -> None:
-    file = tmp_path / "run.safetensors"
-    file.write_bytes(exported(Trace.load(runs[0]), "safetensors", "map", ("cross", 1, 0)))
-    with safetensors.safe_open(file, framework="numpy") as found:
-        assert "attention.cross.1" in set(found.keys())
-
-
-def test_printed_lines_begin_at_the_threshold_of_the_screen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Fewer lines are drawn above 0.3, and the caption says so."""
-    trace = make_trace()
-    printed = []
-    for least in (0.0, 0.3):
-        seen = scene(trace, monkeypatch, view="lines", overlay=(), threshold=least)
-        printed.append(downloads.maker(seen, "svg", "lines")())
-    assert printed[1].count(b"<path") < printed[0].count(b"<path") and b"0.3" in printed[1]

@@ -84,53 +84,40 @@ def shown(language: str, label: str) -> str:
         return printed(trace, "map", "svg", "encoder", 0, 0).decode()
 
 
-@pytest.mark.usefixtures("only_dejavu")
-def test_lines_of_chinese_are_parted_anywhere_but_before_a_mark_without_a_font() -> None:
-    lines = sheet.wrapped(TEXT, 60)
-    assert "".join(lines).replace(" ", "") == TEXT.replace(" ", "")
-    assert len(lines) > 3 and not any(line[0] in "，。" for line in lines)
-    assert sheet.width_of("权重", 8) == 16  # a box is as wide as it is high
-
-
 def test_lines_of_chinese_are_parted_by_the_fonts_at_hand() -> None:
     lines = sheet.wrapped(TEXT, 60)
-    assert "".join(lines).replace(" ", "") == TEXT.replace(" ", "")
-    assert len(lines) > 3 and not any(line[0] in "，。" for line in lines)
+    assert_parted(lines)
     assert all(sheet.width_of(line, sheet.SIZE) <= 60 for line in lines)
 
 
-@pytest.mark.usefixtures("only_dejavu")
-@pytest.mark.parametrize(("sign", "package"), SCRIPTS.items())
-def test_a_sign_without_a_font_is_told_with_what_to_install(sign: str, package: str) -> None:
-    assert fonts.missing(["a b\n", sign, "aéα−…"]) == sign
-    said = shown(ENGLISH, sign)
-    assert f"has U+{ord(sign):04X}, which may stand here as empty boxes." in said
-    assert f"on Debian: apt install {package}." in said
+def assert_parted(lines: list[str]) -> None:
+    """Anywhere, but not before a mark."""
+    assert "".join(lines).replace(" ", "") == TEXT.replace(" ", "")
+    assert len(lines) > 3 and not any(line[0] in "，。" for line in lines)
 
 
 @pytest.mark.usefixtures("only_dejavu")
-def test_letters_that_are_there_are_not_complained_of() -> None:
+def test_without_a_font_signs_are_named_with_what_to_install() -> None:
+    assert_parted(sheet.wrapped(TEXT, 60))
+    assert sheet.width_of("权重", 8) == 16  # a box is as wide as it is high
+    for sign, package in SCRIPTS.items():
+        assert fonts.missing(["a b\n", sign, "aéα−…"]) == sign
+        said = shown(ENGLISH, sign)
+        assert f"has U+{ord(sign):04X}, which may stand here as empty boxes." in said
+        assert f"on Debian: apt install {package}." in said
     assert fonts.missing("Straße naïve αβγ Привет ☐ √ − × …\n\u200d") == ""
     assert "Install one" not in shown(ENGLISH, "Straße")
-
-
-@pytest.mark.usefixtures("only_dejavu")
-def test_a_language_without_a_font_becomes_english_and_says_so() -> None:
     assert fonts.readable("zh") == ENGLISH == fonts.readable(ENGLISH)
     said = shown("zh", "cat")
     assert "has the letters of the chosen language, so its words are English" in said
     assert "Encoder self-attention L0 H0." in said
-
-
-@pytest.mark.usefixtures("only_dejavu")
-@pytest.mark.parametrize("kind", FORMATS)
-def test_the_sentence_stands_in_every_kind_of_file(kind: str) -> None:
     trace = replace(CLEAN, source=replace(CLEAN.source, labels=("猫", *CLEAN.source.labels[1:])))
-    content = printed(trace, "map", kind, "encoder", 0, 0)
-    if kind == "png":
-        assert "U+732B" in Image.open(io.BytesIO(content)).info["manifest"]
-    else:
-        assert b"U+732B" in content
+    for kind in FORMATS:
+        content = printed(trace, "map", kind, "encoder", 0, 0)
+        if kind == "png":
+            assert "U+732B" in Image.open(io.BytesIO(content)).info["manifest"]
+        else:
+            assert b"U+732B" in content, kind
 
 
 @pytest.mark.usefixtures("only_dejavu")

@@ -53,21 +53,6 @@ def test_numbers_of_a_part_are_the_matrix_s(runs: tuple[Trace, Trace]) -> None:
     assert np.array_equal(np.load(io.BytesIO(same))["weights"], wanted)
 
 
-@pytest.mark.parametrize(
-    ("kind", "words", "why"),
-    [
-        ("csv", {}, "1,062,961 weights; such a file holds at most 1,048,576. Take a part"),
-        ("csv", {"rows": slice(0, 1032), "columns": slice(0, 3)}, "The map has 1,031 rows"),
-        ("npz", {"rows": slice(0, 3), "words": True}, "counted in the model's own tokens"),
-    ],
-)
-def test_too_many_numbers_or_none_say_so(
-    runs: tuple[Trace, Trace], kind: str, words: dict[str, Any], why: str
-) -> None:
-    with pytest.raises(ValueError, match=why):
-        exported(runs[0], kind, "map", PLACE, **words)
-
-
 def test_a_chart_shows_the_largest_weight_of_each_cell(runs: tuple[Trace, Trace]) -> None:
     tiled, whole = runs
     weights = whole.attention("decoder", 1)[0]
@@ -83,29 +68,30 @@ def test_a_chart_shows_the_largest_weight_of_each_cell(runs: tuple[Trace, Trace]
     assert "the largest of up to 5 × 5 weights" in str(figure.layout.meta or figure.to_json())
 
 
-def test_what_needs_a_matrix_says_so(runs: tuple[Trace, Trace]) -> None:
+def test_too_many_numbers_and_what_needs_a_matrix_say_so(runs: tuple[Trace, Trace]) -> None:
     tiled, _ = runs
-    for draw in (
-        lambda: tv.views.lines(tiled, "decoder", [(1, 0)]),
-        lambda: tv.views.printed(tiled, "lines", "svg", *PLACE),
+    too_many = "1,062,961 weights; such a file holds at most 1,048,576. Take a part"
+    outside = {"rows": slice(0, 1032), "columns": slice(0, 3)}
+    merged = {"rows": slice(0, 3), "words": True}
+    lines = "Lines are drawn of texts of up to 1,024 tokens"
+    for draw, why in (
+        (lambda: exported(tiled, "csv", "map", PLACE), too_many),
+        (lambda: exported(tiled, "csv", "map", PLACE, **outside), "The map has 1,031 rows"),
+        (lambda: exported(tiled, "npz", "map", PLACE, **merged), "counted in the model's own tok"),
+        (lambda: tv.views.lines(tiled, "decoder", [(1, 0)]), lines),
+        (lambda: tv.views.printed(tiled, "lines", "svg", *PLACE), lines),
+        (lambda: tv.views.head_map(tiled, *PLACE, before=tiled), "draw each run by itself"),
     ):
-        with pytest.raises(ValueError, match="Lines are drawn of texts of up to 1,024 tokens"):
+        with pytest.raises(ValueError, match=why):
             draw()
-    with pytest.raises(ValueError, match="draw each run by itself"):
-        tv.views.head_map(tiled, *PLACE, before=tiled)
 
 
-def test_a_notebook_gets_all_heads_and_the_tiles_of_those_that_fit(
-    runs: tuple[Trace, Trace],
-) -> None:
-    picture = tv.views.atlas(runs[0])
-    assert picture.html.count("tv-part-") >= 4 and "4 heads" in picture.caption
-
-
-def test_buttons_of_a_long_text_make_what_the_library_makes(
+def test_buttons_and_notebooks_of_a_long_text_hold_what_the_library_makes(
     runs: tuple[Trace, Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiled, _ = runs
+    picture = tv.views.atlas(tiled)
+    assert picture.html.count("tv-part-") >= 4 and "4 heads" in picture.caption
     seen = scene(tiled, monkeypatch, zoom=((3, 9), (0, 7)))
     seen.is_long, seen.place.map_name = True, "decoder"
     place = ("decoder", 1, 0)

@@ -50,14 +50,11 @@ def test_what_was_appended_had_no_weight_before(short: Trace, long: Trace) -> No
     now, was = (t.attention("cross", 1)[0].astype(float) for t in (long, short))
     assert now.shape == (3, 5 + PADS)
     change = drawn(picture)
-    np.testing.assert_allclose(change[:, :5], now[:, :5] - was, atol=1e-7)
-    np.testing.assert_allclose(change[:, 5:], now[:, 5:], atol=1e-7)
+    expected = np.hstack([now[:, :5] - was, now[:, 5:]])
+    np.testing.assert_allclose(change, expected, atol=1e-7)
     np.testing.assert_allclose(change.sum(axis=1), 0, atol=1e-6)  # both rows summed to 1
     assert picture.layout.meta["caption"].endswith("What was appended had no weight before.")
-
-
-def test_rows_that_were_not_there_stay_empty_and_say_so(short: Trace, long: Trace) -> None:
-    picture = head_map(long, "encoder", 0, 1, before=short)
+    picture = head_map(long, "encoder", 0, 1, before=short)  # rows that were not there stay empty
     change = drawn(picture)
     assert np.array_equal(np.isnan(change).any(axis=1), np.arange(7) >= 5)
     assert np.isnan(change[5:]).all()
@@ -67,7 +64,9 @@ def test_rows_that_were_not_there_stay_empty_and_say_so(short: Trace, long: Trac
     assert "rows are new" in picture.layout.meta["caption"]
 
 
-def test_masked_padding_is_hatched_and_changes_nothing(tiny_model: Model, short: Trace) -> None:
+def test_masked_padding_is_hatched_and_other_texts_refused(
+    tiny_model: Model, short: Trace, long: Trace
+) -> None:
     masked = traced(tiny_model, Pad(count=PADS, masked=True))
     picture = head_map(masked, "cross", 0, 0, before=short)
     change = drawn(picture)
@@ -75,14 +74,8 @@ def test_masked_padding_is_hatched_and_changes_nothing(tiny_model: Model, short:
     assert np.isnan(change[:, 5:]).all()
     assert any(part.name == "masked" for part in picture.data)
     assert hovers(picture)["%{y} may not look at %{x} (masked)"] == 3 * PADS
-
-
-def test_without_special_tokens_padding_is_not_shown(short: Trace, long: Trace) -> None:
-    change = drawn(head_map(long, "cross", 0, 0, before=short, special=False))
-    assert change.shape == (3, 4)  # padding and the end token are left out
-
-
-def test_only_what_begins_alike_is_compared(tiny_model: Model, short: Trace, long: Trace) -> None:
+    without = drawn(head_map(long, "cross", 0, 0, before=short, special=False))
+    assert without.shape == (3, 4)  # padding and the end token are left out
     other = traced(tiny_model, source=[5, 9, 30, 7, 3])
     with pytest.raises(ValueError, match="do not begin alike"):
         head_map(long, "cross", 0, 0, before=other)
