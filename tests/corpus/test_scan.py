@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -14,6 +15,8 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.corpus.scan import Scanned, scan
 from transformer_viz.metrics.corpus.selection import LONGEST, SHORTEST
 from transformer_viz.metrics.corpus.totals import table
+
+pytestmark = pytest.mark.shipped
 
 FLOAT = 1e-6  # a batch adds in another order than one sentence does
 PAIRS = [
@@ -25,7 +28,6 @@ PAIRS = [
     ("The cow sat on the mat.", "Die Kuh saß auf der Matte."),
     ("Go!", "Geh!"),
 ]
-PARTS = ("", "_rows", "_chance")
 
 
 @cache
@@ -33,92 +35,82 @@ def opened(name: str) -> Model:
     return tv.load(name, device="cpu")
 
 
+def items(name: str) -> list[tuple[int, Any]]:
+    return list(enumerate(PAIRS if name.startswith("en-de") else [pair[0] for pair in PAIRS]))
+
+
 @cache
 def scanned(name: str, view: str = "content") -> Scanned:
     return scan(opened(name), items(name), view=view, seed=0, with_weights=True)
 
 
-def items(name: str) -> list[tuple[int, Any]]:
-    return list(enumerate(PAIRS if name.startswith("en-de") else [pair[0] for pair in PAIRS]))
+def same_columns(found: pd.DataFrame, wanted: pd.DataFrame, columns: list[str]) -> None:
+    apart = [
+        column
+        for column in columns
+        if not np.allclose(
+            *(one[column].to_numpy(float) for one in (found, wanted)),
+            atol=FLOAT,
+            rtol=0,
+            equal_nan=True,
+        )
+    ]
+    assert not apart, apart
 
 
-@pytest.mark.shipped
-@pytest.mark.parametrize("name", ["en-de-small", "en-lm", "en-mlm"])
-@pytest.mark.parametrize("view", ["content", "raw"])
-def test_the_numbers_are_those_of_metrics(name: str, view: str) -> None:
-    found = scanned(name, view)
-    told = table(list(found.heads), found.totals)
-    witness = tv.metrics(opened(name), [item for _, item in items(name)], view=view)
-    assert list(told.columns) == list(witness.columns)
-    assert told.iloc[:, :4].equals(witness.iloc[:, :4])
-    for column in witness.columns[4:]:
-        if column.endswith(("_low", "_high")):
-            continue
-        a, b = told[column].to_numpy(float), witness[column].to_numpy(float)
-        assert np.allclose(a, b, atol=FLOAT, rtol=0, equal_nan=True), column
-    assert tv.roles(told)["roles"].notna().all()
+def test_the_numbers_are_those_of_metrics():
+    for name in ("en-de-small", "en-lm", "en-mlm"):
+        for view in ("content", "raw"):
+            found = scanned(name, view)
+            told = table(list(found.heads), found.totals)
+            wanted = tv.metrics(opened(name), [item for _, item in items(name)], view=view)
+            assert list(told.columns) == list(wanted.columns)
+            assert told.iloc[:, :4].equals(wanted.iloc[:, :4])
+            inner = [c for c in wanted.columns[4:] if not c.endswith(("_low", "_high"))]
+            same_columns(told, wanted, inner)
+            assert tv.roles(told)["roles"].notna().all()
 
 
-@pytest.mark.shipped
-def test_sources_alone_are_decoded_as_trace_decodes_them() -> None:
-    model = opened("en-de-small")
-    sources = [pair[0] for pair in PAIRS]
+def test_sources_alone_are_decoded_as_trace_decodes_them():
+    model, sources = opened("en-de-small"), [pair[0] for pair in PAIRS]
     found = scan(model, list(enumerate(sources)), view="content", seed=0, with_weights=True)
-    told, witness = table(list(found.heads), found.totals), tv.metrics(model, sources)
-    for name in ("entropy", "previous", "coverage", "copying"):
-        for part in PARTS:
-            a, b = (t[name + part].to_numpy(float) for t in (told, witness))
-            assert np.allclose(a, b, atol=FLOAT, rtol=0, equal_nan=True), name + part
+    told, wanted = table(list(found.heads), found.totals), tv.metrics(model, sources)
+    names = ("entropy", "previous", "coverage", "copying")
+    same_columns(told, wanted, [n + part for n in names for part in ("", "_rows", "_chance")])
     kept = {one.sentence: one.target for one in found.examples}
     assert kept[0] == tv.translate(model, sources[0], beam=1)[0].text
 
 
-@pytest.mark.shipped
-def test_examples_are_the_maps_of_trace() -> None:
+def test_examples_are_the_maps_of_trace_with_their_sentences_scores():
     model, found = opened("en-de-small"), scanned("en-de-small")
-    traces = {n: tv.trace(model, *PAIRS[n], check=False) for n in range(len(PAIRS))}
-    seen = set()
+    traces = {n: tv.trace(model, *pair, check=False) for n, pair in enumerate(PAIRS)}
+    alone = {n: tv.metrics(run) for n, run in traces.items()}
+    seen, counted = set(), 0
     for one in found.examples:
         stack, block, layer, head = found.heads[one.head]
-        name = "cross" if block == "cross" else stack
-        run = traces[one.sentence]
+        name, run = "cross" if block == "cross" else stack, traces[one.sentence]
         weights = run.attention(name, layer=layer)[head]
         assert np.abs(one.weights / 255 - weights).max() <= 0.5 / 255 + FLOAT
-        assert run.target is not None
         assert one.query == (run.source if name == "encoder" else run.target).pieces
         assert one.key == (run.target if name == "decoder" else run.source).pieces
         assert (one.text, one.target) == PAIRS[one.sentence]
         seen.add(one.sentence)
-    long_enough = {
-        n
-        for n, t in traces.items()
-        if SHORTEST <= max(len(t.source), len(t.target or ())) <= LONGEST
-    }
-    assert seen <= long_enough and 2 not in seen and 6 not in seen
-
-
-@pytest.mark.shipped
-def test_scores_of_examples_are_those_of_the_sentence() -> None:
-    model, found = opened("en-de-small"), scanned("en-de-small")
-    alone = {n: tv.metrics(tv.trace(model, *PAIRS[n], check=False)) for n in range(len(PAIRS))}
-    counted = 0
-    for one in found.examples:
         for choice in one.chosen:
-            if choice.measure in ("null", "copying"):  # a trace alone does not give them
-                continue
-            expected = alone[one.sentence][choice.measure].iloc[one.head]
-            assert choice.score == pytest.approx(expected, abs=FLOAT)
-            counted += 1
+            if choice.measure not in ("null", "copying"):  # a trace alone does not give these
+                expected = alone[one.sentence][choice.measure].iloc[one.head]
+                assert choice.score == pytest.approx(expected, abs=FLOAT)
+                counted += 1
     assert counted > 500
+    lengths = {n: max(len(t.source), len(t.target or ())) for n, t in traces.items()}
+    assert seen <= {n for n, length in lengths.items() if SHORTEST <= length <= LONGEST}
+    assert 2 not in seen and 6 not in seen
 
 
-@pytest.mark.shipped
-def test_one_shard_twice_is_the_same_to_the_last_bit() -> None:
-    first = scanned("en-de-small")
-    before = torch.get_num_threads()
+def test_one_shard_twice_is_the_same_to_the_last_bit():
+    first, before = scanned("en-de-small"), torch.get_num_threads()
     torch.set_num_threads(2)
-    again = scan(opened("en-de-small"), items("en-de-small"), view="content", seed=0,
-                 with_weights=True)  # fmt: skip
+    words = {"view": "content", "seed": 0, "with_weights": True}
+    again = scan(opened("en-de-small"), items("en-de-small"), **words)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)
     for name, part in vars(first.totals).items():
@@ -126,22 +118,16 @@ def test_one_shard_twice_is_the_same_to_the_last_bit() -> None:
     assert [one.chosen for one in first.examples] == [one.chosen for one in again.examples]
 
 
-@pytest.mark.shipped
-def test_copying_is_asked_of_some_sentences() -> None:
-    model = opened("en-de-small")
-    some = scan(model, items("en-de-small"), view="content", seed=0, copying_every=3)
+def test_copying_is_asked_of_some_sentences_and_long_ones_are_left_out():
+    model, words = opened("en-de-small"), {"view": "content", "seed": 0}
+    some = scan(model, items("en-de-small"), copying_every=3, **words)
     told = table(list(some.heads), some.totals)
     whole = table(list(scanned("en-de-small").heads), scanned("en-de-small").totals)
     assert 0 < told["copying_rows"].sum() < whole["copying_rows"].sum()
     assert told["entropy_rows"].equals(whole["entropy_rows"])
     assert (told["ov_copying_rows"] == 0).all()
-
-
-@pytest.mark.shipped
-def test_what_the_model_cannot_read_is_left_out_and_said() -> None:
-    model = opened("en-de-small")
     given = [(5, PAIRS[0]), (6, ("word " * 5000, "Wort")), (7, ("word", "Wort " * 5000))]
-    found = scan(model, given, view="content", seed=0)
+    found = scan(model, given, **words)
     assert found.sentences == 1
     assert [number for number, _ in found.refused] == [6, 7]
     assert all("tokens and this model reads at most" in why for _, why in found.refused)

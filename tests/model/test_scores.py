@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
-import pytest
 import torch
 from torch.nn import functional as F
 
@@ -45,61 +45,53 @@ def score_by_hand(kind, weight, q, k, number, head):
     return sum(q * weight[head, :, number])  # location: the key's number, never the key
 
 
-@pytest.mark.parametrize("kind", CHOICES["score"])
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_block_equals_its_formula(tiny_config, kind, bias):
-    config = replace(tiny_config, score=kind, attention_bias=bias)
-    module = attention(config)
-    x, memory, mask = inputs(config.d_model)
+def test_a_block_equals_its_formula(tiny_config):
+    for kind, bias in product(CHOICES["score"], (True, False)):
+        config = replace(tiny_config, score=kind, attention_bias=bias)
+        module = attention(config)
+        x, memory, mask = inputs(config.d_model)
+        expected = block_by_hand(module, config, x.numpy(), memory.numpy(), mask)
+        assert (module.key is None) == (kind == "location")
+        got = module(x, memory, mask).detach()
+        np.testing.assert_allclose(got, expected, atol=1e-12, err_msg=f"{kind} {bias}")
+
+
+def block_by_hand(module, config, x, memory, mask):
+    """Return the block's output in numpy, score by score."""
     part = {name: value.detach().numpy() for name, value in module.named_parameters()}
 
     def projected(name, vectors, width):
-        out = vectors @ part[f"{name}.weight"].T + (part[f"{name}.bias"] if bias else 0)
+        out = vectors @ part[f"{name}.weight"].T + part.get(f"{name}.bias", 0)
         return out.reshape(BATCH, -1, config.heads, width)
 
-    q = projected("query", x.numpy(), config.d_k)
-    k = projected("key", memory.numpy(), config.d_k) if kind != "location" else None
-    v = projected("value", memory.numpy(), config.d_v)
+    kind, weight = config.score, part.get("score.weight")
+    q, v = projected("query", x, config.d_k), projected("value", memory, config.d_v)
+    k = projected("key", memory, config.d_k) if kind != "location" else v  # reads no key
     expected = np.zeros((BATCH, QUERIES, config.d_model))
     for b, t in np.ndindex(BATCH, QUERIES):
         heads = []
         for h in range(config.heads):
-            scores = np.array(
-                [
-                    score_by_hand(
-                        kind,
-                        part.get("score.weight"),
-                        q[b, t, h],
-                        None if k is None else k[b, j, h],
-                        j,
-                        h,
-                    )
-                    if mask[b, 0, t, j]
-                    else -np.inf
-                    for j in range(KEYS)
-                ]
-            )
+            pairs = [(weight, q[b, t, h], k[b, j, h], j, h) for j in range(KEYS)]
+            scores = np.array([score_by_hand(kind, *pair) for pair in pairs])
+            scores[~mask[b, 0, t].numpy()] = -np.inf
             weights = np.exp(scores - scores.max())
             heads.append(weights / weights.sum() @ v[b, :, h])
-        expected[b, t] = part["output.weight"] @ np.concatenate(heads)
-        expected[b, t] += part["output.bias"] if bias else 0
-    assert (module.key is None) == (kind == "location")
-    np.testing.assert_allclose(module(x, memory, mask).detach(), expected, atol=1e-12)
+        expected[b, t] = part["output.weight"] @ np.concatenate(heads) + part.get("output.bias", 0)
+    return expected
 
 
-@pytest.mark.parametrize("heads", [1, 2, 7, 16])
-def test_scaled_dot_equals_fused_attention(tiny_config, heads):
-    config = replace(tiny_config, heads=heads)
-    module = attention(config)
-    x, memory, mask = inputs(config.d_model)
-    q, k, v = (
-        module.split(part) for part in (module.query(x), module.key(memory), module.value(memory))
-    )
-    assert q.shape == (BATCH, heads, QUERIES, 11)
-    assert v.shape == (BATCH, heads, KEYS, 13)
-    fused = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    expected = module.output(fused.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(module(x, memory, mask), expected, atol=1e-12, rtol=0)
+def test_scaled_dot_equals_fused_attention(tiny_config):
+    for heads in (1, 2, 7, 16):
+        config = replace(tiny_config, heads=heads)
+        module = attention(config)
+        x, memory, mask = inputs(config.d_model)
+        parts = (module.query(x), module.key(memory), module.value(memory))
+        q, k, v = (module.split(part) for part in parts)
+        assert q.shape == (BATCH, heads, QUERIES, 11)
+        assert v.shape == (BATCH, heads, KEYS, 13)
+        fused = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        expected = module.output(fused.transpose(1, 2).flatten(2))
+        torch.testing.assert_close(module(x, memory, mask), expected, atol=1e-12, rtol=0)
 
 
 def test_a_finite_fill_lets_a_fully_masked_row_look_everywhere(tiny_config):
@@ -113,25 +105,25 @@ def test_a_finite_fill_lets_a_fully_masked_row_look_everywhere(tiny_config):
     assert attention(tiny_config)(x, memory, mask)[:, 2].isnan().all()
 
 
-@pytest.mark.parametrize("kind", CHOICES["score"])
-def test_each_score_learns(build_module, kind):
-    """Copying tokens into a new alphabet: the loss falls, and the score's own weights move."""
-    torch.manual_seed(5)
-    module = build_module(score=kind, encoder_layers=1, decoder_layers=1).train()
-    module.reset()
-    source = torch.randint(4, 37, (13, 7))
-    target = torch.cat((torch.full((13, 1), 2), source[:, :-1]), dim=1)
-    start = {name: p.detach().clone() for name, p in module.named_parameters()}
-    optimiser = torch.optim.Adam(module.parameters(), lr=1e-2)
-    losses = []
-    for _ in range(30):
-        loss = F.cross_entropy(module(source, target).flatten(0, 1), source.flatten())
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < losses[0] / 2
-    own = [name for name in start if name.endswith("score.weight")]
-    assert len(own) == (0 if kind in ("scaled_dot", "dot") else 3)
-    for name in own:
-        assert not torch.equal(dict(module.named_parameters())[name], start[name])
+def test_each_score_learns(build_module):
+    """Copy tokens into a new alphabet: the loss falls, and the score's own weights move."""
+    for kind in CHOICES["score"]:
+        torch.manual_seed(5)
+        module = build_module(score=kind, encoder_layers=1, decoder_layers=1).train()
+        module.reset()
+        source = torch.randint(4, 37, (13, 7))
+        target = torch.cat((torch.full((13, 1), 2), source[:, :-1]), dim=1)
+        start = {name: p.detach().clone() for name, p in module.named_parameters()}
+        optimiser = torch.optim.Adam(module.parameters(), lr=1e-2)
+        losses = []
+        for _ in range(30):
+            loss = F.cross_entropy(module(source, target).flatten(0, 1), source.flatten())
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        assert losses[-1] < losses[0] / 2, kind
+        own = [name for name in start if name.endswith("score.weight")]
+        assert len(own) == (0 if kind in ("scaled_dot", "dot") else 3), kind
+        now = dict(module.named_parameters())
+        assert not [name for name in own if torch.equal(now[name], start[name])], kind
