@@ -17,48 +17,35 @@ PAIRS = (((5, 9, 14, 3), (7, 11, 3)), ((6, 3), (8, 12, 19, 21, 3)))
 STEP = 1e-6  # larger ones cross a corner of a ReLU
 
 
-def _config(norm: str) -> ModelConfig:
-    return replace(
-        TINY, norm=norm, final_norm=norm == "pre", encoder_layers=2, decoder_layers=2, dropout=0.0
-    )
+def config_of(norm: str) -> ModelConfig:
+    layers = {"encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    return replace(TINY, norm=norm, final_norm=norm == "pre", **layers)
 
 
-def _numeric(module: Transformer, layer: torch.nn.Module) -> float:
-    """The norm of d(loss)/d(weights) of a layer along its own gradient, by finite differences.
-
-    Along the unit gradient the slope of the loss is the gradient's norm.
-    """
+def slope(module: Transformer, layer: torch.nn.Module) -> float:
+    """The loss's slope along a layer's unit gradient, which is the gradient's norm."""
     parts = list(layer.parameters())
-    loss = loss_of(module, PAIRS)
-    gradients = torch.autograd.grad(loss, parts)
+    gradients = torch.autograd.grad(loss_of(module, PAIRS), parts)
     length = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
     sides = []
     with torch.no_grad():
-        for sign in (1, -2):  # forth, then back past the middle
+        for sign in (1, -2, 1):  # forth, back past the middle, and to the middle
             for part, gradient in zip(parts, gradients, strict=True):
                 part += sign * STEP * gradient / length
             sides.append(float(loss_of(module, PAIRS)))
-        for part, gradient in zip(parts, gradients, strict=True):
-            part += STEP * gradient / length
     return (sides[0] - sides[1]) / (2 * STEP)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_gradients_are_the_slopes_of_the_loss(norm: str) -> None:
+def test_gradients_are_slopes_of_the_loss_and_lengths_those_of_the_words(norm):
     found = beginning(TINY, norm, 2, PAIRS, (1, 2))
-    modules = [fresh(_config(norm), seed).double() for seed in (1, 2)]
+    modules = [fresh(config_of(norm), seed).double() for seed in (1, 2)]
     for stack in ("encoder", "decoder"):
         for layer in range(2):
-            slopes = [_numeric(m, getattr(m, stack).layers[layer]) for m in modules]
+            slopes = [slope(m, getattr(m, stack).layers[layer]) for m in modules]
             assert found.gradients[stack][layer] == pytest.approx(sum(slopes) / 2, rel=1e-6)
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_lengths_are_those_of_the_words_without_padding(norm: str) -> None:
-    """One sentence at a time, without padding, layer by layer."""
-    found = beginning(TINY, norm, 2, PAIRS, (4,))
-    module = fresh(_config(norm), 4)
-    lengths: list[list[torch.Tensor]] = [[], [], []]
+    # one sentence at a time, without padding, layer by layer
+    module, lengths = fresh(config_of(norm), 4), [[], [], []]
     with torch.no_grad():
         for source, _ in PAIRS:
             ids = torch.tensor([source])
@@ -68,12 +55,12 @@ def test_lengths_are_those_of_the_words_without_padding(norm: str) -> None:
                 x = layer(x, module.padding_mask(ids))
                 lengths[place].append(x.norm(dim=-1).flatten())
     means = [float(torch.cat(rows).mean()) for rows in lengths]
+    found = beginning(TINY, norm, 2, PAIRS, (4,))
     assert found.lengths["encoder"] == pytest.approx(means, rel=1e-5)
 
 
-def test_the_loss_is_the_mean_over_target_tokens() -> None:
-    module = fresh(_config("pre"), 1)
-    chances = []
+def test_the_loss_is_the_mean_over_target_tokens():
+    module, chances = fresh(config_of("pre"), 1), []
     with torch.no_grad():
         for source, target in PAIRS:
             shown = torch.tensor([[TINY.bos_id, *target[:-1]]])
@@ -83,19 +70,16 @@ def test_the_loss_is_the_mean_over_target_tokens() -> None:
     assert found == pytest.approx(-sum(chances) / len(chances), rel=1e-5)
 
 
-def test_first_weights_depend_on_the_seed_alone() -> None:
+def test_first_weights_depend_on_the_seed_alone_also_while_other_threads_draw():
     torch.manual_seed(99)
     before = torch.get_rng_state()
-    one, same, other = (fresh(_config("pre"), seed) for seed in (1, 1, 2))
+    one, same, other = (fresh(config_of("pre"), seed) for seed in (1, 1, 2))
     assert torch.equal(before, torch.get_rng_state())
     weights = [next(module.parameters()) for module in (one, same, other)]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
-
-
-def test_first_weights_are_those_of_a_seeded_process_while_others_draw() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        witness = Transformer(_config("pre")).state_dict()
+        witness = Transformer(config_of("pre")).state_dict()
     ended = threading.Event()
 
     def draw() -> None:
@@ -107,7 +91,7 @@ def test_first_weights_are_those_of_a_seeded_process_while_others_draw() -> None
         for _ in range(2):
             others.submit(draw)
         try:
-            modules = [fresh(_config("pre"), 5) for _ in range(40)]
+            modules = [fresh(config_of("pre"), 5) for _ in range(40)]
         finally:
             ended.set()
     for module in modules:
@@ -115,9 +99,8 @@ def test_first_weights_are_those_of_a_seeded_process_while_others_draw() -> None
         assert all(torch.equal(found[name], weights) for name, weights in witness.items())
 
 
-def test_post_norm_is_the_more_uneven_one_where_it_is_deep() -> None:
-    config = replace(TINY, d_model=24, d_k=12, d_v=12, heads=2)
-    spread = {}
+def test_post_norm_is_the_more_uneven_one_where_it_is_deep():
+    config, spread = replace(TINY, d_model=24, d_k=12, d_v=12, heads=2), {}
     for norm in ("pre", "post"):
         sizes = beginning(config, norm, 8, PAIRS, (1, 2)).gradients["decoder"]
         spread[norm] = max(sizes) / min(sizes)

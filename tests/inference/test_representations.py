@@ -1,4 +1,4 @@
-"""What a notebook prints of a result: one line that says what it is."""
+"""Results in a notebook: one line each, and columns of heads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import pytest
 import torch
 
 import transformer_viz as tv
-from transformer_viz.checkpoints import Model
 from transformer_viz.core.sites import MAPS
 from transformer_viz.inference.ablation.places import _heads_of
 
 SOURCE, OTHER, HELD = [5, 17, 6, 29, 3], [30, 9, 12, 22, 3], [2, 7, 31, 9]
 
 
-def test_every_result_is_one_line_that_counts(tiny_model: Model) -> None:
+def test_every_result_is_one_line_that_counts(tiny_model):
     run = tv.trace(tiny_model, SOURCE, HELD)
     explained = tv.explain(tiny_model, SOURCE, 1, HELD)
     ranked = tv.rank(tiny_model, [(SOURCE, HELD)])
@@ -29,22 +28,17 @@ def test_every_result_is_one_line_that_counts(tiny_model: Model) -> None:
     assert f"{explained.word!r} by contribution: {len(SOURCE) + 2} values" in shown[2]
     assert f"of {heads} heads on 1 sentence," in shown[3]
     most = swapped.table.loc[swapped.table["moved"].idxmax()]
-    assert (
-        f"most {most['moved']:+.3f} at {most['part']} L{most['layer']} head {most['head']}"
-        in (shown[4])
-    )
+    place = f"{most['part']} L{most['layer']} head {most['head']}"
+    assert f"most {most['moved']:+.3f} at {place}" in shown[4]
     assert shown[5] == f"<Comparison of {heads} heads on 1 input>"
-
-
-def test_ids_of_one_row_are_read_as_a_tokenizer_gives_them(tiny_model: Model) -> None:
-    plain = tv.trace(tiny_model, SOURCE, HELD)
+    # ids of one row are read as a tokenizer gives them
     batch = tv.trace(tiny_model, torch.tensor([SOURCE]), torch.tensor([HELD]))
-    assert batch.source.ids == plain.source.ids and batch.target == plain.target
+    assert batch.source.ids == run.source.ids and batch.target == run.target
     with pytest.raises(ValueError, match=r"a batch of 2 rows of ids; give one row"):
         tv.trace(tiny_model, torch.tensor([SOURCE, OTHER]), HELD)
 
 
-def test_a_feature_too_small_to_tell_follows_the_others() -> None:
+def test_a_feature_too_small_to_tell_follows_the_others():
     """One token whose feature lies just below the tolerance is no reason to give up a layer."""
     alone = torch.tensor([[1.0, -0.5, 0.7, 9.99e-4]])
     factors = torch.tensor([2.0, 2.0, 3.0, 3.0])
@@ -54,7 +48,7 @@ def test_a_feature_too_small_to_tell_follows_the_others() -> None:
     assert _heads_of(alone, alone * torch.tensor([2.0, 3.0, 2.0, 3.0]), 2) is None
 
 
-def test_a_column_of_heads_by_layer_and_head(tiny_model: Model) -> None:
+def test_a_column_of_heads_by_layer_and_head(tiny_model):
     run = tv.trace(tiny_model, SOURCE, HELD)
     for block, (stack, kind) in MAPS.items():
         own = run.heads[(run.heads["stack"] == stack) & (run.heads["block"] == kind)]
