@@ -34,7 +34,7 @@ def sentence(*pairs: tuple[float, float]) -> list[Block]:
     return found
 
 
-def test_the_best_and_the_typical_sentences_by_hand() -> None:
+def test_the_best_and_the_typical_sentences_by_hand():
     """The third head's means by sentence: .9, .5, .1, -, .5, .8; over all rows 11 of 22."""
     rest = (0.0, 4.0)
     means = [(3.6, 4), (2.0, 4), (0.4, 4), (0.0, 0), (2.0, 4), (1.6, 2), (1.4, 4)]
@@ -45,34 +45,24 @@ def test_the_best_and_the_typical_sentences_by_hand() -> None:
     assert role_examples(sentences[3:4], 2, "previous") == ((), ())
 
 
-def test_it_is_the_table_of_metrics_and_roles(tiny_model) -> None:
+def test_it_is_the_table_of_metrics_and_roles_and_comes_back_from_json(tiny_model):
     found = evidence(tiny_model, SOME, seed=3)
     table = tv.roles(tv.metrics(tiny_model, SOME, seed=3))
     pd.testing.assert_frame_equal(found.table, table)
     assert found.card["sentences"] == 4 and found.card["seed"] == 3
     assert found.card["rows"] == table["entropy_rows"].max()
     assert found.card["sentences_hash"] != evidence(tiny_model, SOME[:3]).card["sentences_hash"]
-    assert {row for row, _ in found.examples} == {
-        row for row, given in enumerate(table["roles"]) if given
-    }
-
-
-def test_what_is_stored_says_the_same(tiny_model) -> None:
-    found = evidence(tiny_model, SOME)
+    bearing = {row for row, given in enumerate(table["roles"]) if given}
+    assert {row for row, _ in found.examples} == bearing
     again = HeadEvidence.from_dict(json.loads(json.dumps(found.to_dict())))
     assert (again.card, again.examples) == (found.card, found.examples)
     assert list(again.table["roles"]) == list(found.table["roles"])
     for name in (measure.name for measure in MEASURES):
-        np.testing.assert_allclose(
-            again.table[name].astype(float), found.table[name], atol=6e-5, equal_nan=True
-        )
-        assert np.array_equal(again.table[f"{name}_rows"], found.table[f"{name}_rows"])
-
-
-def test_one_sentence_has_no_interval(tiny_model) -> None:
-    found = evidence(tiny_model, SOME[:1])
-    assert "entropy_low" not in found.table
-    assert found.card["sentences"] == 1
+        mine = again.table[name].astype(float)
+        np.testing.assert_allclose(mine, found.table[name], atol=6e-5, equal_nan=True)
+        assert np.array_equal(again.table[f"{name}_rows"], found.table[f"{name}_rows"]), name
+    one = evidence(tiny_model, SOME[:1])  # one sentence has no interval
+    assert "entropy_low" not in one.table and one.card["sentences"] == 1
 
 
 def stored(name: str) -> dict:
@@ -84,41 +74,34 @@ def lines() -> list[tuple[str, str]]:
     return [tuple(line.split("\t")) for line in text.splitlines()]  # type: ignore[misc]
 
 
-def test_five_hundred_pairs_stand_in_the_box() -> None:
+def test_five_hundred_bundled_pairs_and_the_page_of_their_figures():
     pairs = lines()
     assert len(pairs) == 500 == len({source for source, _ in pairs})
     assert all(source and target for source, target in pairs)
-
-
-def test_the_page_of_figures_is_what_is_stored() -> None:
     assert (ROOT / "docs" / "heads.md").read_text(encoding="utf-8") == page()
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_no_role_is_on_more_than_half_of_the_heads(name: str) -> None:
-    """P15, of every model in the box that reads text."""
-    table = HeadEvidence.from_dict(stored(name)).table
-    for role in {role for given in table["roles"] for role in given}:
-        assert sum(role in given for given in table["roles"]) <= len(table) / 2, role
+    for name in MODELS:  # P15: no role is on more than half of the heads
+        table = HeadEvidence.from_dict(stored(name)).table
+        for role in {role for given in table["roles"] for role in given}:
+            share = sum(role in given for given in table["roles"]) / len(table)
+            assert share <= 1 / 2, (name, role)
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("name", MODELS)
-def test_what_stands_beside_a_model_is_about_it(name: str) -> None:
-    """Its hash, its heads, and the measures of a few of the sentences, measured again."""
-    words, model = stored(name), tv.load(name, device="cpu")
-    assert words["card"]["model_hash"] == model.hash == words["ranking"]["card"]["model_hash"]
-    found = HeadEvidence.from_dict(words)
-    table = tv.metrics(tv.trace(model, "The cat sat on the mat."))
-    assert found.table[HEAD].values.tolist() == table[HEAD].values.tolist()
-    ranked = pd.DataFrame(words["ranking"]["columns"])
-    assert sorted(map(tuple, ranked[HEAD].values)) == sorted(map(tuple, table[HEAD].values))
-    assert ranked["effect"].is_monotonic_decreasing
+def test_stored_figures_are_those_of_their_model():
+    """Its hash and its heads, in the measures and in the ranking."""
+    for name in MODELS:
+        words, model = stored(name), tv.load(name, device="cpu")
+        assert words["card"]["model_hash"] == model.hash == words["ranking"]["card"]["model_hash"]
+        table = tv.metrics(tv.trace(model, "The cat sat on the mat."))[HEAD].values
+        assert HeadEvidence.from_dict(words).table[HEAD].values.tolist() == table.tolist(), name
+        ranked = pd.DataFrame(words["ranking"]["columns"])
+        assert sorted(map(tuple, ranked[HEAD].values)) == sorted(map(tuple, table)), name
+        assert ranked["effect"].is_monotonic_decreasing, name
 
 
 @pytest.mark.shipped
 @pytest.mark.slow
-def test_the_stored_examples_show_their_roles() -> None:
+def test_the_stored_examples_show_their_roles():
     """In its best sentences a head with a role has more of it than over all of them."""
     found, model, pairs = HeadEvidence.from_dict(stored("en-de")), tv.load("en-de"), lines()
     for (row, role), (best, typical) in found.examples.items():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.head_metrics.own_weights import OwnWeights
 
 EXACT = 1e-5
@@ -18,27 +15,22 @@ THREE = ["null", "copying", "ov_copying"]
 GPT = {"encoder_layers": 0, "source_vocab": 0}
 
 
-def test_heads_add_up_to_what_the_block_writes(build_model: Callable[..., Model]) -> None:
+def test_heads_add_up_to_what_the_block_writes(build_model):
     """Weights times ``values`` over all heads, and both biases: the output of the projection."""
     model = build_model(**GPT)
     block = model.module.get_submodule("decoder.layers.1.self_attention")
-    heard: list[torch.Tensor] = []
-    handle = block.get_submodule("output").register_forward_hook(
-        lambda module, inputs, output: heard.append(output[0].detach())
-    )
+    output, heard = block.get_submodule("output"), []
+    handle = output.register_forward_hook(lambda _, given, out: heard.append(out[0].detach()))
     trace = tv.trace(model, IDS[0], keep=("weights", "qkv"), check=False)
     handle.remove()
     attention = trace.block("decoder", 1)
     values = OwnWeights(model).beside(attention, True)["values"]
-    output = block.get_submodule("output")
     bias = output(block.get_submodule("value").bias).detach().numpy()  # rows of weights sum to 1
     found = (attention.weights @ values).sum(0) + bias
     assert found == pytest.approx(heard[0].numpy(), abs=EXACT)
 
 
-def test_direct_logits_are_what_the_last_norm_lets_through(
-    build_model: Callable[..., Model],
-) -> None:
+def test_direct_logits_are_what_the_last_norm_lets_through(build_model):
     """The last norm's own derivative in the direction that a head writes, its scale held.
 
     In a stream x the norm changes by ``(z - share x) gain / scale``, where ``share`` of x lies in
@@ -62,7 +54,7 @@ def test_direct_logits_are_what_the_last_norm_lets_through(
         assert (change + share * middle * gain) @ unembed.T == pytest.approx(direct, abs=5e-3)
 
 
-def test_a_bias_that_moves_changes_nothing(build_model: Callable[..., Model]) -> None:
+def test_a_bias_that_moves_changes_nothing(build_model):
     """W5b: value biases moved into the output bias are the same function and the same numbers."""
     before, after = build_model(**GPT), build_model(**GPT)
     with torch.no_grad():
@@ -77,7 +69,7 @@ def test_a_bias_that_moves_changes_nothing(build_model: Callable[..., Model]) ->
         assert np.allclose(one[name], other[name], atol=EXACT, equal_nan=True)
 
 
-def test_where_there_is_an_output(build_model: Callable[..., Model]) -> None:
+def test_where_there_is_an_output(build_model):
     """Copying is asked where keys and output have one vocabulary; OV circuits once, of no row."""
     two = tv.metrics(build_model(), [(ids, [1, *ids]) for ids in IDS])
     assert two.query("stack == 'encoder' or block == 'cross'")["copying"].isna().all()

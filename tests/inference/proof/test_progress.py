@@ -47,9 +47,8 @@ def test_each_pass_of_a_long_proof_is_told_and_a_short_one_is_silent(monkeypatch
 def test_a_stopped_proof_leaves_the_maps_and_says_so(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(proof_progress, "LEAST", 0.0)
     warm = tv.Intervention((Temperature(value=2.0),))
-    expected = {
-        edits: tv.trace(tv.load(random_gpt2()), IDS, intervention=edits) for edits in (None, warm)
-    }
+    plain = lambda edits: tv.trace(tv.load(random_gpt2()), IDS, intervention=edits)  # noqa: E731
+    expected = {edits: plain(edits) for edits in (None, warm)}
     for passes, edits in ((2, None), (4, None), (5, None), (3, warm)):
         model, made = counted(random_gpt2())
 
@@ -71,13 +70,10 @@ def test_a_stopped_proof_leaves_the_maps_and_says_so(monkeypatch, tmp_path) -> N
     assert again.status == "green" and not again.left_out, "nothing half-proved stays"
 
 
-def test_what_progress_raises_ends_the_trace_at_any_pass(monkeypatch) -> None:
+def test_what_progress_raises_ends_the_trace_at_any_pass(monkeypatch):
     monkeypatch.setattr(proof_progress, "LEAST", 0.0)
-    for last, error in (
-        (2, KeyboardInterrupt()),
-        (5, StopIteration()),
-        (4, RuntimeError("enough")),
-    ):
+    errors = {2: KeyboardInterrupt(), 5: StopIteration(), 4: RuntimeError("enough")}
+    for last, error in errors.items():
 
         def tell(done: int, of: int, last: int = last, error: BaseException = error) -> None:
             if done == last:

@@ -1,16 +1,17 @@
-"""tv.metrics and tv.roles on models whose heads are known: W1, W2, W6, random weights, ours."""
+"""tv.metrics and tv.roles on models whose heads are known: W1, W2, W6, and the bundled ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import transformer_viz as tv
+from tests.support.refusals import refuses
 from tests.support.witness_models import (
     BOS,
     HEADS,
@@ -21,6 +22,7 @@ from tests.support.witness_models import (
     repeats,
     translator,
 )
+from tests.views.conftest import make_trace
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.metrics.head_measures.registry import MEASURES
 
@@ -80,42 +82,43 @@ def as_written(witness: Witness, table: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.families
-def test_columns_are_the_contract() -> None:
+def test_columns_are_the_contract():
     trace = tv.trace(w1()[1], PROMPTS[0], check=False)
     one = [f"{name}{part}" for name in NAMES for part in ("", "_rows", "_chance")]
     parts = ("", "_rows", "_chance", "_low", "_high")
     many = [f"{name}{part}" for name in NAMES for part in parts]
     assert [measure.name for measure in MEASURES] == NAMES
     assert list(tv.metrics(trace).columns) == [*HEAD, *one]
+    assert tv.metrics(trace, "raw").equals(tv.metrics(trace, view="raw"))
     assert list(pooled().columns) == [*HEAD, *many]
     assert list(tv.roles(pooled()).columns) == [*HEAD, *many, "roles", "states"]
 
 
 @pytest.mark.families
-@pytest.mark.parametrize("seed", [None, 1, 2])
-def test_the_causal_witness(seed: int | None) -> None:
-    """P1: the table of W1, with its heads in any order."""
-    witness, model = w1(seed)
-    table = tv.metrics(tv.trace(model, PROMPTS[0], check=False), view="raw")
-    found = as_written(witness, table)[COLUMNS].to_numpy()
+def test_the_causal_witness():
+    """P1, P16: the table and the roles of W1, with its heads in any order.
+
+    The sink has a state and no role (P14); the even head neither role nor sink (P9).
+    """
     exact = [number for number in range(8) if W1[number] is not CHANCE]
-    assert found[exact] == pytest.approx(np.array(W1)[exact], abs=EXACT)
-    assert found[[3, 7]] == pytest.approx(np.array([CHANCE] * 2), abs=1e-4)
-    chance = table[[f"{name}_chance" for name in COLUMNS]].to_numpy()
-    assert chance == pytest.approx(np.array([CHANCE] * 8), abs=1e-4)
+    for seed in (None, 1, 2):
+        witness, model = w1(seed)
+        table = tv.metrics(tv.trace(model, PROMPTS[0], check=False), view="raw")
+        found = as_written(witness, table)[COLUMNS].to_numpy()
+        assert found[exact] == pytest.approx(np.array(W1)[exact], abs=EXACT), seed
+        assert found[[3, 7]] == pytest.approx(np.array([CHANCE] * 2), abs=1e-4), seed
+        chance = table[[f"{name}_chance" for name in COLUMNS]].to_numpy()
+        assert chance == pytest.approx(np.array([CHANCE] * 8), abs=1e-4), seed
+        there = as_written(witness, pooled(seed)).drop(columns=HEAD)
+        assert np.allclose(there, pooled().drop(columns=HEAD), atol=EXACT, equal_nan=True), seed
+        told = as_written(witness, tv.roles(pooled(seed)))
+        assert [set(names) for names in told["roles"]] == ROLES, seed
+        assert list(told["states"].iloc[[2, 3, 7]]) == [("sink",), ("spread",), ("spread",)]
+        assert told["states"].iloc[0] == ("sharp",)
 
 
 @pytest.mark.families
-def test_roles_of_the_causal_witness() -> None:
-    """The sink has a state and no role (P14); the even head neither role nor sink (P9)."""
-    told = tv.roles(pooled())
-    assert [set(names) for names in told["roles"]] == ROLES
-    assert list(told["states"].iloc[[2, 3, 7]]) == [("sink",), ("spread",), ("spread",)]
-    assert told["states"].iloc[0] == ("sharp",)
-
-
-@pytest.mark.families
-def test_one_sentence_gives_a_role_only_with_enough_rows() -> None:
+def test_one_sentence_gives_a_role_only_with_enough_rows():
     model = w1()[1]
     long = repeats(1, lengths=(19, 19))[0]
     told = [tv.roles(tv.metrics(tv.trace(model, ids, check=False))) for ids in (long, long[:9])]
@@ -125,18 +128,7 @@ def test_one_sentence_gives_a_role_only_with_enough_rows() -> None:
 
 
 @pytest.mark.families
-def test_shuffled_heads_shuffle_the_table() -> None:
-    """P16."""
-    for seed in (1, 2):
-        there = as_written(w1(seed)[0], pooled(seed)).drop(columns=HEAD)
-        here = pooled().drop(columns=HEAD)
-        assert np.allclose(there, here, atol=EXACT, equal_nan=True)
-        told = as_written(w1(seed)[0], tv.roles(pooled(seed)))
-        assert [set(names) for names in told["roles"]] == ROLES
-
-
-@pytest.mark.families
-def test_many_sentences_are_the_mean_of_each() -> None:
+def test_many_sentences_are_the_mean_of_each():
     """P12: pooled over rows, with the view that was asked for, in any order."""
     model = w1()[1]
     ids = repeats(3, seed=5, lengths=(8, 19))
@@ -154,7 +146,7 @@ def test_many_sentences_are_the_mean_of_each() -> None:
 
 
 @pytest.mark.families
-def test_the_decoy_is_caught_once_periods_differ() -> None:
+def test_the_decoy_is_caught_once_periods_differ():
     """P6: eleven back is induction at period 12, and nothing from 12 to 19."""
     model = tv.load(decoy().module)
     lucky = tv.roles(tv.metrics(model, repeats(6)))
@@ -165,53 +157,35 @@ def test_the_decoy_is_caught_once_periods_differ() -> None:
 
 
 @pytest.mark.families
-@pytest.mark.parametrize("scale", [0.02, 0.5])
-def test_random_weights_have_no_roles(scale: float) -> None:
-    """P14, with weights as small as at the start of a training, and as large as after it."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    for seed in range(2):
-        torch.manual_seed(seed)
-        config = GPT2Config(
-            vocab_size=37,
-            n_positions=64,
-            n_embd=32,
-            n_layer=3,
-            n_head=4,
-            initializer_range=scale,
-            bos_token_id=BOS,
-            eos_token_id=BOS,
-        )
-        told = tv.roles(tv.metrics(tv.load(GPT2LMHeadModel(config).eval()), PROMPTS))
-        assert set(told["roles"]) == {()}
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", [None, 3])
-def test_the_encoder_decoder_witness(seed: int | None) -> None:
+def test_the_encoder_decoder_witness():
     """W2: previous, next (P11), self, duplicate; across: diagonal, shifted, on EOS, even."""
-    witness = translator(seed)
-    model = tv.load(witness.module)
-    words = [5, 9, 7, 5, 11, 6, 8, 12]
-    trace = tv.trace(model, [*words, 2], target=[BOS, *words], check=False)
-    assert trace.produced is not None and trace.produced.ids == (*words, 2)
-    table = tv.metrics(trace, view="raw")
-    encoder = table[table["stack"] == "encoder"].iloc[list(map(witness.order[0].index, range(4)))]
-    across = table[table["block"] == "cross"].iloc[list(map(witness.order[1].index, range(4)))]
-    names = ["previous", "next", "self", "duplicate"]
-    assert np.diag(encoder[names]) == pytest.approx([1] * 4, abs=EXACT)
-    assert encoder[names].to_numpy()[:3, :3].sum() == pytest.approx(3, abs=0.2)
-    assert list(across["monotonicity"]) == pytest.approx([1, 1, 0.5, 0.5], abs=EXACT)
-    assert list(across["coverage"]) == pytest.approx([1, 1, 0, 1], abs=EXACT)
-    assert across["diagonality"].iloc[0] == pytest.approx(1, abs=EXACT)
-    assert list(across["positional"].iloc[:2]) == pytest.approx([1, 1], abs=EXACT)
-    assert across["special"].iloc[2] == pytest.approx(1, abs=EXACT)
-    assert across["confidence"].iloc[3] == pytest.approx(1 / 9, abs=EXACT)
-    assert table.loc[table["block"] == "cross", names].isna().all(axis=None)
+    words, names = [5, 9, 7, 5, 11, 6, 8, 12], ["previous", "next", "self", "duplicate"]
+    for seed in (None, 3):
+        witness = translator(seed)
+        model = tv.load(witness.module)
+        trace = tv.trace(model, [*words, 2], target=[BOS, *words], check=False)
+        assert trace.produced.ids == (*words, 2)
+        table = tv.metrics(trace, view="raw")
+        order = [[heads.index(n) for n in range(4)] for heads in witness.order]
+        encoder = table[table["stack"] == "encoder"].iloc[order[0]]
+        across = table[table["block"] == "cross"].iloc[order[1]]
+        assert np.diag(encoder[names]) == pytest.approx([1] * 4, abs=EXACT), seed
+        assert encoder[names].to_numpy()[:3, :3].sum() == pytest.approx(3, abs=0.2), seed
+        for column, rows, wanted in (
+            ("monotonicity", slice(4), [1, 1, 0.5, 0.5]),
+            ("coverage", slice(4), [1, 1, 0, 1]),
+            ("diagonality", slice(1), [1]),
+            ("positional", slice(2), [1, 1]),
+            ("special", slice(2, 3), [1]),
+            ("confidence", slice(3, 4), [1 / 9]),
+        ):
+            found = list(across[column].iloc[rows])
+            assert found == pytest.approx(wanted, abs=EXACT), (seed, column)
+        assert table.loc[table["block"] == "cross", names].isna().all(axis=None), seed
 
 
 @pytest.mark.families
-def test_padding_given_as_ids_changes_nothing() -> None:
+def test_padding_given_as_ids_changes_nothing():
     """P4 through a model: padding behind a source has weight 0 and is neither row nor key."""
     model = tv.load(translator().module)
     words, target = [5, 9, 7, 5, 11, 2], [BOS, 5, 9, 7, 5, 11]
@@ -226,10 +200,8 @@ def test_padding_given_as_ids_changes_nothing() -> None:
 
 
 @pytest.mark.families
-def test_half_precision_is_near() -> None:
+def test_half_precision_is_near():
     """P40: statistics of a bfloat16 model against those of the same in float32."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=37, n_positions=64, n_embd=32, n_layer=2, n_head=4)
     full = tv.load(GPT2LMHeadModel(config).eval())
@@ -241,20 +213,15 @@ def test_half_precision_is_near() -> None:
     assert np.allclose(one[counted], other[counted], atol=1e-2, equal_nan=True)
 
 
-def test_what_cannot_be_measured_is_said(make_box: None = None) -> None:
-    from tests.views.conftest import make_trace
-
+def test_refusals():
     trace = make_trace()
-    with pytest.raises(ValueError, match="no view 'words'; choose of content, raw"):
-        tv.metrics(trace, view="words")
-    with pytest.raises(ValueError, match="beside a model"):
-        tv.metrics(trace, ["A cat."])
-    with pytest.raises(ValueError, match="lacks entropy, sink"):
-        tv.roles(trace.heads[HEAD])
+    refuses("no view 'words'; choose of content, raw", tv.metrics, trace, view="words")
+    refuses("beside a model", tv.metrics, trace, ["A cat."])
+    refuses("lacks entropy, sink", tv.roles, trace.heads[HEAD])
 
 
 @pytest.mark.families
-def test_what_is_told_on_the_way_is_the_table_of_these() -> None:
+def test_progress_brings_the_table_so_far():
     """As `tv.rank` does: how many, of how many, and at 8, 16 and all what is known so far."""
     heard: list[tuple[int, int, pd.DataFrame | None]] = []
     prompts = repeats(19)
@@ -266,14 +233,7 @@ def test_what_is_told_on_the_way_is_the_table_of_these() -> None:
     pd.testing.assert_frame_equal(tables[8], tv.metrics(w1()[1], prompts[:8]))
 
 
-def test_a_trace_takes_its_view_as_second_word() -> None:
-    from tests.views.conftest import make_trace
-
-    trace = make_trace()
-    assert tv.metrics(trace, "raw").equals(tv.metrics(trace, view="raw"))
-
-
-def test_hard_attention_is_no_mask(build_model: Callable[..., Model]) -> None:
+def test_hard_attention_is_no_mask(build_model):
     """At temperature 0 nearly all weights are 0; the rows that are asked stay those of the mask."""
     hard = tv.Intervention.from_json('{"edits": [{"kind": "temperature", "value": 0}]}')
     model, keep = build_model(), ("weights", "scores")
@@ -297,15 +257,13 @@ SENTENCES = [
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("name", ["en-de", "en-lm", "en-mlm"])
-def test_no_role_takes_half_of_a_trained_model(name: str) -> None:
+def test_no_role_takes_half_of_a_trained_model():
     """P15; and some heads have one."""
-    model = tv.load(name, device="cpu")
-    table = tv.metrics(model, SENTENCES)
-    told = tv.roles(table)["roles"]
-    shares = told.explode().value_counts() / len(told)
-    assert shares.max() <= 0.5 and (told.map(len) == 0).mean() > 0.5
-    assert len(shares) > 0
-    copying = table[["copying", "ov_copying", "null"]].dropna()
-    assert len(copying) and copying["ov_copying"].between(-1, 1).all()
-    assert copying["copying"].between(0, 1).all()
+    for name in ("en-de", "en-lm", "en-mlm"):
+        table = tv.metrics(tv.load(name, device="cpu"), SENTENCES)
+        told = tv.roles(table)["roles"]
+        shares = told.explode().value_counts() / len(told)
+        assert shares.max() <= 0.5 and (told.map(len) == 0).mean() > 0.5 and len(shares), name
+        copying = table[["copying", "ov_copying", "null"]].dropna()
+        assert len(copying) and copying["ov_copying"].between(-1, 1).all(), name
+        assert copying["copying"].between(0, 1).all(), name

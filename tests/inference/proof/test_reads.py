@@ -1,16 +1,16 @@
-"""Test reads of attention weights besides the weighted sum, and texts longer than the first."""
+"""Reads of attention weights besides the weighted sum, and texts longer than the first."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import transformer_viz as tv
 from tests.foreign.blind_spots import MODEL, Attention, Model, plain
-from tests.inference.test_proof_pairs import words
+
+from .test_pairs import counted, status_of, words
 
 DILATION = 16
 
@@ -78,29 +78,26 @@ class Reused(Model):
         return self.weights @ v
 
 
-READS = {one.__name__: one for one in (twice, gated_by_entropy, scaled_by_received)}
-SOUND = {one.__name__: one for one in (two_value_streams, renormalised, with_distances)}
+READS = (twice, gated_by_entropy, scaled_by_received)
+SOUND = (two_value_streams, renormalised, with_distances)
 
 
-@pytest.mark.parametrize("name", [*READS, *SOUND, "reused", "mean weights returned"])
-def test_weights_that_reach_rows_in_another_way_are_never_green(name):
-    torch.manual_seed(0)
-    if name == "reused":
-        model = Reused().eval()
-    elif name == "mean weights returned":
-        model = Model(Attention(), KeepsWeights()).eval()
-    else:
-        model = Model(Attention(), Attention(READS.get(name) or SOUND[name])).eval()
-    loaded = tv.load(model)
-    for count in (12, 9):
-        report = tv.trace(loaded, words(count)).report
-        told = [line for line in report.untold if "its weights" in line]
-        if name in SOUND or name == "mean weights returned":
-            assert report.status == "green", (name, count, report.untold, report.broken)
-        else:
-            assert report.status == "amber" and len(told) == 1, (name, count, report.untold)
+def test_weights_that_reach_rows_in_another_way_are_never_green():
+    models = {one.__name__: lambda one=one: Model(Attention(), Attention(one)) for one in READS}
+    faults = {*models, "reused"}
+    models |= {one.__name__: lambda one=one: Model(Attention(), Attention(one)) for one in SOUND}
+    models |= {"reused": Reused, "mean returned": lambda: Model(Attention(), KeepsWeights())}
+    for name, make in models.items():
+        torch.manual_seed(0)
+        loaded = tv.load(make().eval())
+        for count in (12, 9):
+            report = tv.trace(loaded, words(count)).report
+            case = name, count, report.untold, report.broken
+            told = [line for line in report.untold if "its weights" in line]
+            assert report.status == ("amber" if name in faults else "green"), case
             where = "L0" if name == "reused" else "L1"
-            assert told[0].startswith(f"encoder {where}"), told
+            assert len(told) == (name in faults), case
+            assert all(line.startswith(f"encoder {where}") for line in told), case
 
 
 def dilated(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -115,18 +112,15 @@ def word_before(part: Attention, x: Tensor) -> Tensor:
     return part.inner(x) + F.pad(x, (0, 0, DILATION, 0))[:, : x.shape[1]]
 
 
-@pytest.mark.parametrize("kind", ["keys", "words"])
-def test_what_a_short_text_cannot_show_is_seen_on_a_longer_one(kind):
-    torch.manual_seed(0)
-    part = Attention(dilated) if kind == "keys" else Attention(around=word_before)
-    model = tv.load(Model(Attention(), part).eval())
-    assert tv.trace(model, words(9)).report.status == "green"
-    assert tv.trace(model, words(DILATION + 4)).report.status == "amber"
-    assert tv.trace(model, words(9)).report.status == "green"
-    sound = Model(Attention(), Attention()).eval()
-    made: list[int] = []
-    sound.register_forward_pre_hook(lambda _, given: made.append(len(given[0])))
-    loaded, passes = tv.load(sound), []
+def test_faults_that_a_short_text_cannot_show_are_seen_on_a_longer_one():
+    for part in (lambda: Attention(dilated), lambda: Attention(around=word_before)):
+        torch.manual_seed(0)
+        last = part()
+        model = tv.load(Model(Attention(), last).eval())
+        for count, status in ((9, "green"), (DILATION + 4, "amber"), (9, "green")):
+            assert tv.trace(model, words(count)).report.status == status, (last.attend, count)
+    loaded, made = counted(Model(Attention(), Attention()))
+    passes = []
     for count in (9, 20, 20, 12):
         made.clear()
         assert tv.trace(loaded, words(count)).report.status == "green"
@@ -166,14 +160,12 @@ class Gru(nn.GRU):
         return super().forward(x)[0]
 
 
-@pytest.mark.parametrize(
-    ("part", "status"), [(AttentionOfConv, "amber"), (CausalConv, "green"), (Gru, "green")]
-)
-def test_a_subclass_of_a_mixer_is_judged_by_what_it_does(part, status):
-    torch.manual_seed(0)
-    report = tv.trace(tv.load(Model(Attention(), part()).eval()), words(12)).report
-    assert report.status == status, (report.untold, report.broken)
-    assert any(kernel.mixes for kernel in report.kernels) is (status == "green")
+def test_a_subclass_of_a_mixer_is_judged_by_what_it_does():
+    for part, status in ((AttentionOfConv, "amber"), (CausalConv, "green"), (Gru, "green")):
+        torch.manual_seed(0)
+        report = status_of(Model(Attention(), part()))
+        assert report.status == status, (part, report.untold, report.broken)
+        assert any(kernel.mixes for kernel in report.kernels) is (status == "green"), part
 
 
 def test_an_attention_behind_mixed_tokens_is_not_blamed():
@@ -183,8 +175,7 @@ def test_an_attention_behind_mixed_tokens_is_not_blamed():
         strong = torch.exp2(q @ k.mT)
         return strong @ v / strong.sum(-1, keepdim=True)
 
-    model = tv.load(Model(Attention(exp2), Attention()).eval())
-    trace = tv.trace(model, words(12))
+    trace = tv.trace(tv.load(Model(Attention(exp2), Attention()).eval()), words(12))
     assert trace.report.status == "amber"
     assert not [laws for laws in trace.report.broken.values() if "token order" in laws]
     assert np.isfinite(trace.attention("encoder", layer=0)).all()

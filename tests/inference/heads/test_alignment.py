@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import transformer_viz as tv
+from tests.support.refusals import refuses
 from tests.support.witness_models import BOS, EOS, bart, translator
 from transformer_viz.inference import run_card
 from transformer_viz.inference.alignment.corpus import align_corpus
@@ -28,33 +28,30 @@ GOLD = [identity(len(words)) for words in SENTENCES]
 
 
 @pytest.mark.families
-@pytest.mark.parametrize("seed", [None, 2])
-def test_the_row_that_writes_and_the_row_that_reads(seed: int | None) -> None:
+def test_the_row_that_writes_and_the_row_that_reads():
     """P33 on W2: row t reads word t - 1 and looks at source word t (diagonal) or t - 1 (shifted).
 
     As the model copies, row t writes word t: AWO is right for the diagonal head, AWI for the
     shifted one, and each reading is wrong in every link of the other head.
     """
-    witness = translator(seed)
-    model = tv.load(witness.module)
-    assert tv.trace(model, *PAIRS[0], check=False).produced.ids == tuple(PAIRS[0][0])
-    found = align_corpus(model, PAIRS, gold=GOLD)
-    assert found.errors is not None
-    rates = found.errors.dropna().set_index(["head", "shift"])["error_rate"]
-    diagonal, shifted, on_eos, uniform = (witness.place(1, head) for head in range(4))
-    assert rates[diagonal, "out"] == rates[shifted, "in"] == 0
-    assert rates[diagonal, "in"] == rates[shifted, "out"] == 1
-    for head in (on_eos, uniform):  # one names the end mark alone, one nobody: no links
-        rows = found.errors[(found.errors["head"] == head)]
-        assert (rows["found"] == 0).all()
-        assert (rows["error_rate"] == 1).all()
-    assert found.best("out")["head"] == diagonal
-    assert found.best("in")["head"] == shifted
-    assert (found.best("in")[["low", "high"]] == 0).all()
+    for seed in (None, 2):
+        witness = translator(seed)
+        model = tv.load(witness.module)
+        assert tv.trace(model, *PAIRS[0], check=False).produced.ids == tuple(PAIRS[0][0])
+        found = align_corpus(model, PAIRS, gold=GOLD)
+        rates = found.errors.dropna().set_index(["head", "shift"])["error_rate"]
+        diagonal, shifted, on_eos, uniform = (witness.place(1, head) for head in range(4))
+        assert rates[diagonal, "out"] == rates[shifted, "in"] == 0, seed
+        assert rates[diagonal, "in"] == rates[shifted, "out"] == 1, seed
+        for head in (on_eos, uniform):  # one names the end mark alone, one nobody: no links
+            rows = found.errors[(found.errors["head"] == head)]
+            assert (rows["found"] == 0).all() and (rows["error_rate"] == 1).all(), seed
+        assert found.best("out")["head"] == diagonal and found.best("in")["head"] == shifted
+        assert (found.best("in")[["low", "high"]] == 0).all(), seed
 
 
 @pytest.mark.families
-def test_a_head_in_reversed_order() -> None:
+def test_a_head_in_reversed_order():
     """Six words and the end mark: row t looks at source word 5 - t, so no pair of rows ascends."""
     model = tv.load(bart(["shift0"] * 4, ["reversed6", "shift0", "uniform", "on_eos"]).module)
     words = SENTENCES[0]
@@ -71,17 +68,15 @@ def test_a_head_in_reversed_order() -> None:
 
 
 @pytest.mark.families
-def test_a_corpus_is_its_sentences() -> None:
+def test_a_corpus_is_its_sentences():
     """Links, counts and walks of a corpus from those of each sentence; rates of sums."""
     model = tv.load(translator().module)
     heard: list[tuple[int, int]] = []
-    found = align_corpus(
-        model, PAIRS, "in", layer=0, head=1, gold=GOLD, tell=lambda *told: heard.append(told)
-    )
+    words, tell = {"layer": 0, "head": 1}, lambda *told: heard.append(told)
+    found = align_corpus(model, PAIRS, "in", **words, gold=GOLD, tell=tell)
     assert heard == [(1, 3), (2, 3), (3, 3)]
-    single = [
-        tv.align(tv.trace(model, *pair, check=False), "in", layer=0, head=1) for pair in PAIRS
-    ]
+    traces = [tv.trace(model, *pair, check=False) for pair in PAIRS]
+    single = [tv.align(trace, "in", **words) for trace in traces]
     assert found.links == tuple(one.pairs for one in single)
     assert found.pharaoh() == "".join(one.pharaoh() for one in single)
     assert [gold_of(line).sure for line in found.pharaoh().splitlines()] == list(found.links)
@@ -97,31 +92,27 @@ def test_a_corpus_is_its_sentences() -> None:
     # a gold of one sure and one possible link, by hand: one link right of 17 found and 1 sure
     odd = [Gold(frozenset(), frozenset())] * 2 + [gold_of("0-0 1p1")]
     judged = align_corpus(model, PAIRS, gold=odd).errors
-    assert judged is not None
     row = judged[(judged["head"] == 0) & (judged["shift"] == "out")].iloc[0]
     assert row[["right_sure", "right_possible", "found", "sure"]].tolist() == [1, 2, 17, 1]
     assert row["error_rate"] == pytest.approx(1 - 3 / 18)
     assert row["low"] <= row["error_rate"] <= row["high"]
-    assert isinstance(judged, pd.DataFrame)
     assert set(judged["shift"]) == set(SHIFTS)
     assert len(judged) == 2 * (4 + 1 + 1)
 
 
 @pytest.mark.families
-def test_gold_that_does_not_fit_is_refused() -> None:
-    model = tv.load(translator().module)
-    with pytest.raises(ValueError, match="gold has 1 lines and there are 3 sentences"):
-        align_corpus(model, PAIRS, gold=GOLD[:1])
-    with pytest.raises(ValueError, match=r"Sentence 2: The gold .* joins words that are not there"):
-        align_corpus(model, PAIRS, gold=[GOLD[0], identity(9), GOLD[2]])
-    with pytest.raises(ValueError, match="list of \\(source, target\\) pairs"):
-        align_corpus(model, [])
-    with pytest.raises(LookupError, match="judged by gold"):
-        align_corpus(model, PAIRS).best()
+def test_gold_that_does_not_fit_is_refused():
+    model, odd = tv.load(translator().module), [GOLD[0], identity(9), GOLD[2]]
+    said = "gold has 1 lines and there are 3 sentences"
+    refuses(said, align_corpus, model, PAIRS, gold=GOLD[:1])
+    said = r"Sentence 2: The gold .* joins words that are not there"
+    refuses(said, align_corpus, model, PAIRS, gold=odd)
+    refuses(r"list of \(source, target\) pairs", align_corpus, model, [])
+    refuses("judged by gold", align_corpus(model, PAIRS).best, error=LookupError)
 
 
 @pytest.mark.shipped
-def test_the_shipped_translator() -> None:
+def test_the_shipped_translator():
     """Punctuation that stands alone is a word; a model without cross-attention says so."""
     model = tv.load("en-de", device="cpu")
     pairs = [
@@ -135,12 +126,12 @@ def test_the_shipped_translator() -> None:
     assert np.isfinite(found.walks["value"]).all()
     glued = [("The old man, a teacher.", "Der alte Mann."), *pairs[1:]]
     assert len(align_corpus(model, glued, symmetric="grow-diag").links) == 2
-    with pytest.raises(LookupError, match="this model has none: its maps are decoder"):
-        align_corpus(tv.load("en-lm", device="cpu"), ["A cat ."])
+    lm, said = tv.load("en-lm", device="cpu"), "this model has none: its maps are decoder"
+    refuses(said, align_corpus, lm, ["A cat ."], error=LookupError)
 
 
 @pytest.mark.families
-def test_the_card_names_a_model_in_memory_by_its_weights() -> None:
+def test_the_card_names_a_model_in_memory_by_its_weights():
     """Two modules with other weights have other hashes; the same weights the same one."""
     one, other = tv.load(translator(2).module), tv.load(translator(3).module)
     assert not one.hash
