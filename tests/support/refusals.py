@@ -9,8 +9,12 @@ import pytest
 
 
 def refuses(
-    match: str, call: Callable, *given: Any, error: type[BaseException] = ValueError, **words: Any
+    match: str | None,
+    call: Callable,
+    *given: Any,
+    error: type[BaseException] = ValueError,
+    **words: Any,
 ) -> None:
-    """Assert that a call raises ``error`` with a message that matches."""
+    """Assert that a call raises ``error``, and that its message matches where one is given."""
     with pytest.raises(error, match=match):
         call(*given, **words)

@@ -170,7 +170,7 @@ def test_tables_come_as_sentences_are_done_and_a_stop_leaves_nothing(tiny_model,
             if done >= count:
                 raise InterruptedError
 
-        refuses("", tv.rank, tiny_model, PAIRS, tell=stop, error=InterruptedError)
+        refuses(None, tv.rank, tiny_model, PAIRS, tell=stop, error=InterruptedError)
     again = tv.rank(tiny_model, PAIRS)
     assert again.table.equals(whole.table) and again.card == whole.card
     monkeypatch.setattr(batches, "SENTENCES", 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -23,7 +21,7 @@ def bench(thing: nn.Module | Model, pairs: object) -> Bench:
 
 
 @pytest.mark.families
-def test_a_batch_is_the_mean_of_its_sentences(build_model: Callable[..., Model]) -> None:
+def test_a_batch_is_the_mean_of_its_sentences(build_model):
     """P24: the absolute value is taken of each sentence before any mean."""
     generator = np.random.default_rng(0)
     texts = [generator.integers(4, 37, 7).tolist() for _ in range(8)]
@@ -37,7 +35,7 @@ def test_a_batch_is_the_mean_of_its_sentences(build_model: Callable[..., Model])
 
 
 @pytest.mark.families
-def test_importance_is_the_slope_of_a_gate() -> None:
+def test_importance_is_the_slope_of_a_gate():
     """Against a difference quotient of the loss, one head of one layer scaled by a hook."""
     model, text = random_gpt2().double(), [5, 9, 11, 30, 2, 7, 19]
     attention, ids = model.transformer.h[1].attn, torch.tensor([text])
@@ -59,7 +57,7 @@ def test_importance_is_the_slope_of_a_gate() -> None:
 
 
 @pytest.mark.families
-def test_the_integral_over_gates_is_complete() -> None:
+def test_the_integral_over_gates_is_complete():
     """P25 (W4, gain 4): the sum is L(all on) - L(all off), and two heads that need each other
     share it unevenly."""
     found, rest = integrated_gates(bench(importance(gain=4.0).module, second_halves(4)), steps=64)
@@ -69,15 +67,9 @@ def test_the_integral_over_gates_is_complete() -> None:
     assert others == pytest.approx(np.zeros(6), abs=1e-6)
 
 
-def test_a_model_whose_gates_are_hidden_says_so(build_model: Callable[..., Model]) -> None:
-    model = build_model()
-    hidden = Bench(
-        model,
-        read_examples(model, [([5, 7, 3], [9, 3])], 0, lambda: None),
-        "zero",
-        0,
-        lambda: None,
-        one_by_one=True,
-    )
+def test_a_model_whose_gates_are_hidden_says_so(build_model):
+    model, tell = build_model(), lambda: None
+    examples = read_examples(model, [([5, 7, 3], [9, 3])], 0, tell)
+    hidden = Bench(model, examples, "zero", 0, tell, one_by_one=True)
     with pytest.raises(ValueError, match="rank it by removal, method='zero'"):
         gradient_importance(hidden)

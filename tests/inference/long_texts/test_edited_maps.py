@@ -8,19 +8,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import make_model
+from tests.support.refusals import refuses
 from transformer_viz.checkpoints import Model
-from transformer_viz.core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Edit,
-    Intervention,
-    Pad,
-    ScaleHead,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from transformer_viz.core import interventions as edit
+from transformer_viz.core.interventions import Edit, Intervention, Temperature, Window
 from transformer_viz.core.sites import Site
 from transformer_viz.core.tiles import edited
 from transformer_viz.core.tiles.cells import Visible
@@ -33,11 +24,11 @@ EDITS: dict[str, Edit] = {
     "hot": Temperature(value=5.0, layer=1),
     "cold": Temperature(value=0.2, layer=1, head=1),
     "window": Window(radius=40, layer=1),
-    "causal off": Causal(on=False, layer=1),
-    "words": BlockKeys(keys=(0, 1, 700), layer=1),
-    "links": BlockEdges(edges=((5, 5), (900, 3), (0, 0)), layer=1),
-    "uniform": UniformHead(layer=1),
-    "negative": ScaleHead(value=-0.5, layer=1),
+    "causal off": edit.Causal(on=False, layer=1),
+    "words": edit.BlockKeys(keys=(0, 1, 700), layer=1),
+    "links": edit.BlockEdges(edges=((5, 5), (900, 3), (0, 0)), layer=1),
+    "uniform": edit.UniformHead(layer=1),
+    "negative": edit.ScaleHead(value=-0.5, layer=1),
 }
 
 
@@ -66,9 +57,7 @@ def long(request: pytest.FixtureRequest) -> tuple[Model, list[int], Trace]:
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edited_map_is_the_matrix_of_the_edited_run(
-    long: tuple[Model, list[int], Trace], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edited_map_is_the_matrix_of_the_edited_run(long, name, monkeypatch):
     model, text, clean = long
     edits = Intervention((EDITS[name],))
     weights = run(model, text, EDITS[name], keep="weights").attention("decoder", 1)
@@ -91,7 +80,7 @@ def test_an_edited_map_is_the_matrix_of_the_edited_run(
         monkeypatch.undo()
 
 
-def test_a_page_of_2048_tokens() -> None:
+def test_a_page_of_2048_tokens():
     model, text = make(2048)
     edits = Temperature(value=0.5, layer=2), Window(radius=300, layer=2)
     clean = run(model, text).tiles[2]
@@ -101,21 +90,19 @@ def test_a_page_of_2048_tokens() -> None:
         assert abs(made.pooled(step)[0] - largest(wanted, step, step)).max() <= CLOSE
 
 
-def test_of_a_run_with_edits_others_can_be_made_and_taken_back(
-    long: tuple[Model, list[int], Trace],
-) -> None:
+def test_of_a_run_with_edits_others_can_be_made_and_taken_back(long):
     """Lower layers are edited in both runs; of the open head's layer only the later one."""
     model, text, clean = long
     low = Temperature(value=3.0, layer=0)
     before = run(model, text, low, Window(radius=2, layer=1), Temperature(value=0.0, layer=1))
-    for edit in (None, *EDITS.values()):
-        edits = (low,) if edit is None else (low, edit)
+    for change in (None, *EDITS.values()):
+        edits = (low,) if change is None else (low, change)
         wanted = run(model, text, *edits, keep="weights").attention("decoder", 1)[1]
         made = EditedMap(before.tiles[1], clean.tiles[1], Intervention(edits), 1)
         assert abs(made.pooled(1)[0] - wanted).max() <= CLOSE
 
 
-def test_what_a_head_depends_on() -> None:
+def test_what_a_head_depends_on():
     site = Site("decoder", "self", 1, 0)
     for kept in (
         Temperature(value=2.0),
@@ -123,34 +110,32 @@ def test_what_a_head_depends_on() -> None:
         Window(radius=2, stack="decoder"),
         Temperature(value=2.0, layer=1, path="*"),
         Temperature(value=2.0, layer=1, stack="encoder"),
-        Pad(count=2),
+        edit.Pad(count=2),
     ):
         assert beneath(Intervention((kept,)), site) == Intervention((kept,)), kept
     for free in (
         Temperature(value=2.0, layer=1),
         Window(radius=2, layer=2),
-        ScaleHead(value=0.0, layer=1, head=1, stack="decoder", block="self"),
+        edit.ScaleHead(value=0.0, layer=1, head=1, stack="decoder", block="self"),
     ):
         assert not beneath(Intervention((free,)), site), free
     assert not beneath(Intervention((Temperature(value=2.0),)), Site("decoder", "self", 0, 0))
 
 
-def test_what_cannot_be_made_says_so(long: tuple[Model, list[int], Trace]) -> None:
+def test_refusals(long):
     tiles = long[2].tiles[1]
     hard = Intervention((Temperature(value=0.0),))
-    with pytest.raises(LookupError, match="Hard attention"):
-        EditedMap(tiles, tiles, hard, 0)
+    refuses("Hard attention", EditedMap, tiles, tiles, hard, 0, error=LookupError)
     sunk = dataclasses.replace(tiles, parts=(dataclasses.replace(tiles.parts[0], sinks=True),))
-    with pytest.raises(LookupError, match="goes to no word"):
-        EditedMap(sunk, tiles, Intervention(), 0)
+    clean = Intervention()
+    refuses("goes to no word", EditedMap, sunk, tiles, clean, 0, error=LookupError)
     other = run(*make(40)).tiles[1]
-    with pytest.raises(LookupError, match="other words"):
-        EditedMap(tiles, other, Intervention(), 0)
-    with pytest.raises(ValueError, match="The map has 1,030 rows"):
-        EditedMap(tiles, tiles, Intervention(), 0).pooled(4, slice(0, 1032))
+    refuses("other words", EditedMap, tiles, other, clean, 0, error=LookupError)
+    map_ = EditedMap(tiles, tiles, clean, 0)
+    refuses("The map has 1,030 rows", map_.pooled, 4, slice(0, 1032))
 
 
-def test_masks_of_rows_here_and_there() -> None:
+def test_masks_of_rows_here_and_there():
     """Rows by number are those of a slice; what is told at once is true."""
     draw = np.random.default_rng(0)
     for runs in (1, 3):

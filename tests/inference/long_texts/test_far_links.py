@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import product
 
 import numpy as np
 import pytest
 
 from tests.conftest import make_model
+from tests.support.refusals import refuses
 from transformer_viz.core.interventions import (
     BlockKeys,
     Intervention,
@@ -61,49 +63,48 @@ def page(gpt) -> tuple[Trace, Trace]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", [0, 1])
-def test_links_are_those_of_the_whole_matrix(page, head):
+def test_links_are_those_of_the_whole_matrix(page):
     tiled, whole = page
-    weights = whole.attention("decoder", 1)[head]
-    for words in (
-        {},
-        {"first": True},
-        {"once": True},
-        {"once": True, "count": 3000, "distance": 3},
-        {"distance": 1, "count": 40},
-        {"distance": 1500, "count": 3},
-        {"distance": 2047, "first": True},  # one cell
-        {"distance": 2048, "first": True},  # none
-    ):
-        matches(tiled, weights, "decoder", head, **words)
-        matches(whole, weights, "decoder", head, **words)
+    for head in (0, 1):
+        weights = whole.attention("decoder", 1)[head]
+        for words in (
+            {},
+            {"first": True},
+            {"once": True},
+            {"once": True, "count": 3000, "distance": 3},
+            {"distance": 1, "count": 40},
+            {"distance": 1500, "count": 3},
+            {"distance": 2047, "first": True},  # one cell
+            {"distance": 2048, "first": True},  # none
+        ):
+            matches(tiled, weights, "decoder", head, **words)
+            matches(whole, weights, "decoder", head, **words)
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        Temperature(value=3.0),
-        Temperature(value=0.0),
-        Window(radius=80),
-        BlockKeys(keys=(2, 3)),
-        ScaleHead(value=0.5, head=1),
-        ScaleHead(value=-2.0, head=1),
-        UniformHead(head=0),
-    ],
-    ids=repr,
+EDITS = (
+    Temperature(value=3.0),
+    Temperature(value=0.0),
+    Window(radius=80),
+    BlockKeys(keys=(2, 3)),
+    ScaleHead(value=0.5, head=1),
+    ScaleHead(value=-2.0, head=1),
+    UniformHead(head=0),
 )
+
+
 @pytest.mark.parametrize("block", ["encoder", "decoder"])
-def test_links_under_edits(block, edit):
+def test_links_under_edits(block):
     model = make_model(**(GPT if block == "decoder" else BERT))
-    words = {"intervention": Intervention((edit,)), "check": False}
-    tiled = trace(model, TEXT[:300], keep=("tiles",), **words)
-    whole = trace(model, TEXT[:300], keep=("weights",), **words)
-    for head in range(2):
-        for once in (False, True):
-            matches(tiled, whole.attention(block, 1)[head], block, head, count=7, once=once)
+    for edit in EDITS:
+        words = {"intervention": Intervention((edit,)), "check": False}
+        tiled = trace(model, TEXT[:300], keep=("tiles",), **words)
+        whole = trace(model, TEXT[:300], keep=("weights",), **words)
+        for head, once in product(range(2), (False, True)):
+            weights = whole.attention(block, 1)[head]
+            matches(tiled, weights, block, head, count=7, once=once)
 
 
-def test_the_matrix_is_never_built(page):
+def test_the_matrix_is_never_built_and_a_search_can_be_stopped(page):
     tiled, said = page[0], []
     tracemalloc.start()
     tiled.far_links("decoder", 1, 0, tell=lambda done, of: said.append((done, of)))
@@ -112,21 +113,15 @@ def test_the_matrix_is_never_built(page):
     assert most < 2048**2 * 4 / 2, most  # half of the matrix; it does not grow with the text
     assert said[0] == (0, 2048) and said[-1] == (2048, 2048) and len(said) == 9
 
-
-def test_a_search_can_be_stopped(page):
     def stop(done: int, of: int) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        page[0].far_links("decoder", 1, 0, tell=stop)
+    refuses(None, tiled.far_links, "decoder", 1, 0, tell=stop, error=KeyboardInterrupt)
 
 
-def test_what_cannot_be_asked_says_why(tiny_model):
-    found = trace(tiny_model, [5, 17, 6], [2, 7], keep=("tiles",), check=False)
-    with pytest.raises(ValueError, match="rows of 'cross' are words of the target and its columns"):
-        found.far_links("cross", 0, 0)
-    with pytest.raises(ValueError, match=r"1 or more; got distance=0, count=12"):
-        found.far_links("encoder", 0, 0, distance=0)
-    with pytest.raises(ValueError, match="There is no head 7"):
-        found.far_links("encoder", 0, 7)
-    assert found.far_links("encoder", 0, 0).empty
+def test_refusals(tiny_model):
+    links = trace(tiny_model, [5, 17, 6], [2, 7], keep=("tiles",), check=False).far_links
+    refuses("rows of 'cross' are words of the target and its columns", links, "cross", 0, 0)
+    refuses(r"1 or more; got distance=0, count=12", links, "encoder", 0, 0, distance=0)
+    refuses("There is no head 7", links, "encoder", 0, 7)
+    assert links("encoder", 0, 0).empty

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tests.conftest import make_model
+from tests.support.refusals import refuses
 from transformer_viz.checkpoints.common.longer import longer
 from transformer_viz.core.interventions import BlockKeys, Intervention, Pad, ScaleHead, Temperature
 from transformer_viz.inference.long_texts import room
@@ -35,15 +35,12 @@ def test_a_longer_model_reads_the_same_and_more():
 
 
 def test_two_stacks_and_learned_positions_keep_their_limits():
-    for model in (make_model(), make_model(positions="learned", **LONE)):
-        with pytest.raises(ValueError, match=f"reads at most {model.max_tokens}"):
-            trace(model, [5] * (model.max_tokens + 1), check=False)
-
-
-def test_learned_positions_do_not_go_on():
-    model = make_model(positions="learned", **LONE)
-    assert longer(model, model.max_tokens + 1) is model
-    assert room(model, 10**6) == model.max_tokens
+    learned = make_model(positions="learned", **LONE)
+    for model in (make_model(), learned):
+        said = f"reads at most {model.max_tokens}"
+        refuses(said, trace, model, [5] * (model.max_tokens + 1), check=False)
+    assert longer(learned, learned.max_tokens + 1) is learned
+    assert room(learned, 10**6) == learned.max_tokens
 
 
 def test_there_is_room_for_what_the_memory_holds(monkeypatch):
@@ -53,30 +50,25 @@ def test_there_is_room_for_what_the_memory_holds(monkeypatch):
     assert 0 < room(model, 3000) < 3000
 
 
-@pytest.mark.parametrize(
-    "edits",
-    [
-        (),
-        (Temperature(value=0.0),),
-        (ScaleHead(value=-1.0, head=1),),
-        (BlockKeys(keys=(2, 3, 7)),),
-        (BlockKeys(keys=tuple(range(len(IDS)))),),
-    ],
-)
-def test_a_pooled_cell_is_the_largest_of_its_weights(edits, monkeypatch):
+def test_a_pooled_cell_is_the_largest_of_its_weights(monkeypatch):
     monkeypatch.setattr("transformer_viz.core.tiles.pooling.ROWS", 4)
     monkeypatch.setattr("transformer_viz.core.tiles.pooling.COLUMNS", 6)
-    words = {"check": False, "intervention": Intervention(edits)}
     model = make_model(**LONE)
-    tiled = trace(model, IDS, keep=("tiles",), **words)
-    weights = trace(model, IDS, **words).attention("encoder", 1)[1]
-    blocked = np.isin(
-        np.arange(len(IDS)), edits[0].keys if edits and edits[0].kind == "block_keys" else ()
-    )
-    for step in (1, 2, 3, 5, 20):
-        found, hidden = tiled.pooled("encoder", 1, 1, step, slice(1, 10), slice(2, 11))
-        for r, row in enumerate(range(1, 10, step)):
-            for c, column in enumerate(range(2, 11, step)):
-                cell = weights[row : min(row + step, 10), column : min(column + step, 11)]
-                assert abs(cell.max() - found[r, c]) <= 2e-6
-                assert hidden[r, c] == blocked[column : min(column + step, 11)].all()
+    for edit in (
+        None,
+        Temperature(value=0.0),
+        ScaleHead(value=-1.0, head=1),
+        BlockKeys(keys=(2, 3, 7)),
+        BlockKeys(keys=tuple(range(len(IDS)))),
+    ):
+        words = {"check": False, "intervention": Intervention(() if edit is None else (edit,))}
+        tiled = trace(model, IDS, keep=("tiles",), **words)
+        weights = trace(model, IDS, **words).attention("encoder", 1)[1]
+        blocked = np.isin(np.arange(len(IDS)), getattr(edit, "keys", ()))
+        for step in (1, 2, 3, 5, 20):
+            found, hidden = tiled.pooled("encoder", 1, 1, step, slice(1, 10), slice(2, 11))
+            for r, row in enumerate(range(1, 10, step)):
+                for c, column in enumerate(range(2, 11, step)):
+                    at = slice(row, min(row + step, 10)), slice(column, min(column + step, 11))
+                    assert abs(weights[at].max() - found[r, c]) <= 2e-6, (edit, step, at)
+                    assert hidden[r, c] == blocked[at[1]].all(), (edit, step, at)

@@ -11,7 +11,7 @@ from training.tables import it_head, it_head_page
 from training.tables.pronouns import read
 
 
-def test_the_page_is_what_was_measured() -> None:
+def test_the_page_is_what_was_measured():
     kept = json.loads(it_head.KEPT.read_text(encoding="utf-8"))
     assert it_head.PAGE.read_text(encoding="utf-8") == it_head_page.page(kept, list(kept))
     found = kept[list(kept)[-1]]
@@ -28,7 +28,7 @@ def test_the_page_is_what_was_measured() -> None:
         assert total / found["told_apart"] == pytest.approx(mean, abs=1e-3)
 
 
-def test_disappointment_is_printed_too() -> None:
+def test_disappointment_is_printed_too():
     """A goal that is missed is said to be missed, whatever the figures are."""
     kept = json.loads(it_head.KEPT.read_text(encoding="utf-8"))
     name = list(kept)[-1]
@@ -39,7 +39,7 @@ def test_disappointment_is_printed_too() -> None:
         assert f"**{said}**" in first
 
 
-def test_an_uneven_count_by_the_binomial() -> None:
+def test_an_uneven_count_by_the_binomial():
     assert it_head_page.sign_test(0, 0) == 1
     assert it_head_page.sign_test(1, 0) == 1
     assert it_head_page.sign_test(6, 0) == pytest.approx(2 / 64)
