@@ -1,19 +1,33 @@
-"""Experiments inside a model: the feed-forward network, the leak, shared projections."""
+"""Experiments inside a model: positions, masks, shared projections, first gradients, heads off."""
 
 from __future__ import annotations
 
+import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
 import transformer_viz as tv
-from tests.conftest import make_model
+from tests.conftest import TINY, make_model
 from tests.support.refusals import refuses
+from transformer_viz.core.sites import Site
+from transformer_viz.inference.experiments.held_pronouns import (
+    Held,
+    heads,
+    log_probabilities,
+    off,
+    without_each,
+)
+from transformer_viz.inference.experiments.initial_gradients import beginning, fresh, loss_of
 from transformer_viz.inference.experiments.mask_leak import leak
 from transformer_viz.inference.experiments.position_wise import convolved, position_wise
 from transformer_viz.inference.experiments.shared_keys import tie_query_key, written
+from transformer_viz.model import ModelConfig, Transformer
 
 SOURCE, TARGET = (5, 7, 11, 13, 17, 3), (2, 9, 10, 21, 30)
 BUILDS = (
@@ -95,3 +109,151 @@ def test_shared_projections_are_those_of_a_model_edited_by_hand(tiny_model):
     assert written(model, "5 7 11", "query-key") == tv.translate(made, "5 7 11")[0].text
     refuses("different widths", tie_query_key, tiny_model, "key-value")  # 11 and 13
     refuses("no pair 'value-query'", tie_query_key, tiny_model, "value-query")
+
+
+PAIRS = (((5, 9, 14, 3), (7, 11, 3)), ((6, 3), (8, 12, 19, 21, 3)))
+STEP = 1e-6  # larger ones cross a corner of a ReLU
+
+
+def config_of(norm: str) -> ModelConfig:
+    layers = {"encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    return replace(TINY, norm=norm, final_norm=norm == "pre", **layers)
+
+
+def slope(module: Transformer, layer: torch.nn.Module) -> float:
+    """The loss's slope along a layer's unit gradient, which is the gradient's norm."""
+    parts = list(layer.parameters())
+    gradients = torch.autograd.grad(loss_of(module, PAIRS), parts)
+    length = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
+    sides = []
+    with torch.no_grad():
+        for sign in (1, -2, 1):  # forth, back past the middle, and to the middle
+            for part, gradient in zip(parts, gradients, strict=True):
+                part += sign * STEP * gradient / length
+            sides.append(float(loss_of(module, PAIRS)))
+    return (sides[0] - sides[1]) / (2 * STEP)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_gradients_are_slopes_of_the_loss_and_lengths_those_of_the_words(norm):
+    found = beginning(TINY, norm, 2, PAIRS, (1, 2))
+    modules = [fresh(config_of(norm), seed).double() for seed in (1, 2)]
+    for stack in ("encoder", "decoder"):
+        for layer in range(2):
+            slopes = [slope(m, getattr(m, stack).layers[layer]) for m in modules]
+            assert found.gradients[stack][layer] == pytest.approx(sum(slopes) / 2, rel=1e-6)
+    # one sentence at a time, without padding, layer by layer
+    module, lengths = fresh(config_of(norm), 4), [[], [], []]
+    with torch.no_grad():
+        for source, _ in PAIRS:
+            ids = torch.tensor([source])
+            x = module.encoder.embedding(ids)
+            lengths[0].append(x.norm(dim=-1).flatten())
+            for place, layer in enumerate(module.encoder.layers, 1):
+                x = layer(x, module.padding_mask(ids))
+                lengths[place].append(x.norm(dim=-1).flatten())
+    means = [float(torch.cat(rows).mean()) for rows in lengths]
+    found = beginning(TINY, norm, 2, PAIRS, (4,))
+    assert found.lengths["encoder"] == pytest.approx(means, rel=1e-5)
+
+
+def test_the_loss_is_the_mean_over_target_tokens():
+    module, chances = fresh(config_of("pre"), 1), []
+    with torch.no_grad():
+        for source, target in PAIRS:
+            shown = torch.tensor([[TINY.bos_id, *target[:-1]]])
+            logs = module(torch.tensor([source]), shown)[0].log_softmax(-1)
+            chances += [float(logs[place, word]) for place, word in enumerate(target)]
+    found = loss_of(module, PAIRS).item()
+    assert found == pytest.approx(-sum(chances) / len(chances), rel=1e-5)
+
+
+def test_first_weights_depend_on_the_seed_alone_also_while_other_threads_draw():
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    one, same, other = (fresh(config_of("pre"), seed) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    weights = [next(module.parameters()) for module in (one, same, other)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        witness = Transformer(config_of("pre")).state_dict()
+    ended = threading.Event()
+
+    def draw() -> None:
+        while not ended.is_set():
+            torch.rand(3)
+            torch.manual_seed(7)
+
+    with torch.random.fork_rng(devices=[]), ThreadPoolExecutor(2) as others:
+        for _ in range(2):
+            others.submit(draw)
+        try:
+            modules = [fresh(config_of("pre"), 5) for _ in range(40)]
+        finally:
+            ended.set()
+    for module in modules:
+        found = module.state_dict()
+        assert all(torch.equal(found[name], weights) for name, weights in witness.items())
+
+
+def test_post_norm_is_the_more_uneven_one_where_it_is_deep():
+    config, spread = replace(TINY, d_model=24, d_k=12, d_v=12, heads=2), {}
+    for norm in ("pre", "post"):
+        sizes = beginning(config, norm, 8, PAIRS, (1, 2)).gradients["decoder"]
+        spread[norm] = max(sizes) / min(sizes)
+    assert spread["post"] > 2 * spread["pre"]
+
+
+ROWS = (
+    Held("5 7 11 3", "2 9 10", ("21", "30", "4")),
+    Held("5 17 13 19 23 3", "2 9", ("4", "30", "8")),  # another length, so that there is padding
+)
+
+
+def plain(model, *sites: Site) -> np.ndarray:
+    """ln p ``[row, word]`` by an unwatched pass of each sentence, and a softmax of numpy's.
+
+    The output projections of a copy of the module take nothing from the heads ``sites``.
+    """
+    module, found = copy.deepcopy(model.module), []
+    for site in sites:
+        layer = getattr(module, site.stack).layers[site.layer]
+        attention = layer.cross_attention if site.block == "cross" else layer.self_attention
+        width = attention.output.weight.shape[1] // attention.heads
+        with torch.no_grad():
+            attention.output.weight[:, site.head * width : (site.head + 1) * width] = 0
+    for row in ROWS:
+        source = [int(one) for one in model.tokenizer.source_ids(row.source)]
+        target = list(model.tokenizer.target_ids(row.before))
+        with torch.no_grad():
+            logits = module(torch.tensor([source]), torch.tensor([target]))[0, -1].double().numpy()
+        powers = np.exp(logits - logits.max())
+        found.append(np.log(powers[[int(word) for word in row.words]] / powers.sum()))
+    return np.stack(found)
+
+
+def test_rows_of_a_pass_are_the_sentences_alone(tiny_model):
+    found = log_probabilities(tiny_model, ROWS)
+    assert found.shape == (2, 3) and found.dtype == np.float64 and not found.flags.writeable
+    assert found == pytest.approx(plain(tiny_model), abs=1e-5) and (found < 0).all()
+    alike = Held("5 7 3", "2 9", ("4", "4 8", "30"))
+    refuses("do not begin with different pieces", log_probabilities, tiny_model, [alike])
+    refuses("shorten the text", log_probabilities, tiny_model, [Held("5 " * 44, "2", ("4", "8"))])
+
+
+def test_a_switched_off_head_is_a_zeroed_slice_of_the_projection(tiny_model):
+    sites = heads(tiny_model, ROWS[0])
+    wanted = {Site("encoder", "self", *at) for at in product(range(3), range(2))}
+    wanted |= {Site("decoder", *at) for at in product(("self", "cross"), range(2), range(2))}
+    assert len(sites) == len(wanted) == 14 and set(sites) == wanted
+    told: list[tuple[int, int]] = []
+    found = without_each(tiny_model, ROWS, sites, lambda *far: told.append(far))
+    clean = log_probabilities(tiny_model, ROWS)
+    assert found.shape == (14, 2, 3) and told == [(n, 14) for n in range(14)]
+    for site, logs in zip(sites, found, strict=True):
+        assert logs == pytest.approx(plain(tiny_model, site), abs=1e-5), site
+        assert np.abs(logs - clean).max() > 1e-6, site  # each of them does something
+    few = (Site("encoder", "self", 1, 0), Site("decoder", "cross", 0, 1))
+    together = log_probabilities(tiny_model, ROWS, off(few))
+    assert together == pytest.approx(plain(tiny_model, *few), abs=1e-5)

@@ -212,7 +212,8 @@ def test_a_swap_moves_the_end_of_an_answer_and_the_class_of_a_token():
 
 def test_an_answer_in_two_texts_is_swapped_with_their_segments():
     """The question differs by a word that has no counterpart; the pair is named by its labels."""
-    words = "[PAD] [UNK] [CLS] [SEP] who what wrote said old book ann bob it the".split()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "what", "wrote", "said", "old", "book"]
+    words += ["ann", "bob", "it", "the"]
     numbers = {word: n for n, word in enumerate(words)}
     pieces = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, "[UNK]"))
     pieces.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()

@@ -1,4 +1,4 @@
-"""Inputs by kind of model: pairs, masked words, vectors, ids; and things of a wrong kind."""
+"""Inputs by kind of model, things of a wrong kind, and what a notebook prints of a result."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right
 
 import transformer_viz as tv
 from tests.conftest import TINY, make_model, ramp
@@ -18,6 +19,8 @@ from tests.support.refusals import refuses
 from transformer_viz import Intervention, Trace, trace
 from transformer_viz.checkpoints.common.model import Calls, Model
 from transformer_viz.core.interventions import Pad, Temperature
+from transformer_viz.core.sites import MAPS
+from transformer_viz.inference.ablation.places import _heads_of
 from transformer_viz.preprocessing.tokenizers import PlainIds
 
 MASK = 4
@@ -199,3 +202,129 @@ def test_things_of_a_wrong_kind_are_refused():
     assert found.bench.question.words[0] == f"{piece}… (Hunde)"
     said = r"'qqqq' begins with the piece .* no letter"
     refuses(said, tv.swap, small, *texts, words=("qqqq", "Katze"), **target)
+
+
+SOURCE, OTHER, HELD = [5, 17, 6, 29, 3], [30, 9, 12, 22, 3], [2, 7, 31, 9]
+
+
+def test_every_result_is_one_line_that_counts(tiny_model):
+    run = tv.trace(tiny_model, SOURCE, HELD)
+    explained = tv.explain(tiny_model, SOURCE, 1, HELD)
+    ranked = tv.rank(tiny_model, [(SOURCE, HELD)])
+    swapped = tv.swap(tiny_model, SOURCE, OTHER, words=(7, 8), target=HELD)
+    compared = tv.compare(run, tv.trace(tiny_model, OTHER, HELD))
+    shown = [repr(x) for x in (tiny_model, run, explained, ranked, swapped, compared)]
+    assert all(len(line) < 200 and "\n" not in line for line in shown), shown
+    parameters = sum(p.numel() for p in tiny_model.module.parameters())
+    assert f"{parameters:,} parameters" in shown[0]
+    heads = sum(one.weights.shape[0] for one in run.attentions)
+    assert f"{len(SOURCE)} source tokens, {len(HELD)} target tokens, {heads} heads" in shown[1]
+    assert f"{explained.word!r} by contribution: {len(SOURCE) + 2} values" in shown[2]
+    assert f"of {heads} heads on 1 sentence," in shown[3]
+    most = swapped.table.loc[swapped.table["moved"].idxmax()]
+    place = f"{most['part']} L{most['layer']} head {most['head']}"
+    assert f"most {most['moved']:+.3f} at {place}" in shown[4]
+    assert shown[5] == f"<Comparison of {heads} heads on 1 input>"
+    # ids of one row are read as a tokenizer gives them
+    batch = tv.trace(tiny_model, torch.tensor([SOURCE]), torch.tensor([HELD]))
+    assert batch.source.ids == run.source.ids and batch.target == run.target
+    with pytest.raises(ValueError, match=r"a batch of 2 rows of ids; give one row"):
+        tv.trace(tiny_model, torch.tensor([SOURCE, OTHER]), HELD)
+
+
+def test_a_feature_too_small_to_tell_follows_the_others():
+    """One token whose feature lies just below the tolerance is no reason to give up a layer."""
+    alone = torch.tensor([[1.0, -0.5, 0.7, 9.99e-4]])
+    factors = torch.tensor([2.0, 2.0, 3.0, 3.0])
+    found = _heads_of(alone, alone * factors, 2)
+    assert found is not None and found.tolist() == [0, 0, 1, 1]
+    assert _heads_of(alone, alone * torch.tensor([2.0, 2.0, 3.0, 9.0]), 2) is None
+    assert _heads_of(alone, alone * torch.tensor([2.0, 3.0, 2.0, 3.0]), 2) is None
+
+
+def test_a_column_of_heads_by_layer_and_head(tiny_model):
+    run = tv.trace(tiny_model, SOURCE, HELD)
+    for block, (stack, kind) in MAPS.items():
+        own = run.heads[(run.heads["stack"] == stack) & (run.heads["block"] == kind)]
+        wide = own.pivot(index="layer", columns="head", values="entropy").to_numpy()
+        assert np.array_equal(run.head_column(block, "entropy"), wide)
+        assert run.head_counts(block).tolist() == own.groupby("layer").size().tolist()
+        assert np.isnan(run.head_column(block, "unheard-of")).all()
+    with pytest.raises(LookupError):
+        run.head_column("sideways", "entropy")
+
+
+HEADS, WIDTH, IDS = 2, 8, (3, 1, 4, 1, 5, 9, 2, 6)
+
+
+class Reader(nn.Module):
+    """One layer over word ids; ``turned`` does something to queries and keys on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(10, HEADS * WIDTH)
+        self.q, self.k, self.v, self.o = (nn.Linear(HEADS * WIDTH, HEADS * WIDTH) for _ in range(4))
+        self.head = nn.Linear(HEADS * WIDTH, 10)
+
+    def turned(self, x: Tensor) -> Tensor:
+        return x
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q @ k.mT * WIDTH**-0.5).softmax(-1) @ v
+
+    def weights(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        made = (f(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for f in (self.q, self.k))
+        q, k = (self.turned(y) for y in made)
+        return q, k, self.v(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        y = self.attend(*self.weights(x)).transpose(1, 2).flatten(2)
+        return self.head(x + self.o(y))
+
+
+class Lazy(Reader):
+    """Makes its table of factors at the first call, anew where the text is longer."""
+
+    table: Tensor | None = None
+
+    def turned(self, x: Tensor) -> Tensor:
+        if self.table is None or len(self.table) < x.shape[2]:
+            self.table = torch.linspace(0.5, 1.5, x.shape[2])
+        return x * self.table[: x.shape[2], None]
+
+
+class Sparse(Reader):
+    """Holds a sparse buffer and reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("pairs", torch.eye(16).to_sparse(), persistent=False)
+
+    def turned(self, x: Tensor) -> Tensor:
+        return self.pairs.to_dense()[: x.shape[2], : x.shape[2]] @ x
+
+
+class Masked(Reader):
+    """Makes PyTorch's own mask object at each call."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        mask = causal_lower_right(q.shape[2], k.shape[2])
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("kind", (Lazy, Sparse, Masked))
+def test_a_traced_module_is_proved_and_can_still_be_trained(kind):
+    torch.manual_seed(0)
+    module = kind().eval()
+    run = tv.trace(tv.load(module), list(IDS[:4]))
+    run = tv.trace(tv.load(module), list(IDS))
+    assert run.report.status == "green", (run.report.untold, run.report.missed)
+    with torch.no_grad():
+        q, k, _ = module.weights(module.words(torch.tensor([IDS])))
+        z = q @ k.mT * WIDTH**-0.5
+        later = torch.ones(z.shape[-2:], dtype=torch.bool).triu(1)
+        wanted = (z.masked_fill(later, -torch.inf) if kind is Masked else z).softmax(-1)[0]
+    assert torch.allclose(torch.tensor(run.attentions[0].weights), wanted, atol=1e-6)
+    module.train()(torch.tensor([IDS])).square().mean().backward()
+    assert module.q.weight.grad is not None

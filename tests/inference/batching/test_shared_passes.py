@@ -10,20 +10,8 @@ import torch
 
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Edit,
-    Intervention,
-    Pad,
-    ScaleHead,
-    ScalePositions,
-    ScaleResidual,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from transformer_viz.core import interventions as edit
+from transformer_viz.core.interventions import Edit, Intervention
 from transformer_viz.inference.batching.shared_passes import (
     SharedPasses,
     SharedSearch,
@@ -35,17 +23,20 @@ SOURCES = ([5, 9, 31, 7, 3], [8, 36, 3], [11, 12, 13, 14, 15, 16, 17, 18, 19, 3]
 #: The decoder's, the encoder's, those of both, and none.
 EDITS = (
     (),
-    (Temperature(value=2.5),),
-    (Temperature(value=0, stack="decoder", block="self", head=1),),
-    (Window(radius=1), UniformHead(stack="decoder", head=0)),
-    (BlockKeys(keys=(1, 2)), ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0)),
-    (BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),),
+    (edit.Temperature(value=2.5),),
+    (edit.Temperature(value=0, stack="decoder", block="self", head=1),),
+    (edit.Window(radius=1), edit.UniformHead(stack="decoder", head=0)),
+    (
+        edit.BlockKeys(keys=(1, 2)),
+        edit.ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0),
+    ),
+    (edit.BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),),
 )
 OF_ENCODER = (
-    (Pad(count=3),),
-    (Pad(count=2, masked=False), Temperature(value=0.3, stack="encoder")),
-    (ScaleResidual(value=0.5, stack="encoder"), Causal(on=True, stack="encoder")),
-    (ScalePositions(value=0.5, stack="encoder"),),
+    (edit.Pad(count=3),),
+    (edit.Pad(count=2, masked=False), edit.Temperature(value=0.3, stack="encoder")),
+    (edit.ScaleResidual(value=0.5, stack="encoder"), edit.Causal(on=True, stack="encoder")),
+    (edit.ScalePositions(value=0.5, stack="encoder"),),
 )
 
 
@@ -89,14 +80,14 @@ def compared(model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1, leave
         (SOURCES[n % len(SOURCES)], 1 + (3 * n) % 8, Intervention(tuple(edits[n % len(edits)])))
         for n in range(2 * len(edits))
     ]
-    assert all(may_share(model, source, edit) for source, _, edit in asked)
+    assert all(may_share(model, source, change) for source, _, change in asked)
     searches = [SharedSearch(model, *one) for one in asked]
     together(searches, seed, leave)
     gone = [search for search in searches if isinstance(search.error, GoneError)]
     assert bool(gone) == bool(leave) and len(gone) < len(searches) / 2  # most are compared
-    for search, (source, beam, edit) in zip(searches, asked, strict=True):
+    for search, (source, beam, change) in zip(searches, asked, strict=True):
         if search not in gone:
-            same(search, translate(model, source, beam, None, edit))
+            same(search, translate(model, source, beam, None, change))
 
 
 @pytest.mark.parametrize("leave", [0, 0.1])
@@ -115,13 +106,14 @@ def test_other_models(tiny_gpt, build_model):
         compared(build_model(**words), EDITS)
     additive = build_model(score="additive")
     compared(additive, [()])  # shares without edits
-    assert not may_share(additive, SOURCES[0], Intervention((Temperature(value=2),)))
+    assert not may_share(additive, SOURCES[0], Intervention((edit.Temperature(value=2),)))
 
 
 def test_searches_that_cannot_share_are_known(tiny_model, tiny_gpt, build_model):
-    for edit in (Causal(on=False), ScalePositions(value=0.5), ScaleResidual(value=0.5)):
-        assert not may_share(tiny_model, SOURCES[0], Intervention((edit,))), edit
-    assert not may_share(tiny_gpt, SOURCES[0], Intervention((Pad(count=2),)))
+    positions, residual = edit.ScalePositions(value=0.5), edit.ScaleResidual(value=0.5)
+    for one in (edit.Causal(on=False), positions, residual):
+        assert not may_share(tiny_model, SOURCES[0], Intervention((one,))), one
+    assert not may_share(tiny_gpt, SOURCES[0], Intervention((edit.Pad(count=2),)))
     assert not may_share(build_model(score="location"), SOURCES[0], None)
     counted = build_model()
     counted.module.decoder.embedding = torch.nn.Sequential(counted.module.decoder.embedding)
@@ -129,7 +121,7 @@ def test_searches_that_cannot_share_are_known(tiny_model, tiny_gpt, build_model)
 
 
 def test_a_search_that_fails_or_is_stopped_leaves_the_others_alone(tiny_model):
-    lost = Intervention((Temperature(value=2, stack="decoder", layer=9),))
+    lost = Intervention((edit.Temperature(value=2, stack="decoder", layer=9),))
     searches = [SharedSearch(tiny_model, SOURCES[0], 2, lost), SharedSearch(tiny_model, [8, 3], 2)]
     together(searches, 1)
     with pytest.raises(ValueError, match="matches no place"):
@@ -199,10 +191,10 @@ def test_the_shipped_model():
     model = load("en-de")
     texts = ("The cat sat on the mat.", "Where is the station, and when does the train go?", "Yes.")
     asked = [
-        (texts[n % 3], (1, 4, 8)[n % 3], Intervention((Temperature(value=t),) if t else ()))
+        (texts[n % 3], (1, 4, 8)[n % 3], Intervention((edit.Temperature(value=t),) if t else ()))
         for n, t in enumerate((None, 0.5, 2.0, 0.5, 2.0, None))
     ]
     searches = [SharedSearch(model, *one) for one in asked]
     together(searches, 3)
-    for search, (text, beam, edit) in zip(searches, asked, strict=True):
-        same(search, translate(model, text, beam, None, edit))
+    for search, (text, beam, change) in zip(searches, asked, strict=True):
+        same(search, translate(model, text, beam, None, change))

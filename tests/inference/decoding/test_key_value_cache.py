@@ -1,4 +1,4 @@
-"""Keys and values that are kept give the ids and the numbers of a decoding that keeps none."""
+"""Kept keys, values and read sources give the ids and numbers of a decoding without them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,28 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 
 from tests.conftest import TINY
 from tests.support.same_search import same_search
+from tests.support.same_trace import same
+from transformer_viz import trace
 from transformer_viz.capture import Capture, CaptureRequest
 from transformer_viz.capture.records import AttentionRecord
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Intervention,
-    Pad,
-    ScaleHead,
-    ScalePositions,
-    ScaleResidual,
-    ShufflePositions,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from transformer_viz.core import interventions as edit
+from transformer_viz.core.interventions import Intervention
 from transformer_viz.core.search_tree import Search
 from transformer_viz.inference import generation, search
-from transformer_viz.inference.decoding import key_value_cache
+from transformer_viz.inference.batching.shared_passes import SharedPasses, SharedSearch
+from transformer_viz.inference.decoding import key_value_cache, read_sources
 from transformer_viz.inference.decoding.key_value_cache import may_keep, reads_on
+from transformer_viz.inference.decoding.read_sources import ReadSources
 from transformer_viz.inference.generation import Hypothesis, translate, translate_lines
 from transformer_viz.inference.search_recorder import Recorder, record
+from transformer_viz.inference.tracing import traced
 from transformer_viz.model import Transformer
 from transformer_viz.model.cache import DecoderCache
 
@@ -54,21 +48,21 @@ VARIANTS = (
 WAYS = ({}, {"beam": 2}, {"sample": 1.5, "seed": 4})
 #: Edits under which earlier rows stay as they are, and those under which they change.
 STEADY = (
-    Temperature(value=2.5),
-    Temperature(value=0.2, stack="decoder", block="self", head=1),
-    ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0),
-    UniformHead(stack="decoder"),
-    Window(radius=1),
-    BlockKeys(keys=(1,), stack="decoder"),
-    BlockKeys(keys=(1, 2)),
-    BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),
-    Pad(count=3),
-    Pad(count=2, masked=False),
-    ScalePositions(value=0.5),
-    Causal(on=True, stack="encoder"),
-    ScaleResidual(value=0.5, stack="encoder"),
+    edit.Temperature(value=2.5),
+    edit.Temperature(value=0.2, stack="decoder", block="self", head=1),
+    edit.ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0),
+    edit.UniformHead(stack="decoder"),
+    edit.Window(radius=1),
+    edit.BlockKeys(keys=(1,), stack="decoder"),
+    edit.BlockKeys(keys=(1, 2)),
+    edit.BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),
+    edit.Pad(count=3),
+    edit.Pad(count=2, masked=False),
+    edit.ScalePositions(value=0.5),
+    edit.Causal(on=True, stack="encoder"),
+    edit.ScaleResidual(value=0.5, stack="encoder"),
 )
-UNSTEADY = (Causal(on=False), ShufflePositions(seed=1), ScaleResidual(value=0.5))
+UNSTEADY = (edit.Causal(on=False), edit.ShufflePositions(seed=1), edit.ScaleResidual(value=0.5))
 
 
 @contextmanager
@@ -120,26 +114,26 @@ def test_every_variant_of_the_model(monkeypatch, build_model):
 
 def test_edits_under_which_earlier_rows_stay(monkeypatch, models):
     for model in models:
-        for edit in STEADY:
-            if edit.stack == "encoder" and model.kind == "decoder-only":
+        for one in STEADY:
+            if one.stack == "encoder" and model.kind == "decoder-only":
                 continue
             for beam in (1, 3):
-                words = {"beam": beam, "intervention": Intervention((edit,)), "max_tokens": 15}
-                case = (model.kind, edit, beam)
+                words = {"beam": beam, "intervention": Intervention((one,)), "max_tokens": 15}
+                case = (model.kind, one, beam)
                 both(monkeypatch, lambda: translate(model, SOURCE, **words), case)  # noqa: B023
 
 
 def test_under_other_edits_all_rows_are_read_again(monkeypatch, models):
-    for edit in UNSTEADY:
-        assert not may_keep(Intervention((Temperature(value=2), edit)))
+    for one in UNSTEADY:
+        assert not may_keep(Intervention((edit.Temperature(value=2), one)))
         for model in models:
-            with keeping(monkeypatch, False, edit):
-                translate(model, SOURCE, 2, None, Intervention((edit,)), max_tokens=4)
+            with keeping(monkeypatch, False, one):
+                translate(model, SOURCE, 2, None, Intervention((one,)), max_tokens=4)
     # without this rule the numbers are wrong: earlier rows do not see the later ones
-    gpt, edit = models[1], Intervention((Causal(on=False),))
-    right = translate(gpt, SOURCE, 1, None, edit, max_tokens=6)[0]
+    gpt, words = models[1], {"intervention": Intervention(UNSTEADY[:1]), "max_tokens": 6}
+    right = translate(gpt, SOURCE, **words)[0]
     monkeypatch.setattr(generation, "may_keep", lambda _: True)
-    wrong = translate(gpt, SOURCE, 1, None, edit, max_tokens=6)[0]
+    wrong = translate(gpt, SOURCE, **words)[0]
     assert right.steps != pytest.approx(wrong.steps, abs=1e-5)
 
 
@@ -154,7 +148,7 @@ def test_samples_and_lines_that_share_their_passes(monkeypatch, models):
 def test_a_search_is_recorded_alike(monkeypatch, models):
     """Also the rows: the last row of a pass over all is that of a pass of one."""
     for model in models:
-        for edits in (None, Intervention(STEADY[:1]), Intervention((Window(radius=1),))):
+        for edits in (None, Intervention(STEADY[:1]), Intervention((edit.Window(radius=1),))):
             for way in WAYS:
                 words = way | {"intervention": edits, "max_tokens": 6}
                 run = lambda: record(model, SOURCE, **words)  # noqa: B023, E731
@@ -285,3 +279,68 @@ def test_a_pass_that_gives_no_numbers_agrees_with_nothing(monkeypatch, build_mod
         logits = torch.full((1, len(path.ids), 40), told)
         monkeypatch.setattr(batch, "logits", lambda *_, logits=logits: logits)
         assert not batch.gives([path]), told
+
+
+TARGET = [2, 8, 11, 4]
+#: Edits behind the encoder, and edits that change what it reads.
+LATE = (
+    (),
+    (edit.Temperature(value=2.5, stack="decoder"),),
+    (edit.Temperature(value=0.4, stack="decoder", block="cross", layer=0, head=1),),
+    (edit.BlockKeys(keys=(1, 2), stack="decoder"), edit.UniformHead(stack="decoder", head=0)),
+    (edit.Pad(count=2), edit.ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0)),
+)
+EARLY = (
+    (edit.Temperature(value=2.5),),
+    (edit.ScalePositions(value=0.5, stack="encoder"),),
+    (
+        edit.Temperature(value=2.5, stack="decoder"),
+        edit.ScaleHead(value=0, stack="encoder", head=0),
+    ),
+)
+
+
+def test_trace_and_best_text_are_the_same(tiny_model):
+    for edits in (*LATE, *EARLY):
+        known, change = ReadSources(), Intervention(edits)
+        words = {"target": TARGET, "intervention": change, "check": False}
+        words |= {"keep": ("weights", "scores", "hidden")}
+        alone = trace(tiny_model, SOURCE, **words)
+        for _ in range(2):  # read, and then known
+            same(traced(tiny_model, SOURCE, known=known, **words), alone)
+        assert len(known) == (edits in LATE), edits
+        known = ReadSources()
+        for beam in (1, 4, 6):
+            best = translate(tiny_model, SOURCE, beam=beam, intervention=change)[0]
+            search = SharedSearch(tiny_model, SOURCE, beam, change, best_only=True, known=known)
+            search.begin()
+            while not search.ended:
+                passes = SharedPasses([search])
+                passes.step()
+                passes.part()
+            assert search.error is None and search.found[0].ids == best.ids, (edits, beam)
+            assert search.found[0].score == pytest.approx(best.score, abs=1e-5), (edits, beam)
+
+
+def test_another_sentence_and_another_request_are_read_again(tiny_model):
+    known = ReadSources()
+    words = {"target": TARGET, "check": False}
+    traced(tiny_model, SOURCE, known=known, **words)
+    other = traced(tiny_model, SOURCE[::-1], known=known, **words)
+    kept = traced(tiny_model, SOURCE, keep="scores", known=known, **words)
+    plain = trace(tiny_model, SOURCE[::-1], **words)
+    assert np.array_equal(other.attention("encoder", layer=0), plain.attention("encoder", layer=0))
+    assert kept.block("encoder", 0).scores is not None and len(known) == 3
+    lost = Intervention((edit.ScaleHead(value=0, stack="decoder", head=99),))
+    with pytest.raises(ValueError, match="matches no place"):
+        traced(tiny_model, SOURCE, intervention=lost, known=ReadSources(), **words)
+
+
+def test_the_latest_sources_stay(monkeypatch):
+    monkeypatch.setattr(read_sources, "SMALL", 0)
+    known, made = ReadSources(100), []
+    for key in "ababcab":  # 40 bytes each: two fit
+        known.get(key, lambda key=key: made.append(key) or torch.zeros(10))
+    assert made == ["a", "b", "c", "a", "b"] and len(known) == 2 and known.size == 80
+    known.get("large", lambda: torch.zeros(30))
+    assert len(known) == known.size == 0

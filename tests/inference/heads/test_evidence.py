@@ -1,4 +1,4 @@
-"""Heads measured over sentences: roles, what shows them, and the tables in the box."""
+"""Heads over sentences: stored roles and examples, and alignments against gold."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ import pytest
 
 import transformer_viz as tv
 from tests.support.paths import ROOT
+from tests.support.refusals import refuses
+from tests.support.witness_models import BOS, EOS, bart, translator
 from training.tables.heads import MODELS, page
 from transformer_viz.checkpoints.common.bundled import HEADS, PRETRAINED, SENTENCES
 from transformer_viz.core.sites import Site
+from transformer_viz.inference import run_card
+from transformer_viz.inference.alignment.corpus import align_corpus
 from transformer_viz.inference.head_metrics.evidence import evidence
+from transformer_viz.metrics.alignment.error_rate import Gold, gold_of
+from transformer_viz.metrics.alignment.linking import SHIFTS
 from transformer_viz.metrics.head_measures.evidence import HeadEvidence
 from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.metrics.head_measures.role_examples import role_examples
@@ -110,3 +116,132 @@ def test_the_stored_examples_show_their_roles():
         assert alone[role][row] > mean
         near = tv.metrics(model, [pairs[n] for n in typical])
         assert abs(near[role][row] - mean) < 0.05
+
+
+EXACT = 1e-6
+COPIED = [[5, 9, 7, 5, 11, 6], [8, 4, 12, 6], [13, 5, 19, 10, 14, 15, 3]]
+PAIRS = [([*words, EOS], [BOS, *words]) for words in COPIED]
+
+
+def identity(words: int) -> Gold:
+    links = frozenset((n, n) for n in range(words))
+    return Gold(links, links)
+
+
+GOLD = [identity(len(words)) for words in COPIED]
+
+
+@pytest.mark.families
+def test_the_row_that_writes_and_the_row_that_reads():
+    """P33 on W2: row t reads word t - 1 and looks at source word t (diagonal) or t - 1 (shifted).
+
+    As the model copies, row t writes word t: AWO is right for the diagonal head, AWI for the
+    shifted one, and each reading is wrong in every link of the other head.
+    """
+    for seed in (None, 2):
+        witness = translator(seed)
+        model = tv.load(witness.module)
+        assert tv.trace(model, *PAIRS[0], check=False).produced.ids == tuple(PAIRS[0][0])
+        found = align_corpus(model, PAIRS, gold=GOLD)
+        rates = found.errors.dropna().set_index(["head", "shift"])["error_rate"]
+        diagonal, shifted, on_eos, uniform = (witness.place(1, head) for head in range(4))
+        assert rates[diagonal, "out"] == rates[shifted, "in"] == 0, seed
+        assert rates[diagonal, "in"] == rates[shifted, "out"] == 1, seed
+        for head in (on_eos, uniform):  # one names the end mark alone, one nobody: no links
+            rows = found.errors[(found.errors["head"] == head)]
+            assert (rows["found"] == 0).all() and (rows["error_rate"] == 1).all(), seed
+        assert found.best("out")["head"] == diagonal and found.best("in")["head"] == shifted
+        assert (found.best("in")[["low", "high"]] == 0).all(), seed
+
+
+@pytest.mark.families
+def test_a_head_in_reversed_order():
+    """Six words and the end mark: row t looks at source word 5 - t, so no pair of rows ascends."""
+    model = tv.load(bart(["shift0"] * 4, ["reversed6", "shift0", "uniform", "on_eos"]).module)
+    words = COPIED[0]
+    trace = tv.trace(model, [*words, EOS], target=[BOS, *words], check=False)
+    back = tv.align(trace, layer=0, head=0)
+    assert back.pharaoh() == "0-5 1-4 2-3 3-2 4-1 5-0\n"
+    values = {walk.name: walk.value for walk in back.walks}
+    assert values["monotonicity"] == pytest.approx(0, abs=EXACT)
+    assert values["diagonality"] < 0
+    assert tv.align(trace, layer=0, head=3).pairs == frozenset()
+    ahead = {walk.name: walk.value for walk in tv.align(trace, layer=0, head=1).walks}
+    assert ahead["monotonicity"] == pytest.approx(1, abs=EXACT)
+    assert tv.align(trace, layer=0, head=3).unread == tv.align(trace, layer=0, head=2).unread == ()
+
+
+@pytest.mark.families
+def test_a_corpus_is_its_sentences():
+    """Links, counts and walks of a corpus from those of each sentence; rates of sums."""
+    model = tv.load(translator().module)
+    heard: list[tuple[int, int]] = []
+    words, tell = {"layer": 0, "head": 1}, lambda *told: heard.append(told)
+    found = align_corpus(model, PAIRS, "in", **words, gold=GOLD, tell=tell)
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+    traces = [tv.trace(model, *pair, check=False) for pair in PAIRS]
+    single = [tv.align(trace, "in", **words) for trace in traces]
+    assert found.links == tuple(one.pairs for one in single)
+    assert found.pharaoh() == "".join(one.pharaoh() for one in single)
+    assert [gold_of(line).sure for line in found.pharaoh().splitlines()] == list(found.links)
+    walks = found.walks.set_index("measure")
+    for number, name in enumerate(walks.index):
+        each = [one.walks[number] for one in single]
+        rows = sum(walk.rows for walk in each)
+        total = sum(walk.value * walk.rows for walk in each)
+        assert walks.loc[name, "rows"] == rows
+        assert walks.loc[name, "value"] == pytest.approx(total / rows)
+    assert found.card["sentences"] == 3
+    assert found.card["heads"] == "cross L0 H1"
+    # a gold of one sure and one possible link, by hand: one link right of 17 found and 1 sure
+    odd = [Gold(frozenset(), frozenset())] * 2 + [gold_of("0-0 1p1")]
+    judged = align_corpus(model, PAIRS, gold=odd).errors
+    row = judged[(judged["head"] == 0) & (judged["shift"] == "out")].iloc[0]
+    assert row[["right_sure", "right_possible", "found", "sure"]].tolist() == [1, 2, 17, 1]
+    assert row["error_rate"] == pytest.approx(1 - 3 / 18)
+    assert row["low"] <= row["error_rate"] <= row["high"]
+    assert set(judged["shift"]) == set(SHIFTS)
+    assert len(judged) == 2 * (4 + 1 + 1)
+
+
+@pytest.mark.families
+def test_gold_that_does_not_fit_is_refused():
+    model, odd = tv.load(translator().module), [GOLD[0], identity(9), GOLD[2]]
+    said = "gold has 1 lines and there are 3 sentences"
+    refuses(said, align_corpus, model, PAIRS, gold=GOLD[:1])
+    said = r"Sentence 2: The gold .* joins words that are not there"
+    refuses(said, align_corpus, model, PAIRS, gold=odd)
+    refuses(r"list of \(source, target\) pairs", align_corpus, model, [])
+    refuses("judged by gold", align_corpus(model, PAIRS).best, error=LookupError)
+
+
+@pytest.mark.shipped
+def test_the_shipped_translator():
+    """Punctuation that stands alone is a word; a model without cross-attention says so."""
+    model = tv.load("en-de", device="cpu")
+    pairs = [
+        ("The old man is reading a book .", "Der alte Mann liest ein Buch ."),
+        ("Tom has a red car .", "Tom hat ein rotes Auto ."),
+    ]
+    gold = [gold_of("0-0 1-1 2-2 3p3 4-3 5-4 6-5 7-6"), gold_of("0-0 1-1 2-2 3-3 4-4 5-5")]
+    found = align_corpus(model, pairs, gold=gold)
+    assert found.best()["error_rate"] < 0.2
+    assert "not those between blanks" not in " ".join(found.notes)
+    assert np.isfinite(found.walks["value"]).all()
+    glued = [("The old man, a teacher.", "Der alte Mann."), *pairs[1:]]
+    assert len(align_corpus(model, glued, symmetric="grow-diag").links) == 2
+    lm, said = tv.load("en-lm", device="cpu"), "this model has none: its maps are decoder"
+    refuses(said, align_corpus, lm, ["A cat ."], error=LookupError)
+
+
+@pytest.mark.families
+def test_the_card_names_a_model_in_memory_by_its_weights():
+    """Two modules with other weights have other hashes; the same weights the same one."""
+    one, other = tv.load(translator(2).module), tv.load(translator(3).module)
+    assert not one.hash
+    cards = [align_corpus(model, PAIRS[:1]).card for model in (one, one, other)]
+    hashes = [card["model_hash"] for card in cards]
+    assert len(str(hashes[0])) == 64
+    assert hashes[0] == hashes[1] == run_card.hash_of(one) != hashes[2]
+    assert tv.rank(one, PAIRS[:2], "zero").card["model_hash"] == hashes[0]
+    assert evidence(one, PAIRS[:2]).card["model_hash"] == hashes[0]

@@ -1,34 +1,153 @@
-"""Traces that keep tiles: the same numbers under every edit; a reason where there are none."""
+"""Long texts: how much is read, and traces that keep tiles with the same numbers."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import numpy as np
+import pytest
 
 from tests.conftest import make_model
 from tests.support.refusals import refuses
+from transformer_viz.app.engine import trace_jobs
+from transformer_viz.app.engine.query import Question
+from transformer_viz.checkpoints.common.longer import longer
+from transformer_viz.core import interventions as iv
 from transformer_viz.core.edits import EDITS
+from transformer_viz.core.errors import TooLongError
 from transformer_viz.core.interventions import (
-    BlockEdges,
     BlockKeys,
-    Causal,
     Intervention,
-    MeanHead,
     Pad,
     ScaleHead,
-    ScalePositions,
-    ScaleResidual,
-    ShufflePositions,
-    SwapHead,
-    SwapPattern,
-    SwapStream,
     Temperature,
-    UniformHead,
     Window,
 )
 from transformer_viz.core.trace import Trace
+from transformer_viz.inference.long_texts import beginning, room
+from transformer_viz.inference.token_ids import source_ids
 from transformer_viz.inference.tracing import trace
+from transformer_viz.views.numbers import whose
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def test_it_is_the_longest_that_fits():
+    cases = [
+        ("one two three four", 3, words, "one two three"),
+        ("one two three four", 4, words, "one two three four"),
+        ("one two three four", 9, words, "one two three four"),
+        ("one two  three", 9, len, "one two"),  # the cut is inside of the third word
+        ("one two three", 7, len, "one two"),
+        ("one two three", 8, len, "one two"),
+        ("你好世界", 3, len, "你好世"),
+        ("你好 世界", 4, len, "你好"),
+        ("a" * 200, 120, len, "a" * 120),  # no blank near: cut anywhere
+        ("👩‍👧" * 50, 122, len, "👩‍👧" * 40),  # nor inside of a family
+        ("👍🏽" * 90, 121, len, "👍🏽" * 60),  # nor between a hand and its colour
+        ("e\u0301" * 100, 121, len, "e\u0301" * 60),  # never between a letter and its accent
+    ]
+    for text, most, count, kept in cases:
+        assert beginning(text, most, count) == kept, (text, most)
+    refuses("Not even the first word", beginning, "word", 0, len)
+
+
+def test_a_count_that_does_not_grow_evenly_is_still_kept_to():
+    """A piece may be of less tokens than its beginning: the letters of half a word are many."""
+
+    def count(text: str) -> int:
+        return sum(1 if word == "longest" else len(word) for word in text.split())
+
+    for most in range(2, 30):
+        kept = beginning("ab longest " * 9, most, count)
+        assert count(kept) <= most and ("ab longest " * 9).startswith(kept)
+
+
+def test_a_model_says_how_much_it_reads():
+    """The very number that the sentence names will do, and one more will not."""
+    model = make_model(max_positions=12)
+    text = " ".join(["7 8"] * 9)
+    with pytest.raises(TooLongError) as error:
+        source_ids(model, text)
+    assert error.value.most == model.max_tokens
+    assert f"at most {model.max_tokens}" in str(error.value)
+    read = model.tokenizer.source_ids
+    kept = beginning(text, error.value.most, lambda part: len(read(part)))
+    assert text.startswith(kept) and len(source_ids(model, kept)) <= model.max_tokens
+    longer = text[: len(kept) + 3]
+    assert len(read(longer)) > model.max_tokens
+
+
+def test_what_is_offered_leaves_room_for_padding():
+    model, pad = make_model(max_positions=700), Intervention((Pad(count=20),))
+    with pytest.raises(TooLongError) as error:
+        trace_jobs.length(model, Question("tiny", "7 8 " * 600), pad)
+    assert error.value.most == 680
+
+
+IDS = [5, 17, 6, 29, 8, 11, 3, 9, 4, 12, 7]
+LONE = {"encoder_layers": 2, "decoder_layers": 0}
+
+
+def test_a_longer_model_reads_the_same_and_more():
+    model = make_model(**LONE)
+    most = model.max_tokens
+    more = longer(model, most + 9)
+    assert more.max_tokens == most + 9 and longer(model, most) is model
+    assert {id(p) for p in more.module.parameters()} == {id(p) for p in model.module.parameters()}
+    was, now = (trace(one, IDS, check=False).attention("encoder") for one in (model, more))
+    np.testing.assert_array_equal(was, now)
+    text = (IDS * most)[: most + 9]
+    assert len(trace(more, text, check=False).source) == most + 9
+    run = trace(model, text, check=False)  # the same without being asked for
+    np.testing.assert_array_equal(run.logits, trace(more, text, check=False).logits)
+    assert run.manifest["beyond"] == most and "beyond" not in trace(model, IDS).manifest
+    padded = trace(model, text[:most], intervention=Intervention((Pad(count=4),)), check=False)
+    assert len(padded.source) == most + 4 and model.max_tokens == most
+    assert f"beyond the {most} tokens that it was made for" in whose(run)
+
+
+def test_two_stacks_and_learned_positions_keep_their_limits():
+    learned = make_model(positions="learned", **LONE)
+    for model in (make_model(), learned):
+        said = f"reads at most {model.max_tokens}"
+        refuses(said, trace, model, [5] * (model.max_tokens + 1), check=False)
+    assert longer(learned, learned.max_tokens + 1) is learned
+    assert room(learned, 10**6) == learned.max_tokens
+
+
+def test_there_is_room_for_what_the_memory_holds(monkeypatch):
+    model = make_model(**LONE)
+    assert room(model, 3000) == 3000
+    monkeypatch.setattr("transformer_viz.inference.long_texts.estimate.memory", lambda: 10**8)
+    assert 0 < room(model, 3000) < 3000
+
+
+def test_a_pooled_cell_is_the_largest_of_its_weights(monkeypatch):
+    monkeypatch.setattr("transformer_viz.core.tiles.pooling.ROWS", 4)
+    monkeypatch.setattr("transformer_viz.core.tiles.pooling.COLUMNS", 6)
+    model = make_model(**LONE)
+    for edit in (
+        None,
+        Temperature(value=0.0),
+        ScaleHead(value=-1.0, head=1),
+        BlockKeys(keys=(2, 3, 7)),
+        BlockKeys(keys=tuple(range(len(IDS)))),
+    ):
+        words = {"check": False, "intervention": Intervention(() if edit is None else (edit,))}
+        tiled = trace(model, IDS, keep=("tiles",), **words)
+        weights = trace(model, IDS, **words).attention("encoder", 1)[1]
+        blocked = np.isin(np.arange(len(IDS)), getattr(edit, "keys", ()))
+        for step in (1, 2, 3, 5, 20):
+            found, hidden = tiled.pooled("encoder", 1, 1, step, slice(1, 10), slice(2, 11))
+            for r, row in enumerate(range(1, 10, step)):
+                for c, column in enumerate(range(2, 11, step)):
+                    at = slice(row, min(row + step, 10)), slice(column, min(column + step, 11))
+                    assert abs(weights[at].max() - found[r, c]) <= 2e-6, (edit, step, at)
+                    assert hidden[r, c] == blocked[at[1]].all(), (edit, step, at)
+
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 OTHER = [5, 9, 30, 31, 29, 8, 3]
@@ -38,19 +157,19 @@ EDIT = {
     edit.kind: edit
     for edit in (
         Temperature(value=2.0),
-        ScaleHead(value=0.5, head=1),
-        UniformHead(head=0),
-        Causal(on=False),
+        iv.ScaleHead(value=0.5, head=1),
+        iv.UniformHead(head=0),
+        iv.Causal(on=False),
         Window(radius=1),
-        BlockKeys(keys=(2,)),
-        BlockEdges(edges=((4, 1), (2, 2))),
-        Pad(count=3),
-        ScalePositions(value=0.5),
-        ShufflePositions(seed=3),
-        ScaleResidual(value=0.5, layer=0),
-        SwapHead(source=OTHER, head=1, **HEAD),
-        SwapPattern(source=OTHER, **HEAD),
-        SwapStream(source=OTHER, stack="encoder", layer=1),
+        iv.BlockKeys(keys=(2,)),
+        iv.BlockEdges(edges=((4, 1), (2, 2))),
+        iv.Pad(count=3),
+        iv.ScalePositions(value=0.5),
+        iv.ShufflePositions(seed=3),
+        iv.ScaleResidual(value=0.5, layer=0),
+        iv.SwapHead(source=OTHER, head=1, **HEAD),
+        iv.SwapPattern(source=OTHER, **HEAD),
+        iv.SwapStream(source=OTHER, stack="encoder", layer=1),
     )
 }
 
@@ -61,7 +180,7 @@ def kept(model, *edits, keep=("tiles",), **words):
 
 
 def test_tiles_are_the_matrix_under_every_edit(tiny_model):
-    assert {kind.kind for kind in EDITS} - set(EDIT) == {MeanHead.kind}
+    assert {kind.kind for kind in EDITS} - set(EDIT) == {iv.MeanHead.kind}
     for kind, edits in {"clean": (), **{kind: (edit,) for kind, edit in EDIT.items()}}.items():
         whole, tiled = (kept(tiny_model, *edits, keep=(what,)) for what in ("weights", "tiles"))
         lent = {"decoder.1"} if kind == "swap_pattern" else set()

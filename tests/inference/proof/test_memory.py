@@ -1,20 +1,216 @@
-"""A proof of one text is used on another one only where it must hold there."""
+"""Cost, progress and memory of a proof: it is used again only where it must hold."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from weakref import ref
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import transformer_viz as tv
-from tests.foreign.blind_spots import Attention, Model, causal, strong
-from transformer_viz.inference.proof import program
+from tests.foreign.blind_spots import WORDS, Attention, Model, causal, strong
+from tests.support.witness_models import random_gpt2
+from transformer_viz.core.interventions import Temperature
+from transformer_viz.core.trace import Trace
+from transformer_viz.inference import run_card
+from transformer_viz.inference.findings import findings_of
+from transformer_viz.inference.progress import proofs as proof_progress
+from transformer_viz.inference.proof import exchanging, program
+from transformer_viz.inference.proof.kernels import flat
+
+TOKENS, LAYERS, HEADS, VOCABULARY = 128, 12, 4, 2500
+MOST_FIRST, MOST_LATER = 8, 3  # forward passes, DESIGN section 4
+
+
+class Alive(TorchDispatchMode):
+    """Counts the bytes of the tensors that calls made and that are still alive, at their height."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: dict[StorageWeakRef, int] = {}
+        self.now = self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for x in flat(out):
+            place = StorageWeakRef(x.untyped_storage())
+            if place not in self.sizes:
+                self.sizes[place] = x.untyped_storage().nbytes()
+                self.now += self.sizes[place]
+        if self.now > self.most:
+            self.sizes = {x: size for x, size in self.sizes.items() if not x.expired()}
+            self.now = sum(self.sizes.values())
+            self.most = max(self.most, self.now)
+        return out
+
+
+def test_a_proof_holds_less_than_three_copies_of_the_maps(monkeypatch) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    monkeypatch.setattr(exchanging, "LEAST", 0)  # small texts may fill larger batches
+    torch.manual_seed(0)
+    sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": 16, "vocab_size": VOCABULARY}
+    config = GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+    module = GPT2LMHeadModel(config).eval()
+    model, passes = tv.load(module), []
+    module.register_forward_pre_hook(lambda *_: passes.append(1))
+    maps, logits = 4 * LAYERS * HEADS * TOKENS**2, 4 * TOKENS * VOCABULARY
+    most = {}
+    for name, check in (("unchecked", False), ("first", True), ("later", True)):
+        ids = torch.randint(1, VOCABULARY, (TOKENS,)).tolist()
+        passes.clear()
+        with Alive() as alive:
+            report = tv.trace(model, ids, check=check).report
+        most[name] = alive.most, len(passes)
+        assert report.status == ("green" if check else "unchecked"), (name, report.untold)
+    free, _ = most["unchecked"]
+    assert most["first"][0] - free < 3 * maps + logits, most
+    assert most["later"][0] - free < 2 * maps + logits, most
+    assert most["first"][1] <= MOST_FIRST and most["later"][1] <= MOST_LATER, most
+
+
+class Ended(Model):
+    """A model with something in front of its output layer, or behind it."""
+
+    def __init__(self, before: Any = None, after: Any = None, hooked: Any = None):
+        super().__init__(Attention(causal), Attention(causal))
+        self.before, self.after = before, after
+        if hooked is not None:
+            self.head.register_forward_pre_hook(lambda part, given: (hooked(given[0]),))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if self.before is not None:
+            self.behind = lambda model, x: self.before(x)
+        x = super().forward(ids)
+        return x if self.after is None else self.after(x)
+
+
+def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) -> None:
+    def mixes(x: Tensor) -> Tensor:
+        return x + 0.5 * x.cumsum(1)
+
+    text, linear = list(range(3, 15)), torch.nn.functional.linear
+    for name, words, sound, cut in (
+        ("nothing", {}, True, True),
+        ("each row alone in front", {"before": torch.tanh}, True, True),
+        ("each row alone behind", {"after": torch.tanh}, True, False),
+        ("mixing in front", {"before": mixes}, False, True),
+        ("mixing behind", {"after": mixes}, False, False),
+        ("mixing in place behind", {"after": lambda x: x.add_(x.cumsum(1))}, False, False),
+        ("mixing in a hook", {"hooked": mixes}, False, False),
+    ):
+        model = tv.load(strong(Ended(**words)))
+        seen: list[int] = []
+
+        def counted(x: Tensor, weight: Tensor, bias: Tensor | None = None, seen=seen) -> Tensor:
+            if weight.shape[0] == WORDS:
+                seen.append(x.shape[:-1].numel())
+            return linear(x, weight, bias)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.nn.functional, "linear", counted)
+            report = tv.trace(model, text).report
+        assert (report.status == "green") == sound, (name, report.untold)
+        assert (1 in seen) == cut, (name, seen)
+        assert sound or any("output" in why for why in report.untold), (name, report.untold)
+
+
+def test_the_hash_of_weights_in_memory_is_remembered_while_they_stay(monkeypatch) -> None:
+    module = strong(Model(Attention()))
+    model, made = tv.load(module), []
+    whole = run_card._hash_of
+    monkeypatch.setattr(run_card, "_hash_of", lambda m: made.append(1) or whole(m))
+    first = run_card.hash_of(model)
+    assert run_card.hash_of(model) == first == whole(model) and len(made) == 1
+
+    def replaced() -> None:
+        module.words.weight = nn.Parameter(module.words.weight.detach().clone() + 1)
+
+    added = lambda: module.head.weight.detach().add_(1)  # noqa: E731
+    for change in (added, lambda: module.head.bias.data.mul_(2), replaced):
+        before = run_card.hash_of(model)
+        change()
+        assert run_card.hash_of(model) == whole(model) != before, change
+
+
+IDS, REVERSED = [5, 17, 6, 29, 8, 3], [3, 8, 29, 17, 6, 5]
+
+
+def counted(module: nn.Module) -> tuple[tv.Model, list[int]]:
+    made: list[int] = []
+    model = tv.load(module)
+    module.register_forward_pre_hook(lambda *_: made.append(1))
+    return model, made
+
+
+def test_each_pass_of_a_long_proof_is_told_and_a_short_one_is_silent(monkeypatch) -> None:
+    model, made = counted(random_gpt2())
+    told: list[tuple[int, int, int]] = []
+
+    def tell(done: int, of: int) -> None:
+        told.append((done, of, len(made)))
+
+    for least in (1e9, 0.0):
+        monkeypatch.setattr(proof_progress, "LEAST", least)
+        tv.trace(tv.load(random_gpt2()), IDS, on_progress=tell)
+        assert bool(told) is (least == 0), "short proofs are silent"
+    for ids in (IDS, REVERSED):
+        told.clear()
+        made.clear()
+        assert tv.trace(model, ids, on_progress=tell).report.status == "green"
+        assert [done for done, *_ in told] == [count for *_, count in told]
+        assert [done for done, *_ in told] == list(range(2, len(made)))
+        assert all(done < of for done, of, _ in told)
+    assert told == [(2, 3, 2)], "of a later text three passes are made"
+
+
+def test_a_stopped_proof_leaves_the_maps_and_says_so(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(proof_progress, "LEAST", 0.0)
+    warm = tv.Intervention((Temperature(value=2.0),))
+    plain = lambda edits: tv.trace(tv.load(random_gpt2()), IDS, intervention=edits)  # noqa: E731
+    expected = {edits: plain(edits) for edits in (None, warm)}
+    for passes, edits in ((2, None), (4, None), (5, None), (3, warm)):
+        model, made = counted(random_gpt2())
+
+        def tell(done: int, of: int, last: int = passes) -> bool:
+            return done < last
+
+        found = tv.trace(model, IDS, intervention=edits, on_progress=tell)
+        assert len(made) - bool(edits) == passes, "no pass after the stop"
+        report = found.report
+        assert report.left_out.startswith(f"The proof was stopped after {passes} of "), report
+        assert report.status == "unchecked" and not report.kernels
+        assert report.left_out in str(findings_of(found))
+        for one, other in zip(found.attentions, expected[edits].attentions, strict=True):
+            np.testing.assert_array_equal(one.weights, other.weights)
+        found.save(tmp_path / "run.safetensors")
+        stored = Trace.load(tmp_path / "run.safetensors").report
+        assert (stored.left_out, stored.status) == (report.left_out, report.status)
+    again = tv.trace(model, IDS, intervention=warm).report
+    assert again.status == "green" and not again.left_out, "nothing half-proved stays"
+
+
+def test_what_progress_raises_ends_the_trace_at_any_pass(monkeypatch):
+    monkeypatch.setattr(proof_progress, "LEAST", 0.0)
+    errors = {2: KeyboardInterrupt(), 5: StopIteration(), 4: RuntimeError("enough")}
+    for last, error in errors.items():
+
+        def tell(done: int, of: int, last: int = last, error: BaseException = error) -> None:
+            if done == last:
+                raise error
+
+        with pytest.raises(type(error)) as raised:
+            tv.trace(tv.load(random_gpt2()), IDS, on_progress=tell)
+        assert raised.value is error
+
 
 TEXT = [3, 9, 14, 20, 26, 31, 5, 11, 17, 23, 29, 35]
 OTHER = [35, 4, 28, 7, 21, 0, 18, 33, 12, 25, 2, 10]
