@@ -68,7 +68,7 @@ def test_wide_and_narrow_edits_of_one_kind():
     assert controls.set_temperature(linked, place("block"), 1.0) == CLEAN
 
 
-def test_one_head_may_differ_from_its_block():
+def test_one_head_may_differ_from_its_block_and_has_one_state():
     for state in STATES:
         wide = controls.set_head_state(CLEAN, place("block"), state)
         for other in ("on", *STATES):
@@ -86,9 +86,6 @@ def test_one_head_may_differ_from_its_block():
     assert controls.cut(both, place(), 5) == ()
     assert controls.cut(both, place(head=2), 5) == (2,)
     assert controls.set_cut(both, place("block"), 5, []) == CLEAN
-
-
-def test_states_of_a_head_exclude_each_other():
     off = controls.set_head_state(CLEAN, place(), "off")
     uniform = controls.set_head_state(off, place(), "uniform")
     assert [type(edit) for edit in uniform] == [UniformHead]

@@ -98,7 +98,7 @@ def test_text_and_back_is_an_identity_and_every_edit_has_words(some):
         assert edit.describe().startswith(edit.place + ": ") and edit.change()
 
 
-def test_the_example_of_the_design_is_read_to_the_letter():
+def test_json_and_descriptions_of_edits():
     intervention = Intervention.from_json(DESIGN)
     assert [edit.kind for edit in intervention] == [kind.kind for kind in EDITS]
     assert json.loads(intervention.to_json()) == json.loads(DESIGN)
@@ -119,9 +119,6 @@ def test_the_example_of_the_design_is_read_to_the_letter():
         "cross H1: looks as in “2 tokens”",
         "L1: the stream at word 3 as in “It was wide.”",
     ]
-
-
-def test_a_place_can_be_spared_a_wider_edit():
     gaps = Intervention((Window(radius=None, layer=1), UniformHead(on=False, head=2)))
     assert gaps.describe() == "L1: no window; H2: looks as trained"
     text = (
@@ -132,18 +129,12 @@ def test_a_place_can_be_spared_a_wider_edit():
     # what was written before there were gaps is read and written as it was
     old = '{"edits":[{"kind":"uniform_head"},{"kind":"window","radius":2}]}'
     assert Intervention.from_json(old).to_json() == old
-
-
-def test_words_are_named_where_the_sentence_is_known():
     edit = BlockKeys(keys=(1,), block="cross")
     assert edit.describe(("The", "cat")) == "cross: “cat” hidden"
     swapped = SwapHead(source="It was wide.", token=1, stack="encoder", layer=0)
     assert swapped.describe(("The", "cat")).startswith("encoder L0: at “cat” gives")
     # rows of the decoder are words of the target, which these labels are not
     assert "word 1" in replace(swapped, stack="decoder").describe(("The", "cat"))
-
-
-def test_two_swaps_and_a_long_sentence():
     first, second = (SwapHead(source="It was wide.", token=row, layer=0) for row in (1, 2))
     assert Intervention((first, second, replace(first))).edits == (second, first)
     assert len(Intervention((first, replace(first, token=None))).edits) == 2

@@ -78,7 +78,7 @@ def test_random_splits_merge_into_one_pass():
             assert a.tobytes() == b.tobytes(), (seed, field.name)
 
 
-def test_examples_by_hand():
+def test_examples_and_sums_by_hand():
     """The witness sorts in plain Python."""
     scores = np.round(np.random.default_rng(1).random((50, 1, 1)), 1)
     draws = np.array([draw_of(0, n) for n in range(50)])
@@ -92,9 +92,6 @@ def test_examples_by_hand():
         assert [c.sentence for c in found if c.kind == "typical" and c.band == band] == typical
     words = hashlib.blake2b(b"7:12", digest_size=8).digest()
     assert draw_of(7, 12) == int.from_bytes(words, "big") >> 1
-
-
-def test_sums_by_hand():
     sums = some_sums(1)
     totals = totals_of(sums)
     s = sums.total[:, 1, 4] / GRID
@@ -215,7 +212,7 @@ def test_own_chance_and_null_are_those_of_the_measures():
         assert len(asked) >= (8 if size[2] > 3 else 5), (view, size)
 
 
-def test_rows_that_are_no_numbers_are_not_asked():
+def test_rows_without_numbers_and_heads_side_by_side():
     stack = drawn("whole", "content", 11, 11)
     stack.weights[1, 2, 4, 3] = np.nan
     found, whole = measure(stack, DRAWS), measure(drawn("whole", "content", 11, 11), DRAWS)
@@ -226,9 +223,6 @@ def test_rows_that_are_no_numbers_are_not_asked():
             assert lost.sum() == 1 and lost[1, 2] == 1
             own = one.of(rows_of(stack, 1))
             same(found.rows[1, :, place], found.total[1, :, place], own, one.name)
-
-
-def test_heads_do_not_depend_on_those_beside_them():
     stack = drawn("causal", "content", 13, 13)
     together = measure(stack, DRAWS)
     values = stack.values().reshape(SIDE, HEADS, -1, WIDE)

@@ -39,7 +39,7 @@ BUILDS = (
 )
 
 
-def test_the_feed_forward_network_asks_no_neighbour():
+def test_the_feed_forward_network_asks_no_neighbour(tiny_model):
     for words in BUILDS:
         found = position_wise(make_model(**words), SOURCE, 1, 2, seed=3)
         assert found.moved[2] == 1 and not np.delete(found.moved, 2).any(), words
@@ -48,10 +48,6 @@ def test_the_feed_forward_network_asks_no_neighbour():
         assert found.permuted < 1e-5 * found.largest, words
         assert found.convolved < 1e-5 * found.largest, words
         assert sorted(found.order) == list(range(6)), words
-
-
-def test_the_network_reads_what_the_model_gives_it_and_equals_two_convolutions(tiny_model):
-    """Its largest output, against a forward hook's; and PyTorch's own Conv1d."""
     module, heard = tiny_model.module, []
     network = module.encoder.layers[1].feed_forward
     handle = network.register_forward_hook(lambda _, given, out: heard.append(out))
@@ -157,7 +153,7 @@ def test_gradients_are_slopes_of_the_loss_and_lengths_those_of_the_words(norm):
     assert found.lengths["encoder"] == pytest.approx(means, rel=1e-5)
 
 
-def test_the_loss_is_the_mean_over_target_tokens():
+def test_the_loss_and_the_unevenness_of_post_norm():
     module, chances = fresh(config_of("pre"), 1), []
     with torch.no_grad():
         for source, target in PAIRS:
@@ -166,6 +162,11 @@ def test_the_loss_is_the_mean_over_target_tokens():
             chances += [float(logs[place, word]) for place, word in enumerate(target)]
     found = loss_of(module, PAIRS).item()
     assert found == pytest.approx(-sum(chances) / len(chances), rel=1e-5)
+    config, spread = replace(TINY, d_model=24, d_k=12, d_v=12, heads=2), {}
+    for norm in ("pre", "post"):
+        sizes = beginning(config, norm, 8, PAIRS, (1, 2)).gradients["decoder"]
+        spread[norm] = max(sizes) / min(sizes)
+    assert spread["post"] > 2 * spread["pre"]
 
 
 def test_first_weights_depend_on_the_seed_alone_also_while_other_threads_draw():
@@ -197,14 +198,6 @@ def test_first_weights_depend_on_the_seed_alone_also_while_other_threads_draw():
         assert all(torch.equal(found[name], weights) for name, weights in witness.items())
 
 
-def test_post_norm_is_the_more_uneven_one_where_it_is_deep():
-    config, spread = replace(TINY, d_model=24, d_k=12, d_v=12, heads=2), {}
-    for norm in ("pre", "post"):
-        sizes = beginning(config, norm, 8, PAIRS, (1, 2)).gradients["decoder"]
-        spread[norm] = max(sizes) / min(sizes)
-    assert spread["post"] > 2 * spread["pre"]
-
-
 ROWS = (
     Held("5 7 11 3", "2 9 10", ("21", "30", "4")),
     Held("5 17 13 19 23 3", "2 9", ("4", "30", "8")),  # another length, so that there is padding
@@ -233,16 +226,13 @@ def plain(model, *sites: Site) -> np.ndarray:
     return np.stack(found)
 
 
-def test_rows_of_a_pass_are_the_sentences_alone(tiny_model):
+def test_held_words_and_heads_that_are_off(tiny_model):
     found = log_probabilities(tiny_model, ROWS)
     assert found.shape == (2, 3) and found.dtype == np.float64 and not found.flags.writeable
     assert found == pytest.approx(plain(tiny_model), abs=1e-5) and (found < 0).all()
     alike = Held("5 7 3", "2 9", ("4", "4 8", "30"))
     refuses("do not begin with different pieces", log_probabilities, tiny_model, [alike])
     refuses("shorten the text", log_probabilities, tiny_model, [Held("5 " * 44, "2", ("4", "8"))])
-
-
-def test_a_switched_off_head_is_a_zeroed_slice_of_the_projection(tiny_model):
     sites = heads(tiny_model, ROWS[0])
     wanted = {Site("encoder", "self", *at) for at in product(range(3), range(2))}
     wanted |= {Site("decoder", *at) for at in product(("self", "cross"), range(2), range(2))}

@@ -270,7 +270,7 @@ def test_captions_name_the_class_and_pictures_the_kind_of_score():
         assert spoken in picture.caption and f"{float(shown[0]):.3f}" in picture.html, words
 
 
-def test_rows_of_a_decoder_that_judges_bear_the_words_they_read():
+def test_rows_and_reports_of_models_that_judge():
     words: dict[str, Any] = {"vocab_size": 40, "n_embd": 16, "n_layer": 1, "n_head": 2}
     config = transformers.GPT2Config(**words, num_labels=1, pad_token_id=0)
     for cls in ("GPT2ForSequenceClassification", "GPT2ForQuestionAnswering"):
@@ -278,9 +278,6 @@ def test_rows_of_a_decoder_that_judges_bear_the_words_they_read():
         assert trace.maps == ("decoder",), cls
         assert cells(trace, "decoder", 0, 0).rows.labels == trace.source.labels, cls
         assert tv.views.head_map(trace, "decoder", layer=0, head=0), cls
-
-
-def test_a_trace_of_question_answering_has_both_ends_and_the_report_says_the_answer():
     module = made(ANSWER)
     trace, out = tv.trace(tv.load(module), IDS), output(module)
     both = torch.stack((out.start_logits[0], out.end_logits[0]))

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.common.parameter_counts import parameter_blocks
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference import inspection
@@ -26,7 +25,7 @@ from transformer_viz.preprocessing.tokenizers import SentencePieceText
 from ..conftest import TINY, make_model
 
 
-def test_the_blocks_of_a_model_are_counted_by_hand(tiny_model: Model):
+def test_blocks_of_parameters(tiny_model):
     c = TINY
     counts = {block.label: block.count for block in parameter_blocks(tiny_model)}
     keys = 2 * c.heads * (c.d_k * (c.d_model + 1))
@@ -44,6 +43,12 @@ def test_the_blocks_of_a_model_are_counted_by_hand(tiny_model: Model):
     assert counts["output"] == c.d_model * c.target_vocab
     assert counts["embedding"] == c.d_model * (c.source_vocab + c.target_vocab)
     assert sum(counts.values()) == tiny_model.parameters
+    for kind, wanted in NAMES.items():
+        model = dataclasses.replace(tiny_model, kind=kind, module=nested(wanted))
+        blocks = parameter_blocks(model)
+        found = {name: block.label for block in blocks for name in block.names}
+        assert found == {f"{name}.weight": label for name, label in wanted.items()}
+        assert sum(block.count for block in blocks) == 2 * len(wanted)
 
 
 #: Names as code bases give them, and where they belong.
@@ -96,15 +101,6 @@ def nested(names: Iterable[str]) -> nn.Module:
     return root
 
 
-def test_names_of_other_code_bases_find_their_block(tiny_model):
-    for kind, wanted in NAMES.items():
-        model = dataclasses.replace(tiny_model, kind=kind, module=nested(wanted))
-        blocks = parameter_blocks(model)
-        found = {name: block.label for block in blocks for name in block.names}
-        assert found == {f"{name}.weight": label for name, label in wanted.items()}
-        assert sum(block.count for block in blocks) == 2 * len(wanted)
-
-
 def test_every_word_says_where_it_came_from_and_whether_it_is_a_guess(tiny_model):
     origins = {"heads": "convention", "d_k": "shapes", "norm": "override"}
     model = dataclasses.replace(tiny_model, provenance=tiny_model.provenance | origins)
@@ -155,9 +151,6 @@ def test_a_sample_is_the_same_each_time_and_fits_the_model(tiny_model, tiny_voca
         assert sample_source(model) == whole[:7] != whole
         assert len(sample_target(model)) == 7
         assert inspect(model).status == "green", positions
-
-
-def test_a_model_of_pictures_gets_a_picture(tiny_model):
     reader = ImageReader(height=8, width=6, channels=3, patch=(2, 2))
     model = dataclasses.replace(tiny_model, takes="image", image=reader, kind="encoder-only")
     picture = sample_source(model)
@@ -210,27 +203,11 @@ class Stubborn(nn.Module):
         raise RuntimeError("not\nwith me")
 
 
-def test_a_module_that_no_sample_fits_says_so():
+def test_files_beside_the_weights_and_modules_that_no_sample_fits(tmp_path):
     found = inspect(tv.load(Stubborn()))
     assert (found.status, found.sites) == ("amber", ())
     assert "could not be run through this model: not with me" in found.findings[0].sentence
     assert inspect(tv.load(Stubborn()), report=False).status == "not run"
-
-
-def put(folder: Path, **files: str) -> Path:
-    """A checkpoint folder with further files beside it; __ in their names is a dot."""
-    model = make_model()
-    folder.mkdir()
-    weights = {n: t.contiguous() for n, t in model.module.state_dict().items()}
-    safetensors.torch.save_file(weights, folder / "weights.safetensors")
-    words = {"layout": "transformer_viz", "title": "Tiny"} | model.config
-    (folder / "config.json").write_text(json.dumps(words))
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text)
-    return folder
-
-
-def test_card_licence_size_and_hash_are_those_of_the_folder(tmp_path):
     card = "# Tiny <script>\n" + "line\n" * 60
     folder = put(tmp_path / "tiny", README__md=card, LICENSE="MIT License\n\nCopyright\n1\n2")
     found = inspect(tv.load(folder, device="cpu"), report=False)
@@ -250,6 +227,19 @@ def test_card_licence_size_and_hash_are_those_of_the_folder(tmp_path):
         "the weights stood under 'model'",
         "the prefix 'module.' was taken off every name",
     )
+
+
+def put(folder: Path, **files: str) -> Path:
+    """A checkpoint folder with further files beside it; __ in their names is a dot."""
+    model = make_model()
+    folder.mkdir()
+    weights = {n: t.contiguous() for n, t in model.module.state_dict().items()}
+    safetensors.torch.save_file(weights, folder / "weights.safetensors")
+    words = {"layout": "transformer_viz", "title": "Tiny"} | model.config
+    (folder / "config.json").write_text(json.dumps(words))
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
 
 
 @pytest.mark.shipped

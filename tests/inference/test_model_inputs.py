@@ -80,7 +80,7 @@ def core() -> Model:
     return make_model(replace(TINY, source_vocab=0, target_vocab=0, decoder_layers=0))
 
 
-def test_a_pair_is_one_source_with_segments(judge, masked):
+def test_pairs_and_classes(judge, masked):
     run = trace(judge, ("2 3", "7 8 9"))
     assert run.source.ids == (2, 3, 5, 7, 8, 9, 5)
     ids = torch.tensor([run.source.ids])
@@ -89,9 +89,6 @@ def test_a_pair_is_one_source_with_segments(judge, masked):
     assert np.abs(run.logits - judge.module(ids)[0].detach().numpy()).max() > 1e-3
     refuses(r"reads two texts; got 3", trace, judge, ("2", "3", "4"))
     refuses(r"reads one text; got 2", trace, masked, ("2", "3"))
-
-
-def test_a_classifier_is_asked_about_one_class_and_has_its_gradients(judge):
     run = trace(judge, "2 3 7")
     best = int(run.logits.argmax())
     assert (run.produced.ids, run.produced.rank.tolist()) == ((best,), [1])
@@ -114,7 +111,7 @@ def test_a_classifier_is_asked_about_one_class_and_has_its_gradients(judge):
         assert np.abs(gradients[:, 1:]).max() == 0, chosen
 
 
-def test_a_masked_model_fills_its_masks_and_keeps_the_other_words(masked):
+def test_a_masked_model_fills_its_masks(masked, judge):
     ids = [2, 9, MASK, 11, MASK, 3]
     run = trace(masked, ids)
     logits = masked.module(torch.tensor([ids]))[0].detach()
@@ -133,9 +130,6 @@ def test_a_masked_model_fills_its_masks_and_keeps_the_other_words(masked):
     words = {"produced": both.produced.ids, "keep": ("gradients",)}
     other = trace(replace(masked, mask_id=36), ids, **words).attentions[0].gradients
     assert np.abs(gradients - other).max() > 1e-6  # all places, not two
-
-
-def test_masking_by_number_keeps_the_rest(masked, judge):
     run = trace(masked, "2 9 10 11 12 3", masked=[2, 4])
     assert run.source.ids == (2, 9, MASK, 11, MASK, 3)
     assert run.source.special == (True, False, False, False, False, True)  # 2 starts, 3 ends
@@ -146,7 +140,19 @@ def test_masking_by_number_keeps_the_rest(masked, judge):
     refuses("has no mask token", trace, judge, "2 3", masked=[0])
 
 
-def test_a_core_gives_its_last_vectors_and_they_are_stored(core, masked, tmp_path):
+def test_vectors_and_inputs_of_another_kind(core, masked, tmp_path):
+    zeros, pad = np.zeros((3, 22), np.float32), Intervention((Pad(count=1),))
+    refuses("it reads vectors", trace, core, "2 3")
+    refuses(r"vectors of 7 numbers and this model reads 22", trace, core, zeros[:, :7])
+    refuses("padding token, and vectors have none", trace, core, zeros, intervention=pad)
+    refuses("no decoder; leave the target out", trace, masked, [2, 3], target=[2])
+    gpt, said = make_model(encoder_layers=0, source_vocab=0), "reads token ids; give text or ids in"
+    refuses(said, trace, gpt, np.ones((3, 4), np.float32))
+    model = make_model(max_positions=5, eos_id=-1)
+    assert model.eos_id is None
+    run = trace(model, [4, 5, 6])
+    assert run.target.ids == (model.bos_id, *run.produced.ids[:-1])
+    assert len(run.produced.ids) == 5
     assert (core.takes, core.gives) == ("vectors", "vectors")
     x = np.linspace(-1, 1, 66, dtype=np.float32).reshape(3, 22)
     run = trace(core, x)
@@ -155,24 +161,6 @@ def test_a_core_gives_its_last_vectors_and_they_are_stored(core, masked, tmp_pat
     run.save(tmp_path / "run.safetensors")
     assert (Trace.load(tmp_path / "run.safetensors").output == run.output).all()
     assert trace(masked, "2 9").output is None
-
-
-def test_an_input_of_another_kind_is_refused(core, masked):
-    zeros, pad = np.zeros((3, 22), np.float32), Intervention((Pad(count=1),))
-    refuses("it reads vectors", trace, core, "2 3")
-    refuses(r"vectors of 7 numbers and this model reads 22", trace, core, zeros[:, :7])
-    refuses("padding token, and vectors have none", trace, core, zeros, intervention=pad)
-    refuses("no decoder; leave the target out", trace, masked, [2, 3], target=[2])
-    gpt, said = make_model(encoder_layers=0, source_vocab=0), "reads token ids; give text or ids in"
-    refuses(said, trace, gpt, np.ones((3, 4), np.float32))
-
-
-def test_decoding_that_fills_all_positions_can_be_traced():
-    model = make_model(max_positions=5, eos_id=-1)
-    assert model.eos_id is None
-    run = trace(model, [4, 5, 6])
-    assert run.target.ids == (model.bos_id, *run.produced.ids[:-1])
-    assert len(run.produced.ids) == 5
 
 
 @pytest.mark.shipped
@@ -207,7 +195,7 @@ def test_things_of_a_wrong_kind_are_refused():
 SOURCE, OTHER, HELD = [5, 17, 6, 29, 3], [30, 9, 12, 22, 3], [2, 7, 31, 9]
 
 
-def test_every_result_is_one_line_that_counts(tiny_model):
+def test_results_in_a_notebook(tiny_model):
     run = tv.trace(tiny_model, SOURCE, HELD)
     explained = tv.explain(tiny_model, SOURCE, 1, HELD)
     ranked = tv.rank(tiny_model, [(SOURCE, HELD)])
@@ -230,19 +218,6 @@ def test_every_result_is_one_line_that_counts(tiny_model):
     assert batch.source.ids == run.source.ids and batch.target == run.target
     with pytest.raises(ValueError, match=r"a batch of 2 rows of ids; give one row"):
         tv.trace(tiny_model, torch.tensor([SOURCE, OTHER]), HELD)
-
-
-def test_a_feature_too_small_to_tell_follows_the_others():
-    """One token whose feature lies just below the tolerance is no reason to give up a layer."""
-    alone = torch.tensor([[1.0, -0.5, 0.7, 9.99e-4]])
-    factors = torch.tensor([2.0, 2.0, 3.0, 3.0])
-    found = _heads_of(alone, alone * factors, 2)
-    assert found is not None and found.tolist() == [0, 0, 1, 1]
-    assert _heads_of(alone, alone * torch.tensor([2.0, 2.0, 3.0, 9.0]), 2) is None
-    assert _heads_of(alone, alone * torch.tensor([2.0, 3.0, 2.0, 3.0]), 2) is None
-
-
-def test_a_column_of_heads_by_layer_and_head(tiny_model):
     run = tv.trace(tiny_model, SOURCE, HELD)
     for block, (stack, kind) in MAPS.items():
         own = run.heads[(run.heads["stack"] == stack) & (run.heads["block"] == kind)]
@@ -252,6 +227,12 @@ def test_a_column_of_heads_by_layer_and_head(tiny_model):
         assert np.isnan(run.head_column(block, "unheard-of")).all()
     with pytest.raises(LookupError):
         run.head_column("sideways", "entropy")
+    alone = torch.tensor([[1.0, -0.5, 0.7, 9.99e-4]])
+    factors = torch.tensor([2.0, 2.0, 3.0, 3.0])
+    found = _heads_of(alone, alone * factors, 2)
+    assert found is not None and found.tolist() == [0, 0, 1, 1]
+    assert _heads_of(alone, alone * torch.tensor([2.0, 2.0, 3.0, 9.0]), 2) is None
+    assert _heads_of(alone, alone * torch.tensor([2.0, 3.0, 2.0, 3.0]), 2) is None
 
 
 HEADS, WIDTH, IDS = 2, 8, (3, 1, 4, 1, 5, 9, 2, 6)

@@ -31,7 +31,7 @@ OTHER: dict[str, tuple] = {
 ELSEWHERE = {"source_vocab", "max_positions", "dropout", "bos_id", "eos_id"}
 
 
-def test_every_word_changes_the_run(build_module):
+def test_every_word_changes_the_run_and_choices_go_together(build_module):
     words = {field.name for field in dataclasses.fields(ModelConfig)}
     assert words == set(OTHER) | ELSEWHERE
     before = build_module()(SOURCE, TARGET)
@@ -42,16 +42,10 @@ def test_every_word_changes_the_run(build_module):
         assert after.isfinite().all(), (word, value)
         moved = after.shape != before.shape or not torch.allclose(before, after, atol=1e-4)
         assert moved, (word, value)
-
-
-def test_choices_go_together(build_module):
     for choice in product(CHOICES["norm"], CHOICES["score"], CHOICES["positions"]):
         words = dict(zip(("norm", "score", "positions"), choice, strict=True))
         logits = build_module(**words, d_k=14)(SOURCE, TARGET)
         assert logits.shape == (2, 4, 41) and logits.isfinite().all(), choice
-
-
-def test_vocabulary_and_dropout(build_module):
     assert build_module(source_vocab=47)(torch.tensor([[46]]), TARGET[:1]).shape == (1, 4, 41)
     with pytest.raises(IndexError):
         build_module()(torch.tensor([[46]]), TARGET[:1])
@@ -74,7 +68,7 @@ def test_too_many_tokens_are_refused(build_module):
             module.decode(long, module.encode(SOURCE, mask)[:1], mask[:1])
 
 
-def test_three_arrangements(build_module):
+def test_three_arrangements_and_tied_words(build_module):
     both = build_module()
     encoder = build_module(decoder_layers=0, target_vocab=0)
     decoder = build_module(encoder_layers=0, source_vocab=0)
@@ -88,9 +82,6 @@ def test_three_arrangements(build_module):
     vectors = torch.linspace(-1, 1, 2 * 5 * 22).reshape(2, 5, 22)
     assert module(vectors, TARGET).shape == (2, 4, 41)
     assert module.encoder.embedding.tokens is None
-
-
-def test_tied_words_share_storage(build_module):
     for tied, shared in (("none", 3), ("embeddings", 2), ("output", 2), ("all", 1)):
         module = build_module(tied=tied, source_vocab=41)
         parts = module.encoder.embedding.tokens, module.decoder.embedding.tokens, module.output

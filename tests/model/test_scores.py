@@ -90,7 +90,7 @@ def block_by_hand(module, config, x, memory, mask):
     return expected
 
 
-def test_scaled_dot_equals_fused_attention(tiny_config):
+def test_fused_attention_and_a_finite_fill(tiny_config):
     for heads in (1, 2, 7, 16):
         config = replace(tiny_config, heads=heads)
         module = attention(config)
@@ -102,9 +102,6 @@ def test_scaled_dot_equals_fused_attention(tiny_config):
         fused = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         expected = module.output(fused.transpose(1, 2).flatten(2))
         torch.testing.assert_close(module(x, memory, mask), expected, atol=1e-12, rtol=0)
-
-
-def test_a_finite_fill_lets_a_fully_masked_row_look_everywhere(tiny_config):
     x, memory, mask = inputs(tiny_config.d_model)
     mask[:, :, 2] = False
     even = attention(tiny_config, mask_fill=-1e9)(x, memory, mask)
@@ -139,7 +136,7 @@ def test_each_score_learns(build_module):
         assert not [name for name in own if torch.equal(now[name], start[name])], kind
 
 
-def test_the_sinusoidal_table_is_the_papers():
+def test_added_positions_are_the_papers_and_do_not_depend_on_words(tiny_config):
     table, halves = sinusoidal_table(43, 22), sinusoidal_table(43, 22, halves=True)
     assert table.shape == (43, 22)
     for position, dimension in ((0, 0), (0, 1), (1, 0), (1, 1), (6, 4), (6, 5), (42, 20), (42, 21)):
@@ -152,9 +149,6 @@ def test_the_sinusoidal_table_is_the_papers():
     odd = sinusoidal_table(5, 7)  # ends with a sine
     assert odd.shape == (5, 7)
     assert float(odd[3, 6]) == pytest.approx(math.sin(3 / 10000 ** (6 / 7)), abs=1e-6)
-
-
-def test_added_positions_do_not_depend_on_the_words(tiny_config):
     for kind in ("sinusoidal", "sinusoidal_halves", "learned"):
         module = make_positions(replace(tiny_config, positions=kind))
         assert isinstance(module, LearnedPositions if kind == "learned" else SinusoidalPositions)

@@ -71,15 +71,12 @@ def test_padding_changes_no_real_token(build_module):
         torch.testing.assert_close(longer, behind, atol=1e-5, rtol=0)
 
 
-def test_a_batch_equals_its_sentences_one_by_one(build_module):
+def test_batches_masks_and_padding(build_module):
     module = build_module()
     together = module(SOURCE, TARGET)
     for i in range(2):
         alone = module(SOURCE[i : i + 1], TARGET[i : i + 1])
         torch.testing.assert_close(together[i : i + 1], alone, atol=1e-5, rtol=0)
-
-
-def test_a_given_mask_stands_in_for_the_padding_id(build_module):
     module = build_module()
     seen = torch.ones(2, 1, 1, 5, dtype=torch.bool)
     everything = module(SOURCE, TARGET, seen)
@@ -93,6 +90,11 @@ def test_a_given_mask_stands_in_for_the_padding_id(build_module):
     rows = [0, 2, 3]
     first, second = (gpt(ids, None, hidden[..., :4])[:, rows] for ids in (TARGET[:1], changed))
     torch.testing.assert_close(first, second)
+    gpt = build_module(encoder_layers=0, source_vocab=0, pad_id=-1)
+    other = build_module(encoder_layers=0, source_vocab=0, pad_id=0)
+    ids = torch.tensor([[0, 5, 0, 9]])
+    assert gpt(ids).isfinite().all()
+    assert other(ids)[:, 0].isnan().all()  # its first row sees padding alone
 
 
 def test_later_tokens_cannot_change_earlier_rows(build_module):
@@ -109,15 +111,7 @@ def test_later_tokens_cannot_change_earlier_rows(build_module):
             assert moved, (alone, score, changed)
 
 
-def test_a_model_without_padding_takes_every_id(build_module):
-    gpt = build_module(encoder_layers=0, source_vocab=0, pad_id=-1)
-    other = build_module(encoder_layers=0, source_vocab=0, pad_id=0)
-    ids = torch.tensor([[0, 5, 0, 9]])
-    assert gpt(ids).isfinite().all()
-    assert other(ids)[:, 0].isnan().all()  # its first row sees padding alone
-
-
-def test_norms_stand_where_the_config_says(build_module):
+def test_norm_placements_gates_and_scales_by_hand(build_module):
     """One layer by hand, from the formula of each placement."""
     for norm in ("pre", "post", "query_only"):
         module = build_module(norm=norm, decoder_layers=0, encoder_layers=1, final_norm=False)
@@ -135,9 +129,6 @@ def test_norms_stand_where_the_config_says(build_module):
             x = x + attend(n1(x), x, mask)
             x = x + think(n2(x))
         torch.testing.assert_close(module.encode(SOURCE, mask), x)
-
-
-def test_gated_feed_forward_and_scales_by_hand(build_module):
     module = build_module(gated=True, activation="silu", embedding_scale=3.0, logit_scale=0.5)
     x = torch.randn(2, 5, 22)
     think = module.encoder.layers[0].feed_forward

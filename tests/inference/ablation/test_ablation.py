@@ -181,13 +181,10 @@ def test_tables_come_as_sentences_are_done_and_a_stop_leaves_nothing(tiny_model,
     assert ranking.table.equals(told[-1][2])
 
 
-def test_resample_takes_the_same_relative_row():
+def test_refusals_and_rows_of_another_sentence(tiny_model, build_model):
     assert same_rows(3, 5).tolist() == [0, 2, 4]
     assert same_rows(5, 3).tolist() == [0, 0, 1, 2, 2]
     assert same_rows(1, 4).tolist() == [0]
-
-
-def test_refusals(tiny_model, build_model):
     for pairs, method, said in (
         ([], "mean", "list of sentences, or of .* pairs; got none"),
         ("one text", "mean", "got one text"),
@@ -216,7 +213,7 @@ def test_the_models_own_words_are_the_references_where_none_came(tiny_model):
     assert "else the model's own greedy output" in str(mixed.card["references"])
 
 
-def test_curves_groups_and_pairs_agree(tiny_model):
+def test_table_card_curves_groups_and_pairs(tiny_model):
     ranking = tv.rank(tiny_model, PAIRS)
     curve = ranking.curve("most", points=15)
     assert curve["removed"].tolist() == list(range(15))
@@ -241,9 +238,6 @@ def test_curves_groups_and_pairs_agree(tiny_model):
     assert cross["heads"] == 4 and cross["effect"] == pytest.approx(wanted, abs=EXACT)
     alone = ranking.table.loc[ranking.table["block"] == "cross", "effect"].sum()
     assert cross["sum"] == pytest.approx(alone)
-
-
-def test_the_table_and_its_card(tiny_model):
     ranking = tv.rank(tiny_model, PAIRS, seed=4)
     table, card = ranking.table, ranking.card
     assert table["rank"].tolist() == list(range(1, 15))

@@ -149,7 +149,7 @@ def test_a_search_that_fails_or_is_stopped_leaves_the_others_alone(tiny_model):
         same(search, translate(tiny_model, source, 3))
 
 
-def test_a_search_that_leaves_takes_only_its_own_columns(tiny_model):
+def test_a_search_that_leaves_takes_its_columns(tiny_model):
     """It ends in the very pass in which the other search reads its first token."""
     for had in (0, 1, 2, 5):
         for parts in (False, True):
@@ -169,10 +169,6 @@ def test_a_search_that_leaves_takes_only_its_own_columns(tiny_model):
                     passes.part()
                     passes = SharedPasses([stays])
             same(stays, translate(tiny_model, SOURCES[1], 3))
-
-
-def test_columns_before_every_text_are_cut(tiny_model):
-    """So a short search beside a long one never runs out of positions."""
     first, later = SharedSearch(tiny_model, SOURCES[2], 1), SharedSearch(tiny_model, SOURCES[1], 2)
     first.begin()
     alone = SharedPasses([first])

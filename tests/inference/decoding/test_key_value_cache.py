@@ -156,7 +156,7 @@ def test_a_search_is_recorded_alike(monkeypatch, models):
                 both(monkeypatch, run, (model.kind, edits, way), same)
 
 
-def test_a_module_reads_on_from_anywhere():
+def test_a_module_reads_on_from_anywhere_and_a_wrong_reader_is_not_used(build_model):
     """Some tokens at once, then one by one, with padding among them: the states of one pass."""
     module = Transformer(TINY).eval()
     source = torch.tensor([[5, 9, 31, 7, 3], [8, 36, 3, 0, 0]])
@@ -169,6 +169,12 @@ def test_a_module_reads_on_from_anywhere():
         parts = [target[:, :3], *target[:, 3:].split(1, dim=1)]
         read = torch.cat([module.extend(part, cache, memory, mask) for part in parts], dim=1)
     torch.testing.assert_close(read, whole, atol=1e-5, rtol=0)
+    for reader in (Forgetful, Broken):
+        made = build_model(**LONE)
+        wrong = with_reader(made, reader)
+        assert not reads_on(wrong, SOURCE), reader
+        assert reads_on(build_model(**LONE), SOURCE)
+        assert translate(wrong, SOURCE)[0].ids == translate(made, SOURCE)[0].ids, reader
 
 
 class Forgetful:
@@ -215,15 +221,6 @@ def with_reader(made: Model, reader: type[Forgetful]) -> Model:
     return dataclasses.replace(made, calls=calls)
 
 
-def test_a_wrong_reader_is_not_used(build_model):
-    for reader in (Forgetful, Broken):
-        made = build_model(**LONE)
-        wrong = with_reader(made, reader)
-        assert not reads_on(wrong, SOURCE), reader
-        assert reads_on(build_model(**LONE), SOURCE)
-        assert translate(wrong, SOURCE)[0].ids == translate(made, SOURCE)[0].ids, reader
-
-
 def test_a_reader_that_fails_in_a_longer_text_is_found_out_at_its_end(monkeypatch, build_model):
     """What was recorded of the wrong search is forgotten with it."""
     for where in (generation, search):
@@ -248,7 +245,7 @@ def test_a_reader_that_fails_in_a_longer_text_is_found_out_at_its_end(monkeypatc
                     assert found[0].steps == pytest.approx(right[0].steps, abs=1e-5), case
 
 
-def test_a_row_that_looks_ahead_is_no_row_of_a_step():
+def test_passes_that_agree_with_nothing(monkeypatch, build_model):
     """A pass over the whole text then shows something else than the passes that wrote it."""
     path, causal = search.Path((7, 8, 9), (-1.0, -1.0, -1.0), -3.0), torch.ones(1, 2, 4, 4).tril()
 
@@ -269,9 +266,6 @@ def test_a_row_that_looks_ahead_is_no_row_of_a_step():
     assert reviewed(causal[:, :, :2])[0] is False  # rows of tokens are missing
     assert reviewed(causal[..., :2])[0] is False  # so are keys
     assert reviewed(torch.ones(1, 2, 4, 2), "cross") == (True, [2, 2, 2])
-
-
-def test_a_pass_that_gives_no_numbers_agrees_with_nothing(monkeypatch, build_model):
     batch = search.Batch(build_model(**LONE), [SOURCE], None, 3)
     path = batch.search(1)[0][0]
     assert batch.gives([path])

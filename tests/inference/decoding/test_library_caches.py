@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "BartForConditionalGeneration": ("BartConfig", PAIR),
     "MarianMTModel": ("MarianConfig", PAIR | {"decoder_start_token_id": 2, "pad_token_id": 0}),
 }
-WAYS = {"greedy": {}, "beam": {"beam": 3}, "sample": {"sample": 1.5, "seed": 4}}
+WAYS = ({}, {"beam": 3}, {"sample": 1.5, "seed": 4})
 
 
 def made(named: str, config: str, words: dict[str, Any]) -> Model:
@@ -64,19 +65,17 @@ def edits(model: Model, edited: bool) -> Intervention:
     return Intervention((Temperature(value=2.0, **place), ScaleHead(value=0.5, head=1, **place)))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_search_with_a_cache_is_the_one_without(monkeypatch, name):
+@pytest.mark.parametrize("names", [list(FAMILIES)[n::4] for n in range(4)], ids=range(4))
+def test_a_search_with_a_cache_is_the_one_without(monkeypatch, names):
     """Every number and every row; and what was watched with the cache was not made anew."""
     begun: list[int] = []
     begin = Recorder.begin
     monkeypatch.setattr(Recorder, "begin", lambda self: begun.append(1) or begin(self))
-    model = made(name, *FAMILIES[name])
-    for edited in (False, True):
-        for way in WAYS.values():
-            words, case = (
-                way | {"intervention": edits(model, edited), "max_tokens": 12},
-                (edited, way),
-            )
+    for name in names:
+        model = made(name, *FAMILIES[name])
+        for edited, way in product((False, True), WAYS):
+            words, case = {"intervention": edits(model, edited)}, (name, edited, way)
+            words |= way | {"max_tokens": 12}
             assert reads_on(model, SOURCE), case
             begun.clear()
             cached = record(model, SOURCE, **words)
@@ -93,24 +92,16 @@ def same_without(monkeypatch: pytest.MonkeyPatch, model: Model, ids: list[int], 
         same_search(cached, record(model, ids, beam, max_tokens=14))
 
 
-def test_padding_that_a_model_writes_is_read_alike(monkeypatch):
+def test_padding_texts_of_a_beam_and_paths(monkeypatch):
     """Its prompt holds the padding's id too, so that there is a mask that knows which are which."""
     for pad in (7, 19, 28, 46):
         llama = made("LlamaForCausalLM", "LlamaConfig", GROUPED | {"pad_token_id": pad})
         for beam in (1, 4):
             same_without(monkeypatch, llama, [pad, 9, 31, pad], beam)
-
-
-def test_every_text_of_a_beam_is_compared(monkeypatch):
-    """The second text of [6] holds padding, which its convolutions read in another way."""
     layers = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "pad_token_id": 0}
     for ids in ([6], [11, 12]):
         model = made("Lfm2ForCausalLM", "Lfm2Config", GROUPED | layers)
         same_without(monkeypatch, model, ids, 3)
-
-
-def test_a_decoder_whose_path_calls_it_an_encoder(monkeypatch):
-    """Over one token nothing else tells what it is."""
     for beam in (1, 3):
         bert = made("BertLMHeadModel", "BertConfig", SIZES | {"is_decoder": True})
         same_without(monkeypatch, bert, [6], beam)

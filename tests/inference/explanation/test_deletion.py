@@ -64,9 +64,6 @@ def test_a_curve_hides_the_first_words_of_each_order():
     assert again.table.equals(curve.table)
     other = deletion_curve(explainer, most=4, draws=6, seed=1)
     assert not other.table.equals(curve.table)
-
-
-def test_one_call_judges_one_method():
     found = tv.explain(drawn(), SOURCE, WORD, HELD, "removal").deletion(2, draws=4)
     assert set(found.table["method"]) == {"removal", RANDOM}
     assert len(found.table) == 6
@@ -149,7 +146,7 @@ def bench(thing: nn.Module | Model, pairs: object) -> Bench:
 
 
 @pytest.mark.families
-def test_a_batch_is_the_mean_of_its_sentences(build_model):
+def test_gradients_of_gates(build_model):
     """P24: the absolute value is taken of each sentence before any mean."""
     generator = np.random.default_rng(0)
     texts = [generator.integers(4, 37, 7).tolist() for _ in range(8)]
@@ -160,11 +157,6 @@ def test_a_batch_is_the_mean_of_its_sentences(build_model):
     pairs = [([5, *text[:4], 3], [7, 9, text[0]]) for text in texts]
     alone = [gradient_importance(bench(own, [pair])) for pair in pairs]
     assert gradient_importance(bench(own, pairs)) == pytest.approx(np.mean(alone, 0), abs=1e-6)
-
-
-@pytest.mark.families
-def test_importance_is_the_slope_of_a_gate():
-    """Against a difference quotient of the loss, one head of one layer scaled by a hook."""
     model, text = random_gpt2().double(), [5, 9, 11, 30, 2, 7, 19]
     attention, ids = model.transformer.h[1].attn, torch.tensor([text])
 
@@ -182,12 +174,6 @@ def test_importance_is_the_slope_of_a_gate():
 
     slope = abs(loss(1 + 1e-5) - loss(1 - 1e-5)) / 2e-5
     assert gradient_importance(bench(model, [text]))[4 + 1] == pytest.approx(slope, rel=1e-4)
-
-
-@pytest.mark.families
-def test_the_integral_over_gates_is_complete():
-    """P25 (W4, gain 4): the sum is L(all on) - L(all off), and two heads that need each other
-    share it unevenly."""
     found, rest = integrated_gates(bench(importance(gain=4.0).module, second_halves(4)), steps=64)
     assert abs(rest) <= 0.01 * abs(found.sum()) and found.sum() < -1
     assert found[0] < 0 and found[4] < 0 and abs(found[0] - found[4]) > 0.1

@@ -63,7 +63,7 @@ def explained(model: Model, method: str, word: int = WORD) -> Explanation:
     return tv.explain(model, SOURCE, word, HELD, method)
 
 
-def test_the_weights_are_the_mean_of_the_row():
+def test_weights_and_gradients_of_a_row():
     model = drawn()
     trace = tv.trace(model, SOURCE, HELD)
     found = explained(model, "weights").values
@@ -74,6 +74,15 @@ def test_the_weights_are_the_mean_of_the_row():
     assert values(found) == pytest.approx(cross, abs=1e-6)
     assert values(found, "target") == pytest.approx(own[: WORD + 1], abs=1e-6)
     assert list(found[found["sentence"] == "target"]["token"]) == [0, 1, 2]  # no later words
+    model = drawn()
+    found = explained(model, "gradient").values
+    assert np.isfinite(found["value"]).all() and (found["value"] >= -1e-12).all()
+    assert found["value"].sum() > 0
+    gpt = drawn(encoder_layers=0, source_vocab=0)
+    alone = tv.explain(gpt, [5, 17, 6, 29, 8], 2, method="gradient").values
+    assert list(alone["token"]) == [0, 1, 2]
+    longer = tv.explain(gpt, [5, 17, 6, 29, 30], 2, method="gradient").values
+    assert values(longer) == pytest.approx(values(alone), abs=1e-9)
 
 
 def test_contributions_sum_to_what_each_block_made_and_direct_terms_to_the_logit():
@@ -184,20 +193,7 @@ def test_removal_is_a_run_with_the_word_hidden():
                 assert values(found, sentence)[key] == pytest.approx(wanted, abs=1e-5), where
 
 
-def test_gradients_are_of_the_past_alone():
-    """P31: nothing on later words; R3 of the whole decoder is at least 0 and finite."""
-    model = drawn()
-    found = explained(model, "gradient").values
-    assert np.isfinite(found["value"]).all() and (found["value"] >= -1e-12).all()
-    assert found["value"].sum() > 0
-    gpt = drawn(encoder_layers=0, source_vocab=0)
-    alone = tv.explain(gpt, [5, 17, 6, 29, 8], 2, method="gradient").values
-    assert list(alone["token"]) == [0, 1, 2]
-    longer = tv.explain(gpt, [5, 17, 6, 29, 30], 2, method="gradient").values
-    assert values(longer) == pytest.approx(values(alone), abs=1e-9)
-
-
-def test_only_some_methods_are_about_the_word():
+def test_captions_say_what_a_method_cannot():
     """Another word written by the same row: rollout and contributions are blind to it, and say
     so; gradient, removal, lens and direct logits are not."""
     model = drawn()
@@ -209,21 +205,6 @@ def test_only_some_methods_are_about_the_word():
         assert same == blind, method
         if blind and method != "weights":
             assert "not about this output word" in two[0].caption
-
-
-CANNOT = {
-    "weights": "not what it took from there or whether that mattered",
-    "rollout": "values and feed-forward layers are left out",
-    "contribution": "feed-forward layers are left out",
-    "gradient": "first-order guess",
-    "removal": "words that cover for each other each show little",
-    "flow": "does not sum to 1",
-    "lens": "often not readable this way",
-    "logits": "It is the direct part alone",
-}
-
-
-def test_each_caption_says_what_it_cannot_say():
     assert set(CANNOT) == set(captions.METHODS) == set(captions.CAPTIONS)
     model = drawn()
     for method, words in CANNOT.items():
@@ -236,6 +217,18 @@ def test_each_caption_says_what_it_cannot_say():
     added = (captions.LAST_BLOCK, captions.WHOLE_VALUES, captions.WHOLE_BLOCKS)
     for text in (*captions.CAPTIONS.values(), *added):
         assert text in catalogue("zh")
+
+
+CANNOT = {
+    "weights": "not what it took from there or whether that mattered",
+    "rollout": "values and feed-forward layers are left out",
+    "contribution": "feed-forward layers are left out",
+    "gradient": "first-order guess",
+    "removal": "words that cover for each other each show little",
+    "flow": "does not sum to 1",
+    "lens": "often not readable this way",
+    "logits": "It is the direct part alone",
+}
 
 
 @pytest.mark.families

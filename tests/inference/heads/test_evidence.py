@@ -155,7 +155,7 @@ def test_the_row_that_writes_and_the_row_that_reads():
 
 
 @pytest.mark.families
-def test_a_head_in_reversed_order():
+def test_reversed_heads_and_the_sums_of_a_corpus():
     """Six words and the end mark: row t looks at source word 5 - t, so no pair of rows ascends."""
     model = tv.load(bart(["shift0"] * 4, ["reversed6", "shift0", "uniform", "on_eos"]).module)
     words = COPIED[0]
@@ -169,11 +169,6 @@ def test_a_head_in_reversed_order():
     ahead = {walk.name: walk.value for walk in tv.align(trace, layer=0, head=1).walks}
     assert ahead["monotonicity"] == pytest.approx(1, abs=EXACT)
     assert tv.align(trace, layer=0, head=3).unread == tv.align(trace, layer=0, head=2).unread == ()
-
-
-@pytest.mark.families
-def test_a_corpus_is_its_sentences():
-    """Links, counts and walks of a corpus from those of each sentence; rates of sums."""
     model = tv.load(translator().module)
     heard: list[tuple[int, int]] = []
     words, tell = {"layer": 0, "head": 1}, lambda *told: heard.append(told)
@@ -205,7 +200,7 @@ def test_a_corpus_is_its_sentences():
 
 
 @pytest.mark.families
-def test_gold_that_does_not_fit_is_refused():
+def test_gold_that_does_not_fit_and_the_hash_of_a_model():
     model, odd = tv.load(translator().module), [GOLD[0], identity(9), GOLD[2]]
     said = "gold has 1 lines and there are 3 sentences"
     refuses(said, align_corpus, model, PAIRS, gold=GOLD[:1])
@@ -213,6 +208,14 @@ def test_gold_that_does_not_fit_is_refused():
     refuses(said, align_corpus, model, PAIRS, gold=odd)
     refuses(r"list of \(source, target\) pairs", align_corpus, model, [])
     refuses("judged by gold", align_corpus(model, PAIRS).best, error=LookupError)
+    one, other = tv.load(translator(2).module), tv.load(translator(3).module)
+    assert not one.hash
+    cards = [align_corpus(model, PAIRS[:1]).card for model in (one, one, other)]
+    hashes = [card["model_hash"] for card in cards]
+    assert len(str(hashes[0])) == 64
+    assert hashes[0] == hashes[1] == run_card.hash_of(one) != hashes[2]
+    assert tv.rank(one, PAIRS[:2], "zero").card["model_hash"] == hashes[0]
+    assert evidence(one, PAIRS[:2]).card["model_hash"] == hashes[0]
 
 
 @pytest.mark.shipped
@@ -232,16 +235,3 @@ def test_the_shipped_translator():
     assert len(align_corpus(model, glued, symmetric="grow-diag").links) == 2
     lm, said = tv.load("en-lm", device="cpu"), "this model has none: its maps are decoder"
     refuses(said, align_corpus, lm, ["A cat ."], error=LookupError)
-
-
-@pytest.mark.families
-def test_the_card_names_a_model_in_memory_by_its_weights():
-    """Two modules with other weights have other hashes; the same weights the same one."""
-    one, other = tv.load(translator(2).module), tv.load(translator(3).module)
-    assert not one.hash
-    cards = [align_corpus(model, PAIRS[:1]).card for model in (one, one, other)]
-    hashes = [card["model_hash"] for card in cards]
-    assert len(str(hashes[0])) == 64
-    assert hashes[0] == hashes[1] == run_card.hash_of(one) != hashes[2]
-    assert tv.rank(one, PAIRS[:2], "zero").card["model_hash"] == hashes[0]
-    assert evidence(one, PAIRS[:2]).card["model_hash"] == hashes[0]

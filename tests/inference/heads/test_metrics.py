@@ -83,7 +83,7 @@ def as_written(witness: Witness, table: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.families
-def test_columns_are_the_contract():
+def test_columns_and_roles_that_need_rows():
     trace = tv.trace(w1()[1], PROMPTS[0], check=False)
     one = [f"{name}{part}" for name in NAMES for part in ("", "_rows", "_chance")]
     parts = ("", "_rows", "_chance", "_low", "_high")
@@ -93,6 +93,18 @@ def test_columns_are_the_contract():
     assert tv.metrics(trace, "raw").equals(tv.metrics(trace, view="raw"))
     assert list(pooled().columns) == [*HEAD, *many]
     assert list(tv.roles(pooled()).columns) == [*HEAD, *many, "roles", "states"]
+    model = w1()[1]
+    long = repeats(1, lengths=(19, 19))[0]
+    told = [tv.roles(tv.metrics(tv.trace(model, ids, check=False))) for ids in (long, long[:9])]
+    assert "previous" in told[0]["roles"][0] and "self" in told[0]["roles"][6]
+    assert all(names == () for names in told[1]["roles"])
+    assert told[0]["roles"][3] == () == told[0]["roles"][2]
+    model = tv.load(decoy().module)
+    lucky = tv.roles(tv.metrics(model, repeats(6)))
+    varied = tv.roles(tv.metrics(model, repeats(24, lengths=(12, 19))))
+    assert "induction" in lucky["roles"][0]
+    assert "induction" not in varied["roles"][0]
+    assert varied["states"][1] == ("sink",) and varied["roles"][1] == ()
 
 
 @pytest.mark.families
@@ -119,16 +131,6 @@ def test_the_causal_witness():
 
 
 @pytest.mark.families
-def test_one_sentence_gives_a_role_only_with_enough_rows():
-    model = w1()[1]
-    long = repeats(1, lengths=(19, 19))[0]
-    told = [tv.roles(tv.metrics(tv.trace(model, ids, check=False))) for ids in (long, long[:9])]
-    assert "previous" in told[0]["roles"][0] and "self" in told[0]["roles"][6]
-    assert all(names == () for names in told[1]["roles"])
-    assert told[0]["roles"][3] == () == told[0]["roles"][2]
-
-
-@pytest.mark.families
 def test_many_sentences_are_the_mean_of_each():
     """P12: pooled over rows, with the view that was asked for, in any order."""
     model = w1()[1]
@@ -144,17 +146,14 @@ def test_many_sentences_are_the_mean_of_each():
             assert np.allclose(whole[name], mean, atol=EXACT, equal_nan=True)
             assert (whole[f"{name}_rows"] == rows).all()
             assert np.array_equal(whole[name], turned[name], equal_nan=True)
-
-
-@pytest.mark.families
-def test_the_decoy_is_caught_once_periods_differ():
-    """P6: eleven back is induction at period 12, and nothing from 12 to 19."""
-    model = tv.load(decoy().module)
-    lucky = tv.roles(tv.metrics(model, repeats(6)))
-    varied = tv.roles(tv.metrics(model, repeats(24, lengths=(12, 19))))
-    assert "induction" in lucky["roles"][0]
-    assert "induction" not in varied["roles"][0]
-    assert varied["states"][1] == ("sink",) and varied["roles"][1] == ()
+    heard: list[tuple[int, int, pd.DataFrame | None]] = []
+    prompts = repeats(19)
+    table = tv.metrics(w1()[1], prompts, tell=lambda *told: heard.append(told))
+    assert [(done, of) for done, of, _ in heard] == [(n, 19) for n in range(1, 20)]
+    tables = {done: so_far for done, _, so_far in heard if so_far is not None}
+    assert list(tables) == [8, 16, 19]
+    pd.testing.assert_frame_equal(tables[19], table)
+    pd.testing.assert_frame_equal(tables[8], tv.metrics(w1()[1], prompts[:8]))
 
 
 @pytest.mark.families
@@ -186,7 +185,7 @@ def test_the_encoder_decoder_witness():
 
 
 @pytest.mark.families
-def test_padding_given_as_ids_changes_nothing():
+def test_padding_changes_nothing_and_half_precision_is_near():
     """P4 through a model: padding behind a source has weight 0 and is neither row nor key."""
     model = tv.load(translator().module)
     words, target = [5, 9, 7, 5, 11, 2], [BOS, 5, 9, 7, 5, 11]
@@ -198,11 +197,6 @@ def test_padding_given_as_ids_changes_nothing():
         one, other = tv.metrics(plain, view=view), tv.metrics(padded, view=view)
         assert np.allclose(one[NAMES], other[NAMES], atol=EXACT, equal_nan=True)
         assert one[rows].equals(other[rows])
-
-
-@pytest.mark.families
-def test_half_precision_is_near():
-    """P40: statistics of a bfloat16 model against those of the same in float32."""
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=37, n_positions=64, n_embd=32, n_layer=2, n_head=4)
     full = tv.load(GPT2LMHeadModel(config).eval())
@@ -219,19 +213,6 @@ def test_refusals():
     refuses("no view 'words'; choose of content, raw", tv.metrics, trace, view="words")
     refuses("beside a model", tv.metrics, trace, ["A cat."])
     refuses("lacks entropy, sink", tv.roles, trace.heads[HEAD])
-
-
-@pytest.mark.families
-def test_progress_brings_the_table_so_far():
-    """As `tv.rank` does: how many, of how many, and at 8, 16 and all what is known so far."""
-    heard: list[tuple[int, int, pd.DataFrame | None]] = []
-    prompts = repeats(19)
-    table = tv.metrics(w1()[1], prompts, tell=lambda *told: heard.append(told))
-    assert [(done, of) for done, of, _ in heard] == [(n, 19) for n in range(1, 20)]
-    tables = {done: so_far for done, _, so_far in heard if so_far is not None}
-    assert list(tables) == [8, 16, 19]
-    pd.testing.assert_frame_equal(tables[19], table)
-    pd.testing.assert_frame_equal(tables[8], tv.metrics(w1()[1], prompts[:8]))
 
 
 def test_hard_attention_is_no_mask(build_model):
@@ -315,7 +296,7 @@ def test_direct_logits_are_what_the_last_norm_lets_through(build_model):
         assert (change + share * middle * gain) @ unembed.T == pytest.approx(direct, abs=5e-3)
 
 
-def test_a_bias_that_moves_changes_nothing(build_model):
+def test_copying_and_null_mass_of_own_weights(build_model):
     """W5b: value biases moved into the output bias are the same function and the same numbers."""
     before, after = build_model(**GPT), build_model(**GPT)
     with torch.no_grad():
@@ -328,10 +309,6 @@ def test_a_bias_that_moves_changes_nothing(build_model):
     assert one["null"].notna().any() and one["copying"].notna().any()
     for name in THREE:
         assert np.allclose(one[name], other[name], atol=NEAR, equal_nan=True)
-
-
-def test_where_there_is_an_output(build_model):
-    """Copying is asked where keys and output have one vocabulary; OV circuits once, of no row."""
     two = tv.metrics(build_model(), [(ids, [1, *ids]) for ids in IDS])
     assert two.query("stack == 'encoder' or block == 'cross'")["copying"].isna().all()
     assert two.query("stack == 'decoder' and block == 'self'")["ov_copying"].notna().all()

@@ -51,8 +51,8 @@ def of(table: pd.DataFrame, seed: int | None, head: tuple[int, int]) -> pd.Serie
 
 @pytest.mark.families
 @pytest.mark.parametrize("seed", SEEDS)
-def test_measures_of_perfect_even_and_duplicate_heads_at_any_length(seed):
-    """P2, P3, P8."""
+def test_measures_of_written_heads(seed):
+    """P2, P3, P5, P7 to P10."""
     perfect = {"induction": INDUCTION, "duplicate": DUPLICATE, "previous": PREVIOUS, "self": ITSELF}
     for length in (8, 12, 19):
         table = asked(repeats(1, 0, (length, length))[0], seed)
@@ -67,16 +67,6 @@ def test_measures_of_perfect_even_and_duplicate_heads_at_any_length(seed):
     ids = [BOS, 7, *range(1, 7), 7, *range(8, 14), 7, *range(14, 20), 7]
     row = of(asked(ids, seed), seed, DUPLICATE)
     assert row["duplicate_rows"] == 3 and row["duplicate"] == pytest.approx(1, abs=EXACT)
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-def test_chance_makes_no_role_and_no_row_is_a_dash(seed):
-    """P5: in a run nobody is asked; in a loop of two an even head has no more than chance.
-
-    P9: each row of an even head shares its 1 among n_i equal keys. P10: words that stand once
-    leave nobody to be asked for copies, which is no 0.
-    """
     run, loop = asked([BOS, *[5] * 50], seed), asked([BOS, *[5, 9] * 20], seed)
     for head in (EVEN, ITSELF):
         assert of(run, seed, head)["induction_rows"] == 0
@@ -95,12 +85,6 @@ def test_chance_makes_no_role_and_no_row_is_a_dash(seed):
     assert told[["duplicate", "induction", "next"]].isna().all(axis=None)
     shown = head_table(told, ["duplicate"])
     assert shown.count(f">{DASH}<") == len(told) and "0.00" not in shown
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-def test_sink_and_previous_are_told_apart_in_the_first_rows(seed):
-    """P7: the first rows, where the token before is the first one, are not asked."""
     for view, length in product(("raw", "content"), (3, 24)):
         table = asked([BOS, *np.resize(np.arange(1, 20), length).tolist()], seed, view)
         sink, back = of(table, seed, SINK), of(table, seed, PREVIOUS)

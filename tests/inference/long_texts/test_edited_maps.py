@@ -66,28 +66,28 @@ def long(request: pytest.FixtureRequest) -> tuple[Model, list[int], Trace]:
     return model, text, run(model, text)
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_an_edited_map_is_the_matrix_of_the_edited_run(long, name, monkeypatch):
+def test_an_edited_map_is_the_matrix_of_the_edited_run(long, monkeypatch):
     model, text, clean = long
-    edits = Intervention((EDITS[name],))
-    weights = run(model, text, EDITS[name], keep="weights").attention("decoder", 1)
     tiles = clean.tiles[1]
-    for head in range(tiles.heads):
-        assert not beneath(edits, dataclasses.replace(tiles.site, head=head))
-        made, wanted = EditedMap(tiles, tiles, edits, head), weights[head]
-        rows, columns = slice(512, 1030), slice(256, 768)
-        assert abs(made.pooled(1, rows, columns)[0] - wanted[rows, columns]).max() <= CLOSE
-        for step in (1, 8):  # of some rows the sums are known by now
-            assert abs(made.pooled(step)[0] - largest(wanted, step, step)).max() <= CLOSE
-        made = EditedMap(tiles, tiles, edits, head)
-        assert abs(made.pooled(16)[0] - largest(wanted, 16, 16)).max() <= CLOSE
-        monkeypatch.setattr(edited, "AT_ONCE", 300_000)
-        found, hidden, deep = EditedMap(tiles, tiles, edits, head).quick(16)
-        assert deep == (16 if name == "negative" else 4)
-        assert abs(found - largest(wanted, 16, deep)).max() <= CLOSE
-        if name in ("hot", "window", "words", "causal off"):
-            assert np.array_equal(hidden, largest(wanted, 16, deep) == 0)
-        monkeypatch.undo()
+    for name, change in EDITS.items():
+        edits = Intervention((change,))
+        weights = run(model, text, change, keep="weights").attention("decoder", 1)
+        for head in range(tiles.heads):
+            assert not beneath(edits, dataclasses.replace(tiles.site, head=head)), name
+            made, wanted, case = EditedMap(tiles, tiles, edits, head), weights[head], (name, head)
+            at = slice(512, 1030), slice(256, 768)
+            assert abs(made.pooled(1, *at)[0] - wanted[at]).max() <= CLOSE, case
+            for step in (1, 8):  # of some rows the sums are known by now
+                assert abs(made.pooled(step)[0] - largest(wanted, step, step)).max() <= CLOSE, case
+            made = EditedMap(tiles, tiles, edits, head)
+            assert abs(made.pooled(16)[0] - largest(wanted, 16, 16)).max() <= CLOSE, case
+            with monkeypatch.context() as patch:
+                patch.setattr(edited, "AT_ONCE", 300_000)
+                found, hidden, deep = EditedMap(tiles, tiles, edits, head).quick(16)
+            assert deep == (16 if name == "negative" else 4), case
+            assert abs(found - largest(wanted, 16, deep)).max() <= CLOSE, case
+            if name in ("hot", "window", "words", "causal off"):
+                assert np.array_equal(hidden, largest(wanted, 16, deep) == 0), case
 
 
 def test_a_page_of_2048_tokens():

@@ -34,7 +34,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def test_it_is_the_longest_that_fits():
+def test_the_beginning_is_the_longest_that_fits():
     cases = [
         ("one two three four", 3, words, "one two three"),
         ("one two three four", 4, words, "one two three four"),
@@ -52,10 +52,6 @@ def test_it_is_the_longest_that_fits():
     for text, most, count, kept in cases:
         assert beginning(text, most, count) == kept, (text, most)
     refuses("Not even the first word", beginning, "word", 0, len)
-
-
-def test_a_count_that_does_not_grow_evenly_is_still_kept_to():
-    """A piece may be of less tokens than its beginning: the letters of half a word are many."""
 
     def count(text: str) -> int:
         return sum(1 if word == "longest" else len(word) for word in text.split())
@@ -78,9 +74,6 @@ def test_a_model_says_how_much_it_reads():
     assert text.startswith(kept) and len(source_ids(model, kept)) <= model.max_tokens
     longer = text[: len(kept) + 3]
     assert len(read(longer)) > model.max_tokens
-
-
-def test_what_is_offered_leaves_room_for_padding():
     model, pad = make_model(max_positions=700), Intervention((Pad(count=20),))
     with pytest.raises(TooLongError) as error:
         trace_jobs.length(model, Question("tiny", "7 8 " * 600), pad)
@@ -91,7 +84,13 @@ IDS = [5, 17, 6, 29, 8, 11, 3, 9, 4, 12, 7]
 LONE = {"encoder_layers": 2, "decoder_layers": 0}
 
 
-def test_a_longer_model_reads_the_same_and_more():
+def test_longer_models():
+    learned = make_model(positions="learned", **LONE)
+    for model in (make_model(), learned):
+        said = f"reads at most {model.max_tokens}"
+        refuses(said, trace, model, [5] * (model.max_tokens + 1), check=False)
+    assert longer(learned, learned.max_tokens + 1) is learned
+    assert room(learned, 10**6) == learned.max_tokens
     model = make_model(**LONE)
     most = model.max_tokens
     more = longer(model, most + 9)
@@ -107,15 +106,6 @@ def test_a_longer_model_reads_the_same_and_more():
     padded = trace(model, text[:most], intervention=Intervention((Pad(count=4),)), check=False)
     assert len(padded.source) == most + 4 and model.max_tokens == most
     assert f"beyond the {most} tokens that it was made for" in whose(run)
-
-
-def test_two_stacks_and_learned_positions_keep_their_limits():
-    learned = make_model(positions="learned", **LONE)
-    for model in (make_model(), learned):
-        said = f"reads at most {model.max_tokens}"
-        refuses(said, trace, model, [5] * (model.max_tokens + 1), check=False)
-    assert longer(learned, learned.max_tokens + 1) is learned
-    assert room(learned, 10**6) == learned.max_tokens
 
 
 def test_there_is_room_for_what_the_memory_holds(monkeypatch):
@@ -222,7 +212,7 @@ def test_scores_without_keys_keep_their_matrix_or_give_a_reason(monkeypatch):
     refuses(rf"were not kept.*{said}", found.attention, "cross", error=LookupError)
 
 
-def test_a_tile_outside_of_the_map_is_refused(tiny_model):
+def test_tiles_outside_of_the_map_and_in_a_file(tiny_model, tmp_path):
     found = kept(tiny_model)
     for asked, said in (
         ((0, 9), "There is no head 9 in 'cross' layer 0; it has 2, counted from 0."),
@@ -235,20 +225,6 @@ def test_a_tile_outside_of_the_map_is_refused(tiny_model):
     said = "Neither tiles nor weights of 'cross' layer 5"
     refuses(said, found.tile, "cross", 5, 0, error=LookupError)
     refuses("has no 'nowhere' attention", found.tile, "nowhere", 0, 0, error=LookupError)
-
-
-def test_large_matrices_are_not_built_on_demand(tiny_model, monkeypatch):
-    found = kept(tiny_model)
-    monkeypatch.setattr("transformer_viz.core.trace.MOST_CELLS", 2 * 7 * 7)
-    assert found.attention("encoder", 2).shape == (2, 7, 7)
-    said = r"are built on demand. Ask for a part with tile\('enc"
-    refuses(said, found.attention, "encoder", error=LookupError)
-    monkeypatch.setattr("transformer_viz.core.tiles.maps.MOST_CELLS", 12)
-    refuses(r"A tile of 7 x 7 cells takes .* Name fewer rows", found.tile, "encoder", 2, 0)
-    assert found.tile("encoder", 2, 0, slice(0, 3), slice(0, 4)).shape == (3, 4)
-
-
-def test_the_file_holds_queries_and_keys_and_gives_the_same_tiles(tiny_model, tmp_path):
     before = kept(tiny_model, Window(radius=2), Temperature(value=0.0, head=1))
     before.save(tmp_path / "run.safetensors")
     after = Trace.load(tmp_path / "run.safetensors")
@@ -261,6 +237,17 @@ def test_the_file_holds_queries_and_keys_and_gives_the_same_tiles(tiny_model, tm
                 np.testing.assert_array_equal(mine, theirs)
                 assert mine.dtype == theirs.dtype and not theirs.flags.writeable
         np.testing.assert_array_equal(one.whole(), other.whole())
+
+
+def test_large_matrices_are_not_built_on_demand(tiny_model, monkeypatch):
+    found = kept(tiny_model)
+    monkeypatch.setattr("transformer_viz.core.trace.MOST_CELLS", 2 * 7 * 7)
+    assert found.attention("encoder", 2).shape == (2, 7, 7)
+    said = r"are built on demand. Ask for a part with tile\('enc"
+    refuses(said, found.attention, "encoder", error=LookupError)
+    monkeypatch.setattr("transformer_viz.core.tiles.maps.MOST_CELLS", 12)
+    refuses(r"A tile of 7 x 7 cells takes .* Name fewer rows", found.tile, "encoder", 2, 0)
+    assert found.tile("encoder", 2, 0, slice(0, 3), slice(0, 4)).shape == (3, 4)
 
 
 def test_a_long_text_keeps_tiles_and_is_not_proved_in_full(monkeypatch):

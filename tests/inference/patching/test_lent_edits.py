@@ -62,7 +62,7 @@ def traced(model: Model, *edits: Edit, **words: object) -> tv.Trace:
     return tv.trace(model, OWN, HELD, **words)
 
 
-def test_tokens_are_matched_in_their_order():
+def test_everything_from_the_other_is_the_other(translator):
     for own, other, wanted in (
         ("abcde", "abxde", (0, 1, 2, 3, 4)),
         ("abcde", "abxyde", (0, 1, None, 4, 5)),
@@ -72,6 +72,15 @@ def test_tokens_are_matched_in_their_order():
     ):
         assert matched(own, other) == wanted, (own, other)
     assert unmatched(matched("abcde", "abxyde"), 6) == ((2,), (2, 3))
+    other = tv.trace(translator, OTHER, HELD, check=False)
+    for edits in (
+        (SwapHead(source=OTHER, stack="decoder"),),
+        (SwapStream(source=OTHER, stack="encoder", layer=2),),
+        tuple(SwapStream(source=OTHER, stack="encoder", layer=0, token=n) for n in range(7)),
+    ):
+        np.testing.assert_allclose(traced(translator, *edits).logits, other.logits, atol=1e-5)
+    own = traced(translator, SwapHead(source=tuple(OWN))).logits
+    np.testing.assert_allclose(own, traced(translator).logits, atol=1e-6)
 
 
 def test_a_search_is_one_pass_over_its_words(translator):
@@ -101,18 +110,6 @@ def test_a_gpt_goes_on_with_its_own_words_in_both_runs():
         logs = run.logits - np.log(np.exp(run.logits).sum(-1, keepdims=True))
         steps = [logs[len(OWN) - 1 + n, i] for n, i in enumerate(best.ids)]
         assert best.steps == pytest.approx(steps, abs=1e-4), kind
-
-
-def test_everything_from_the_other_is_the_other(translator):
-    other = tv.trace(translator, OTHER, HELD, check=False)
-    for edits in (
-        (SwapHead(source=OTHER, stack="decoder"),),
-        (SwapStream(source=OTHER, stack="encoder", layer=2),),
-        tuple(SwapStream(source=OTHER, stack="encoder", layer=0, token=n) for n in range(7)),
-    ):
-        np.testing.assert_allclose(traced(translator, *edits).logits, other.logits, atol=1e-5)
-    own = traced(translator, SwapHead(source=tuple(OWN))).logits
-    np.testing.assert_allclose(own, traced(translator).logits, atol=1e-6)
 
 
 def test_a_swap_beside_other_edits(translator):

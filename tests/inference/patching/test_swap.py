@@ -184,22 +184,6 @@ def test_tokens_without_a_counterpart_stay_and_are_named():
     assert heads.parts["encoder"][1, 1] == pytest.approx(wanted, abs=EXACT)
 
 
-def test_best_names_the_largest_as_edits_and_the_table_holds_all():
-    found, stream = swap(drawn()), swap(drawn(), "stream")
-    best = found.best(3)
-    values = sorted((v for part in found.parts.values() for v in part.ravel()), reverse=True)
-    ranked = [found.parts[c.part][c.row, c.column] for c in found.ranked[:3]]
-    assert [round(float(v), 9) for v in values[:3]] == [round(float(v), 9) for v in ranked]
-    assert all(isinstance(edit, SwapHead) and edit.source == tuple(OTHER) for edit in best)
-    assert Intervention.from_json(Intervention(best).to_json()).edits == best
-    assert len(found.table) == 14
-    assert list(found.table) == ["part", "stack", "block", "layer", "head", "moved", "unit"]
-    assert list(stream.table) == ["part", "stack", "layer", "token", "word", "moved", "unit"]
-    assert stream.table["word"].tolist()[:7] == [str(i) for i in OWN]
-    assert found.card["sentences_hash"] == stream.card["sentences_hash"]
-    assert found.card["words"] == ["13", "21"] and found.card["model_hash"]
-
-
 def test_first_cells_come_at_once_and_a_stop_leaves_nothing(monkeypatch):
     monkeypatch.setattr(swapping, "MOST_COPIES", 3)
     model, heard = ready(), []
@@ -243,7 +227,7 @@ def test_refusals():
     refuses("no difference whose carrier could be looked for", swap, model)
 
 
-def test_a_pattern_of_one_row_moves_that_row_alone():
+def test_best_edits_the_table_and_a_pattern_of_one_row():
     model = drawn()
     edit = SwapPattern(source=OTHER, stack="encoder", layer=0, head=1, token=4)
     runs = (OWN, {}), (OTHER, {}), (OWN, {"intervention": Intervention((edit,))})
@@ -254,6 +238,19 @@ def test_a_pattern_of_one_row_moves_that_row_alone():
     wanted = clean.copy()
     wanted[1, 4] = other[1, 4]
     np.testing.assert_array_equal(run, wanted)
+    found, stream = swap(drawn()), swap(drawn(), "stream")
+    best = found.best(3)
+    values = sorted((v for part in found.parts.values() for v in part.ravel()), reverse=True)
+    ranked = [found.parts[c.part][c.row, c.column] for c in found.ranked[:3]]
+    assert [round(float(v), 9) for v in values[:3]] == [round(float(v), 9) for v in ranked]
+    assert all(isinstance(edit, SwapHead) and edit.source == tuple(OTHER) for edit in best)
+    assert Intervention.from_json(Intervention(best).to_json()).edits == best
+    assert len(found.table) == 14
+    assert list(found.table) == ["part", "stack", "block", "layer", "head", "moved", "unit"]
+    assert list(stream.table) == ["part", "stack", "layer", "token", "word", "moved", "unit"]
+    assert stream.table["word"].tolist()[:7] == [str(i) for i in OWN]
+    assert found.card["sentences_hash"] == stream.card["sentences_hash"]
+    assert found.card["words"] == ["13", "21"] and found.card["model_hash"]
 
 
 def test_a_swap_tells_its_passes_and_may_be_ended(monkeypatch):
