@@ -278,10 +278,10 @@ def test_one_pass_is_the_probe_one_by_one(names):
     """P21 on models of the transformers library: fused projections, grouped queries, biases."""
     texts, tell = [[1, 5, 7, 11, 13, 2], [1, 9, 8, 7, 2], [1, 33, 21, 5, 5, 30, 2]], lambda: None
     pairs = [(a, [1, *b[2:5]]) for a, b in zip(texts, texts[::-1], strict=True)]
-    for name, method in product(names, ("zero", "uniform")):
-        # in float64, as far as these models let it: some take their softmax in float32 all the same
-        model, case = tv.load(copied(BY_NAME[name]).double()), (name, method)
-        given = pairs if model.kind == "encoder-decoder" else texts
+    # in float64, as far as these models let it: some take their softmax in float32 all the same
+    models = {name: tv.load(copied(BY_NAME[name]).double()) for name in names}
+    for (name, model), method in product(models.items(), ("zero", "uniform")):
+        given, case = pairs if model.kind == "encoder-decoder" else texts, (name, method)
         examples = read_examples(model, given, 0, tell)
         fast = Bench(model, examples, method, 0, tell)
         assert fast.in_one_pass, case
