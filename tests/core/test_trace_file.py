@@ -16,6 +16,7 @@ import pytest
 import safetensors
 import safetensors.numpy
 
+from tests.support.refusals import refuses
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
@@ -136,43 +137,27 @@ def refused(folder: Path, arrays: dict, text: str, message: str, case: object) -
     return met.value
 
 
-def assert_same_array(mine: np.ndarray | None, theirs: np.ndarray | None) -> None:
-    if mine is None or theirs is None:
-        assert mine is theirs
-        return
-    assert mine.dtype == theirs.dtype
-    assert not theirs.flags.writeable
-    np.testing.assert_array_equal(mine, theirs)
-
-
-def assert_same(mine: Trace, theirs: Trace) -> None:
-    for word in ("source", "target", "report", "manifest", "intervention"):
-        assert getattr(mine, word) == getattr(theirs, word)
-    for word in ("heads", "norms", "residuals"):
-        pd.testing.assert_frame_equal(getattr(mine, word), getattr(theirs, word))
-    for word in ("thumbnails", "positions", "hiddens"):
-        ours, read = getattr(mine, word), getattr(theirs, word)
-        assert list(ours) == list(read)
-        for name in ours:
-            assert_same_array(ours[name], read[name])
-    assert list(mine.gains) == list(theirs.gains)
-    for site, pair in mine.gains.items():
-        for ours, read in zip(pair, theirs.gains[site], strict=True):
-            assert_same_array(ours, read)
-    assert_same_array(mine.logits, theirs.logits)
-    assert len(mine.attentions) == len(theirs.attentions)
-    for ours, read in zip(mine.attentions, theirs.attentions, strict=True):
-        assert (ours.site, ours.query, ours.key) == (read.site, read.query, read.key)
-        for part in ("weights", "scores", "q", "k", "v", "gradients"):
-            assert_same_array(getattr(ours, part), getattr(read, part))
-    if mine.produced is None:
-        assert theirs.produced is None
-        return
-    assert theirs.produced is not None
-    for word in ("ids", "pieces", "labels"):
-        assert getattr(mine.produced, word) == getattr(theirs.produced, word)
-    assert_same_array(mine.produced.probability, theirs.produced.probability)
-    assert_same_array(mine.produced.rank, theirs.produced.rank)
+def assert_same(mine: Any, theirs: Any, place: str = "trace") -> None:
+    """Compare part by part; arrays that were read are read-only."""
+    if isinstance(mine, pd.DataFrame):
+        pd.testing.assert_frame_equal(mine, theirs)
+    elif isinstance(mine, np.ndarray):
+        assert mine.dtype == theirs.dtype and not theirs.flags.writeable, place
+        np.testing.assert_array_equal(mine, theirs)
+    elif isinstance(mine, dict):
+        assert list(mine) == list(theirs), place
+        for name, value in mine.items():
+            assert_same(value, theirs[name], f"{place}.{name}")
+    elif isinstance(mine, tuple):
+        assert len(mine) == len(theirs), place
+        for number, pair in enumerate(zip(mine, theirs, strict=True)):
+            assert_same(*pair, f"{place}.{number}")
+    elif isinstance(mine, Trace | Attention | Produced):
+        for field in dataclasses.fields(mine):
+            values = (getattr(one, field.name) for one in (mine, theirs))
+            assert_same(*values, f"{place}.{field.name}")
+    else:
+        assert mine == theirs, place
 
 
 def test_saving_and_loading_is_an_identity_with_documented_names(tmp_path):
@@ -204,22 +189,19 @@ def test_saving_and_loading_is_an_identity_with_documented_names(tmp_path):
 
 
 def test_other_files_are_refused_also_with_a_name_that_is_no_utf8(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file"):
-        Trace.load(tmp_path / "none")
+    refuses("no file", Trace.load, tmp_path / "none", error=FileNotFoundError)
     (tmp_path / "text").write_text("hello, I am no trace")
     safetensors.numpy.save_file({"a": ramp(2)}, tmp_path / "weights")
     safetensors.numpy.save_file({"a": ramp(2)}, tmp_path / "odd", metadata={"trace": "[1]"})
     for name in ("text", "weights", "odd"):
-        with pytest.raises(ValueError, match=f"{name} is not a trace file; expected"):
-            Trace.load(tmp_path / name)
+        refuses(f"{name} is not a trace file; expected", Trace.load, tmp_path / name)
     save_trace(small_trace(), tmp_path / "run")
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/mod\xe8le"))
     os.rename(tmp_path / "run", odd)
     assert Trace.is_file(odd)
     assert_same(small_trace(), Trace.load(odd))
     odd.write_text("no trace")
-    with pytest.raises(ValueError, match=r"^mod\\udce8le is not a trace file"):
-        Trace.load(odd)
+    refuses(r"^mod\\udce8le is not a trace file", Trace.load, odd)
 
 
 def test_changed_headers_later_formats_and_incomplete_files_are_refused(tmp_path):
@@ -254,8 +236,7 @@ def test_writes_that_cannot_be_are_refused_and_leave_nothing(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(safetensors.numpy, "save_file", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        save_trace(trace, tmp_path / "run")
+    refuses("No space left", save_trace, trace, tmp_path / "run", error=OSError)
     assert not list(tmp_path.iterdir())
 
 

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 import torch
 
+from tests.support.refusals import refuses
 from transformer_viz.model import ModelConfig
 from transformer_viz.model.config import CHOICES
 from transformer_viz.model.transformer import ACTIVATIONS
@@ -60,12 +61,9 @@ def test_too_many_tokens_are_refused(build_module):
         module = build_module(max_positions=5, **words)
         assert module(SOURCE, TARGET).shape == (2, 4, 41)
         long, mask = torch.full((1, 6), 4), module.padding_mask(SOURCE)
-        with pytest.raises(ValueError, match=r"The input has 6 tokens; this model has 5 position"):
-            module(long, TARGET)
-        with pytest.raises(ValueError, match="has 6 tokens"):
-            module(SOURCE[:1], long)
-        with pytest.raises(ValueError, match="has 6 tokens"):
-            module.decode(long, module.encode(SOURCE, mask)[:1], mask[:1])
+        refuses(r"The input has 6 tokens; this model has 5 position", module, long, TARGET)
+        refuses("has 6 tokens", module, SOURCE[:1], long)
+        refuses("has 6 tokens", module.decode, long, module.encode(SOURCE, mask)[:1], mask[:1])
 
 
 def test_three_arrangements_and_tied_words(build_module):
@@ -76,8 +74,7 @@ def test_three_arrangements_and_tied_words(build_module):
     assert kinds == ["encoder-decoder", "encoder-only", "decoder-only"]
     assert encoder(SOURCE).shape == (2, 5, 22)
     assert build_module(decoder_layers=0)(SOURCE).shape == decoder(SOURCE).shape == (2, 5, 41)
-    with pytest.raises(ValueError, match=r"needs a target; give target ids beside source\."):
-        both(SOURCE)
+    refuses(r"needs a target; give target ids beside source\.", both, SOURCE)
     module = build_module(source_vocab=0)  # without a vocabulary an encoder takes vectors
     vectors = torch.linspace(-1, 1, 2 * 5 * 22).reshape(2, 5, 22)
     assert module(vectors, TARGET).shape == (2, 4, 41)

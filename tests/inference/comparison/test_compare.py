@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from torch import nn
 import transformer_viz as tv
 from tests.metrics.comparison.test_common_words import TEXTS, trained
 from tests.support import witness_models
+from tests.support.refusals import refuses
 from tests.support.witness_models import HEADS, random_gpt2
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature
 
@@ -209,14 +209,12 @@ def test_the_content_view_leaves_marks_out(build_model):
     assert shared.a[0].weights[0, :4, :4] == pytest.approx(kept, abs=1e-6)
 
 
-def test_nothing_in_common_is_said(build_model, tiny_gpt):
+def test_refusals(build_model, tiny_gpt):
     model = build_model(decoder_layers=0)
-    with pytest.raises(ValueError, match="no attention map in common: one has encoder, the other"):
-        tv.compare(model, tiny_gpt, IDS)
-    with pytest.raises(ValueError, match="read no word in common: '5 17 6"):
-        tv.compare(IDS, [20, 21, 22], model=model)
-    run = tv.trace(model, IDS, check=False)
-    cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    run, thin = (tv.trace(model, IDS, keep=keep, check=False) for keep in (None, ()))
+    for given, words, said in (
+        ((model, tiny_gpt, IDS), {}, "no attention map in common: one has encoder, the other"),
+        ((IDS, [20, 21, 22]), {"model": model}, "read no word in common: '5 17 6"),
         ((run, model), {}, "A trace is compared with a trace"),
         ((run, run), {"sentence": IDS}, "A trace is compared with a trace"),
         ((model, model), {}, "Got a Model and a Model. Two traces, two models"),
@@ -225,17 +223,12 @@ def test_nothing_in_common_is_said(build_model, tiny_gpt):
         ((model, model, []), {}, "no sentence to compare on"),
         ((model, 7, IDS), {}, "a int is no model"),
         ((run, run), {"view": "plain"}, "no view 'plain'; choose of content, raw"),
-    ]
-    for given, words, message in cases:
-        with pytest.raises(ValueError, match=message):
-            tv.compare(*given, **words)
-    with pytest.raises(LookupError, match="no map 'cross' in common; they share encoder"):
-        tv.compare(run, run).maps("cross", 0, 0)
-    with pytest.raises(LookupError, match="The second side has no encoder L9 H0; it has"):
-        tv.compare(run, run).maps("encoder", 0, 0, other=(9, 0))
-    with pytest.raises(LookupError, match="were not kept"):
-        thin = tv.trace(model, IDS, keep=(), check=False)
-        tv.compare(thin, run)
+    ):
+        refuses(said, tv.compare, *given, **words)
+    maps, said = tv.compare(run, run).maps, "The second side has no encoder L9 H0; it has"
+    refuses("no map 'cross' in common; they share encoder", maps, "cross", 0, 0, error=LookupError)
+    refuses(said, maps, "encoder", 0, 0, other=(9, 0), error=LookupError)
+    refuses("were not kept", tv.compare, thin, run, error=LookupError)
 
 
 def test_traces_stay_as_they_were(build_model):
