@@ -119,6 +119,12 @@ def test_json_and_descriptions_of_edits():
         "cross H1: looks as in “2 tokens”",
         "L1: the stream at word 3 as in “It was wide.”",
     ]
+    for count, masked, said in (
+        (1, True, "1 padding token added, masked"),
+        (1, False, "1 padding token added, not masked"),
+        (3, True, "3 padding tokens added, masked"),
+    ):
+        assert Pad(count=count, masked=masked).change() == said
     gaps = Intervention((Window(radius=None, layer=1), UniformHead(on=False, head=2)))
     assert gaps.describe() == "L1: no window; H2: looks as trained"
     text = (
