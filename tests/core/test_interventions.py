@@ -1,16 +1,19 @@
-"""Edits: canonical text, refusals in words, and which edit acts where."""
+"""Edits: canonical text, refusals, the place they act on, and the cells they hide."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_viz.core.interventions import (
     EDITS,
+    BlockEdges,
     BlockKeys,
     Causal,
     Edit,
@@ -22,6 +25,7 @@ from transformer_viz.core.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.core.masking import hidden, hiding
 from transformer_viz.core.sites import BLOCKS, STACKS, Site
 
 DESIGN = """{"edits": [
@@ -85,21 +89,16 @@ def edits(draw) -> Edit:
 
 
 @given(st.lists(edits(), max_size=6))
-def test_text_and_back_is_an_identity(some):
+def test_text_and_back_is_an_identity_and_every_edit_has_words(some):
     before = Intervention(tuple(some))
     after = Intervention.from_json(before.to_json())
     assert after == before and after.to_json() == before.to_json()
-    assert hash(after) == hash(before)
-
-
-@given(st.lists(edits(), min_size=1, max_size=4))
-def test_every_edit_has_words(some):
+    assert hash(after) == hash(before) and before.describe()
     for edit in some:
         assert edit.describe().startswith(edit.place + ": ") and edit.change()
-    assert Intervention(tuple(some)).describe()
 
 
-def test_the_example_of_the_design_is_read_to_the_letter():
+def test_json_and_descriptions_of_edits():
     intervention = Intervention.from_json(DESIGN)
     assert [edit.kind for edit in intervention] == [kind.kind for kind in EDITS]
     assert json.loads(intervention.to_json()) == json.loads(DESIGN)
@@ -120,9 +119,12 @@ def test_the_example_of_the_design_is_read_to_the_letter():
         "cross H1: looks as in “2 tokens”",
         "L1: the stream at word 3 as in “It was wide.”",
     ]
-
-
-def test_a_place_can_be_spared_a_wider_edit():
+    for count, masked, said in (
+        (1, True, "1 padding token added, masked"),
+        (1, False, "1 padding token added, not masked"),
+        (3, True, "3 padding tokens added, masked"),
+    ):
+        assert Pad(count=count, masked=masked).change() == said
     gaps = Intervention((Window(radius=None, layer=1), UniformHead(on=False, head=2)))
     assert gaps.describe() == "L1: no window; H2: looks as trained"
     text = (
@@ -133,86 +135,74 @@ def test_a_place_can_be_spared_a_wider_edit():
     # what was written before there were gaps is read and written as it was
     old = '{"edits":[{"kind":"uniform_head"},{"kind":"window","radius":2}]}'
     assert Intervention.from_json(old).to_json() == old
-
-
-def test_words_are_named_where_the_sentence_is_known():
     edit = BlockKeys(keys=(1,), block="cross")
     assert edit.describe(("The", "cat")) == "cross: “cat” hidden"
     swapped = SwapHead(source="It was wide.", token=1, stack="encoder", layer=0)
     assert swapped.describe(("The", "cat")).startswith("encoder L0: at “cat” gives")
     # rows of the decoder are words of the target, which these labels are not
     assert "word 1" in replace(swapped, stack="decoder").describe(("The", "cat"))
-
-
-def test_swaps_at_two_rows_stand_side_by_side():
     first, second = (SwapHead(source="It was wide.", token=row, layer=0) for row in (1, 2))
     assert Intervention((first, second, replace(first))).edits == (second, first)
     assert len(Intervention((first, replace(first, token=None))).edits) == 2
 
-
-def test_a_long_sentence_is_told_by_its_end():
     edit = SwapHead(source="The animal didn't cross the street because it was too wide.")
     assert edit.other == "… cross the street because it was too wide."
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", "is not JSON"),
-        ("[]", 'an object with a list "edits"'),
-        ('{"edits": [{"kind": "heat"}]}', "no edit of kind 'heat'; known are temperature"),
-        ('{"edits": [3]}', "no edit of kind 3"),
-        ('{"edits": [{"kind": "temperature"}]}', "'temperature' is incomplete"),
-        (
-            '{"edits": [{"kind": "temperature", "value": -1}]}',
-            "value to be a number from 0; got -1",
-        ),
-        ('{"edits": [{"kind": "temperature", "value": "hot"}]}', "got 'hot'"),
-        ('{"edits": [{"kind": "temperature", "value": 1, "floor": 2}]}', "no word 'floor'"),
-        ('{"edits": [{"kind": "causal", "on": 1}]}', "on to be true or false; got 1"),
-        ('{"edits": [{"kind": "mean_head", "mean": "x"}]}', "the hash of stored means"),
-        ('{"edits": [{"kind": "swap_head", "source": " "}]}', "source to be the other sentence"),
-        ('{"edits": [{"kind": "swap_head", "source": []}]}', "or its token ids; got []"),
-        ('{"edits": [{"kind": "swap_head"}]}', "'swap_head' is incomplete"),
-        ('{"edits": [{"kind": "swap_head", "source": "a", "token": -1}]}', "token to be a number"),
-        ('{"edits": [{"kind": "swap_stream", "source": "a", "head": 1}]}', "has no heads"),
-        ('{"edits": [{"kind": "swap_stream", "source": "a", "block": "self"}]}', "left out"),
-        ('{"edits": [{"kind": "window", "radius": 1.5}]}', "a whole number from 0; got 1.5"),
-        ('{"edits": [{"kind": "window"}]}', "'window' is incomplete"),
-        ('{"edits": [{"kind": "uniform_head", "on": 0}]}', "on to be true or false; got 0"),
-        ('{"edits": [{"kind": "block_edges", "edges": [[1]]}]}', "a list of [query, key] pairs"),
-        ('{"edits": [{"kind": "causal", "on": true, "stack": "middle"}]}', "stack to be one of"),
-        ('{"edits": [{"kind": "pad", "count": 1, "layer": 0}]}', "it acts on the source"),
-        ('{"edits": [{"kind": "temperature", "value": 1, "head": -1}]}', "head to be a number"),
-        ('{"edits": [{"kind": ["temperature"]}]}', "no edit of kind ['temperature']"),
-        ('{"edits": [{"kind": "scale_head", "value": 1%s}]}' % ("0" * 400), "value to be a number"),
-        ('{"edits": [{"kind": "scale_head", "value": 1%s}]}' % ("0" * 5000), "is not JSON"),
-        ('{"edits": [{"kind": "scale_head", "value": -1e39}]}', "value to be a number"),
-        ('{"edits": [{"kind": "window", "radius": 10000000000000000000}]}', "a whole number"),
-        ('{"edits": [{"kind": "block_keys", "keys": [1e9]}]}', "a list of numbers from 0"),
-        ('{"edits": [{"kind": "block_keys", "keys": [10000000000000000000]}]}', "a list of"),
-        ('{"edits": [{"kind": "pad", "count": 10001}]}', "a whole number from 0 to 10000"),
-        ("[" * 100_000, "is not JSON"),
-    ],
-)
-def test_bad_text_is_refused_in_words(text, words):
-    with pytest.raises(ValueError) as error:
-        Intervention.from_json(text)
-    assert words in str(error.value)
+#: Each edit's fields after its kind, and words of the refusal.
+BAD_EDITS = [
+    ('"heat"', "no edit of kind 'heat'; known are temperature"),
+    ('["temperature"]', "no edit of kind ['temperature']"),
+    ('"temperature"', "'temperature' is incomplete"),
+    ('"temperature", "value": -1', "value to be a number from 0; got -1"),
+    ('"temperature", "value": "hot"', "got 'hot'"),
+    ('"temperature", "value": 1, "floor": 2', "no word 'floor'"),
+    ('"temperature", "value": 1, "head": -1', "head to be a number"),
+    ('"causal", "on": 1', "on to be true or false; got 1"),
+    ('"causal", "on": true, "stack": "middle"', "stack to be one of"),
+    ('"mean_head", "mean": "x"', "the hash of stored means"),
+    ('"swap_head", "source": " "', "source to be the other sentence"),
+    ('"swap_head", "source": []', "or its token ids; got []"),
+    ('"swap_head"', "'swap_head' is incomplete"),
+    ('"swap_head", "source": "a", "token": -1', "token to be a number"),
+    ('"swap_stream", "source": "a", "head": 1', "has no heads"),
+    ('"swap_stream", "source": "a", "block": "self"', "left out"),
+    ('"window", "radius": 1.5', "a whole number from 0; got 1.5"),
+    ('"window", "radius": 10000000000000000000', "a whole number"),
+    ('"window"', "'window' is incomplete"),
+    ('"uniform_head", "on": 0', "on to be true or false; got 0"),
+    ('"block_edges", "edges": [[1]]', "a list of [query, key] pairs"),
+    ('"block_keys", "keys": [1e9]', "a list of numbers from 0"),
+    ('"block_keys", "keys": [10000000000000000000]', "a list of"),
+    ('"pad", "count": 1, "layer": 0', "it acts on the source"),
+    ('"pad", "count": 10001', "a whole number from 0 to 10000"),
+    ('"scale_head", "value": 1' + "0" * 400, "value to be a number"),
+    ('"scale_head", "value": 1' + "0" * 5000, "is not JSON"),
+    ('"scale_head", "value": -1e39', "value to be a number"),
+]
+BAD_TEXTS = [
+    ("{", "is not JSON"),
+    ("[" * 100_000, "is not JSON"),
+    ("[]", 'an object with a list "edits"'),
+    ('{"edits": [3]}', "no edit of kind 3"),
+    *((f'{{"edits": [{{"kind": {fields}}}]}}', words) for fields, words in BAD_EDITS),
+]
 
 
-def test_nan_is_no_temperature():
+def test_bad_text_is_refused():
+    for text, words in BAD_TEXTS:
+        with pytest.raises(ValueError) as error:
+            Intervention.from_json(text)
+        assert words in str(error.value), text[:99]
     with pytest.raises(ValueError, match="a number from 0; got nan"):
         Temperature(value=float("nan"))
 
 
-def test_the_same_kind_on_the_same_place_stands_once():
+def test_the_last_edit_of_a_kind_acts_at_a_place():
     one, two = Temperature(value=2.0, layer=1), Temperature(value=3.0, layer=1)
     assert Intervention((one, two)).edits == (two,)
     assert Intervention((one, two)).without(two) == Intervention()
 
-
-def test_the_last_match_acts_at_a_site():
     wide, narrow = Temperature(value=2.0), Temperature(value=3.0, stack="encoder", head=1)
     here, there = Site("encoder", "self", 0, 1), Site("encoder", "self", 0, 2)
     both = Intervention((wide, narrow))
@@ -220,14 +210,41 @@ def test_the_last_match_acts_at_a_site():
     assert both.find(Window, here) is None
     assert not ScaleHead(value=1.0, block="cross").matches(here)
 
-
-def test_integers_and_floats_of_one_value_are_one_identity():
+    # integers and floats of one value are one identity
     assert Temperature(value=2) == Temperature(value=2.0)
     one = Intervention.from_json('{"edits":[{"kind":"temperature","value":2}]}')
     assert one.to_json() == '{"edits":[{"kind":"temperature","value":2.0}]}'
 
-
-def test_the_empty_intervention_is_the_clean_run():
     assert not Intervention() and Intervention().describe() == "clean run, nothing changed"
     assert Intervention().to_json() == '{"edits":[]}'
     assert Causal(on=True).place == "everything"
+
+
+Q, K = np.ogrid[0:5, 0:6]
+NOTHING = np.zeros((5, 6), bool)
+EXPECTED = {
+    Causal(on=True): Q < K,
+    Causal(on=False): NOTHING,
+    Window(radius=1): np.abs(Q - K) >= 2,
+    Window(radius=None): NOTHING,
+    BlockKeys(keys=(0, 4)): np.broadcast_to(np.isin(K, (0, 4)), (5, 6)),
+    BlockKeys(keys=()): NOTHING,
+    BlockEdges(edges=((2, 5), (3, 0))): (Q == 2) & (K == 5) | (Q == 3) & (K == 0),
+    Temperature(value=0.0): NOTHING,
+}
+
+
+def test_hidden_cells_of_numbers_numpy_and_torch_agree():
+    for edit, wanted in EXPECTED.items():
+        arrays = hidden(edit, np.arange(5)[:, None], np.arange(6))
+        tensors = hidden(edit, torch.arange(5)[:, None], torch.arange(6))
+        numbers = [[hidden(edit, query, key) for key in range(6)] for query in range(5)]
+        assert arrays.dtype == bool and tensors.dtype == torch.bool
+        assert arrays.tolist() == tensors.tolist() == numbers == wanted.tolist(), edit
+
+
+def test_the_last_match_of_each_kind_hides_and_causal_masks_self_attention_alone():
+    wide, narrow = Window(radius=3), Window(radius=1, layer=0)
+    edits = Intervention((BlockKeys(keys=(1,)), wide, narrow, Causal(on=True)))
+    assert hiding(edits, Site("decoder", "self", 0, 1)) == [edits.edits[3], narrow, edits.edits[0]]
+    assert hiding(edits, Site("decoder", "cross", 1, 1)) == [wide, edits.edits[0]]

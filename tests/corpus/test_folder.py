@@ -1,4 +1,4 @@
-"""A folder is the same whoever makes it, and refuses by name what does not belong there: P36."""
+"""An atlas folder is the same however it is made, and foreign parts are refused by name (P36)."""
 
 from __future__ import annotations
 
@@ -52,10 +52,8 @@ def made(folder: Path, out: str, workers: int = 1, shards: list[int] | None = No
     settle_plan(plan, target)
     if shards is None:
         run(plan, corpus(folder), target, model, path=MODEL, workers=workers)
-    else:
-        scanner = Scanner(plan, str(corpus(folder)), str(target), model)
-        for number in shards:
-            scanner(number)
+    for number in shards or ():
+        Scanner(plan, str(corpus(folder)), str(target), model)(number)
     return target
 
 
@@ -64,54 +62,33 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("corpus"), "whole")
 
 
-@pytest.fixture
-def copied(whole: Path, tmp_path: Path) -> Path:
-    shutil.copytree(whole, tmp_path / "copy")
-    return tmp_path / "copy"
-
-
 def same(a: Path, b: Path) -> None:
     for file in FILES:
         assert (a / file).read_bytes() == (b / file).read_bytes(), file
 
 
 @pytest.mark.shipped
-def test_the_folder_has_the_files_of_the_contract(whole: Path) -> None:
+def test_the_folder_has_the_files_of_the_contract(whole):
     names = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
     parts = {f"{kind}/part-{n:05d}.parquet" for kind in ("parts", "examples") for n in range(5)}
     assert names == {*FILES, *parts}
     plan = json.loads((whole / "plan.json").read_text(encoding="utf-8"))
-    wanted = {
-        "model_hash",
-        "tokenizer_hash",
-        "corpus_hash",
-        "metric_set",
-        "seed",
-        "dtype",
-        "shards",
-    }
-    assert wanted <= set(plan)
+    hashes = {"model_hash", "tokenizer_hash", "corpus_hash"}
+    assert hashes | {"metric_set", "seed", "dtype", "shards"} <= set(plan)
     assert [shard["count"] for shard in plan["shards"]] == [5, 5, 5, 5, 3]
     sums = pq.read_table(whole / ATLAS)
-    assert {"stack", "block", "layer", "head", "metric", "n", "sum", "m2", "bins"} <= set(
-        sums.column_names
-    )
+    columns = {"stack", "block", "layer", "head", "metric", "n", "sum", "m2", "bins"}
+    assert columns <= set(sums.column_names)
     assert len(sums["bins"][0]) == 256
     layers = {tuple(row.values()) for row in sums.select(["stack", "block", "layer"]).to_pylist()}
     assert pq.ParquetFile(whole / ATLAS).num_row_groups == len(layers)
 
 
 @pytest.mark.shipped
-def test_two_workers_make_the_same(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Streamlit's test runner leaves the app as the main module, which new processes would run."""
+def test_two_workers_and_a_stopped_run_make_the_same(whole, tmp_path, monkeypatch):
+    # Streamlit's test runner leaves the app as the main module, which new processes would run
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     same(whole, made(tmp_path, "two", workers=2))
-
-
-@pytest.mark.shipped
-def test_a_stopped_run_goes_on_with_what_lacks(whole: Path, tmp_path: Path) -> None:
     half = made(tmp_path, "half", shards=[3, 1])
     before = {path: path.stat().st_mtime_ns for path in half.rglob("part-*.parquet")}
     atlas = open_atlas(half)
@@ -127,7 +104,7 @@ def test_a_stopped_run_goes_on_with_what_lacks(whole: Path, tmp_path: Path) -> N
 
 @pytest.mark.shipped
 @pytest.mark.process
-def test_a_killed_program_and_a_second_start(tmp_path: Path) -> None:
+def test_a_killed_program_and_a_second_start(tmp_path):
     """SIGKILL while it works: finished parts are kept, and the end is the same."""
     path = tmp_path / "long.txt"
     path.write_text("".join(f"{a} {n}.\n" for n in range(100) for a, _ in PAIRS), encoding="utf-8")
@@ -158,56 +135,43 @@ def test_a_killed_program_and_a_second_start(tmp_path: Path) -> None:
     same(*ends)
 
 
-def halve(folder: Path) -> str:
-    path = folder / "parts" / "part-00002.parquet"
-    path.write_bytes(path.read_bytes()[:-100])
-    return r"part-00002.parquet is half-written"
-
-
-def lose(folder: Path) -> str:
-    (folder / "parts" / "part-00003.parquet").unlink()
-    return r"lacks part-00003.parquet; the same command"
-
-
-def twice(folder: Path) -> str:
-    parts = folder / "parts"
-    shutil.copy(parts / "part-00001.parquet", parts / "part-00001 (copy).parquet")
-    return r"part-00001( \(copy\))?.parquet (is|and)"
-
-
-def exchange(folder: Path) -> str:
-    parts = folder / "parts"
-    shutil.copy(parts / "part-00001.parquet", parts / "part-00002.parquet")
-    return r"part-00002.parquet and part-00001.parquet are both the part of shard 1"
-
-
-def strange(folder: Path) -> str:
-    (folder / "parts" / "notes.txt").write_text("mine")
-    return r"notes.txt is half-written or no part"
-
-
-def foreign(folder: Path) -> str:
-    plan = read_plan(folder)
-    (folder / "plan.json").write_text(replace(plan, seed=9).to_json(), encoding="utf-8")
-    return r"part-00000.parquet is a part of another atlas: it bears the plan [0-9a-f]{12}"
-
-
-def bare(folder: Path) -> str:
-    (folder / "examples" / "part-00004.parquet").unlink()
-    return r"part-00004.parquet has no examples beside it"
+def harms(folder: Path) -> list[tuple[Callable[[], object], str]]:
+    """Return faults of a folder of parts, each with the words of its refusal."""
+    part = [folder / "parts" / f"part-{n:05d}.parquet" for n in range(5)]
+    changed = replace(read_plan(folder), seed=9).to_json()
+    lone, twice = folder / "examples" / part[4].name, part[1].with_name("part-00001 (copy).parquet")
+    return [
+        (lambda: part[2].write_bytes(part[2].read_bytes()[:-100]), "part-00002.parquet is half-wr"),
+        (part[3].unlink, "lacks part-00003.parquet; the same command"),
+        (lambda: shutil.copy(part[1], twice), r"part-00001( \(copy\))?.parquet (is|and)"),
+        (lambda: shutil.copy(part[1], part[2]),
+         "part-00002.parquet and part-00001.parquet are both the part of shard 1"),
+        (lambda: part[0].with_name("notes.txt").write_text("mine"),
+         "notes.txt is half-written or no part"),
+        (lambda: (folder / "plan.json").write_text(changed),
+         "part-00000.parquet is a part of another atlas: it bears the plan [0-9a-f]{12}"),
+        (lone.unlink, "part-00004.parquet has no examples beside it"),
+    ]  # fmt: skip
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("harm", [halve, lose, twice, exchange, strange, foreign, bare])
-def test_what_does_not_belong_is_refused_by_name(harm: Callable[[Path], str], copied: Path) -> None:
-    said = harm(copied)
-    with pytest.raises(ValueError, match=said):
-        merge(copied, read_plan(copied))
+def test_parts_that_do_not_belong_are_refused_by_name(whole, tmp_path):
+    for number in range(7):
+        folder = tmp_path / str(number)
+        shutil.copytree(whole, folder)
+        harm, message = harms(folder)[number]
+        harm()
+        with pytest.raises(ValueError, match=message):
+            merge(folder, read_plan(folder))
 
 
 @pytest.mark.shipped
-def test_a_folder_of_something_else_is_not_touched(copied: Path, tmp_path: Path) -> None:
+def test_folders_and_weights_of_something_else_are_refused(whole, tmp_path):
+    copied = tmp_path / "copy"
+    shutil.copytree(whole, copied)
     plan = read_plan(copied)
+    with pytest.raises(ValueError, match="are not those of the plan"):
+        Scanner(plan, "pairs.tsv", str(copied), "en-lm")
     with pytest.raises(ValueError, match=r"something else: corpus_hash, seed differ"):
         settle_plan(replace(plan, seed=4, corpus_hash="0"), copied)
     (tmp_path / "mine").mkdir()
@@ -222,54 +186,40 @@ def test_a_folder_of_something_else_is_not_touched(copied: Path, tmp_path: Path)
 
 
 @pytest.mark.shipped
-def test_a_worker_with_other_weights_refuses(copied: Path) -> None:
-    plan = read_plan(copied)
-    with pytest.raises(ValueError, match="are not those of the plan"):
-        Scanner(plan, "pairs.tsv", str(copied), "en-lm")
-
-
-@pytest.mark.shipped
-def test_the_table_is_that_of_metrics(whole: Path) -> None:
+def test_the_table_is_that_of_metrics_and_heads_have_histograms_and_examples(whole):
     """`copying` is asked of all, as the corpus is small."""
-    atlas = open_atlas(whole)
-    witness = tv.metrics(tv.load("en-de-small", device="cpu"), PAIRS)
-    assert list(atlas.table.columns) == list(witness.columns)
-    for column in witness.columns[4:]:
+    atlas, model = open_atlas(whole), tv.load("en-de-small", device="cpu")
+    wanted = tv.metrics(model, PAIRS)
+    assert list(atlas.table.columns) == list(wanted.columns)
+    for column in wanted.columns[4:]:
         if not column.endswith(("_low", "_high")):
-            a, b = (t[column].to_numpy(float) for t in (atlas.table, witness))
+            a, b = (t[column].to_numpy(float) for t in (atlas.table, wanted))
             assert np.allclose(a, b, atol=1e-6, rtol=0, equal_nan=True), column
     assert atlas.card["read"] == atlas.card["sentences"] == 23 and atlas.card["refused"] == 0
-    assert atlas.card["rows"] == max(witness[name].max() for name in witness if "_rows" in name)
-    assert len(tv.roles(atlas.table)) == len(witness)
-
-
-@pytest.mark.shipped
-def test_histograms_and_examples_of_a_head(whole: Path) -> None:
-    atlas = open_atlas(whole)
-    model = tv.load("en-de-small", device="cpu")
+    assert atlas.card["rows"] == max(wanted[name].max() for name in wanted if "_rows" in name)
+    assert len(tv.roles(atlas.table)) == len(wanted)
     head = atlas.heads[5]
     counts, edges = atlas.histogram(head, "entropy")
-    alone = [tv.metrics(tv.trace(model, a, b, check=False))["entropy"][5] for a, b in PAIRS]
+    traces = [tv.trace(model, a, b, check=False) for a, b in PAIRS]
+    alone = [tv.metrics(one)["entropy"][5] for one in traces]
     assert counts.sum() == 23
     assert counts.tolist() == np.histogram(alone, bins=edges)[0].tolist()
     found = atlas.examples(head, "entropy")
-    top = [one for one in found if one.kind == "top"]
-    assert [one.score for one in top] == pytest.approx(sorted(alone)[-3:][::-1], abs=1e-6)
+    top = [one.score for one in found if one.kind == "top"]
+    assert top == pytest.approx(sorted(alone)[-3:][::-1], abs=1e-6)
+    assert len(found) > len(top)
     for one in found:
         assert (one.text, one.target) == PAIRS[one.sentence]
-        weights = tv.trace(model, one.text, one.target, check=False).attention(
-            "encoder", layer=head[2]
-        )[head[3]]
+        weights = traces[one.sentence].attention("encoder", layer=head[2])[head[3]]
         assert np.abs(one.weights - weights).max() <= 0.5 / 255 + 1e-6
-    assert len(found) > len(top)
     with pytest.raises(LookupError, match="no head"):
         atlas.histogram(("encoder", "self", 99, 0), "entropy")
     with pytest.raises(LookupError, match="no measure 'beauty'"):
         atlas.histogram(head, "beauty")
 
 
-def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
-    """Lines say where they begin, so that a shard is read without what stands before it."""
+def test_a_file_is_read_line_by_line(tmp_path):
+    """Lines say where they begin, so that a shard is read without those before it."""
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffÄpfel.\r\n\r\nA cat.\tEine Katze.\r\n  \nEnd".encode())
     found = list(lines(path))
@@ -284,7 +234,7 @@ def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.shipped
-def test_a_plan_has_nothing_of_the_machine(tmp_path: Path) -> None:
+def test_a_plan_has_nothing_of_the_machine(tmp_path):
     model = tv.load("en-de-small", device="cpu")
     plans: list[Plan] = []
     for name in ("here", "there"):

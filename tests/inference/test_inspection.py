@@ -1,10 +1,10 @@
-"""What is said of a model is what it is: words, parts, vocabulary, and the proof of the capture."""
+"""What inspect says of a model: words, parts, vocabulary, and the proof of the capture."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,17 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.common.parameter_counts import parameter_blocks
-from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference import inspection
 from transformer_viz.inference.inspection import inspect, sample_source, sample_target
+from transformer_viz.preprocessing.images import ImageReader
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 from ..conftest import TINY, make_model
 
 
-def test_the_blocks_of_a_model_are_counted_by_hand(tiny_model: Model) -> None:
+def test_blocks_of_parameters(tiny_model):
     c = TINY
     counts = {block.label: block.count for block in parameter_blocks(tiny_model)}
     keys = 2 * c.heads * (c.d_k * (c.d_model + 1))
@@ -44,40 +43,52 @@ def test_the_blocks_of_a_model_are_counted_by_hand(tiny_model: Model) -> None:
     assert counts["output"] == c.d_model * c.target_vocab
     assert counts["embedding"] == c.d_model * (c.source_vocab + c.target_vocab)
     assert sum(counts.values()) == tiny_model.parameters
+    for kind, wanted in NAMES.items():
+        model = dataclasses.replace(tiny_model, kind=kind, module=nested(wanted))
+        blocks = parameter_blocks(model)
+        found = {name: block.label for block in blocks for name in block.names}
+        assert found == {f"{name}.weight": label for name, label in wanted.items()}
+        assert sum(block.count for block in blocks) == 2 * len(wanted)
 
 
 #: Names as code bases give them, and where they belong.
 NAMES = {
-    "transformer.wte": ("decoder-only", "embedding"),
-    "transformer.h.3.attn.c_attn": ("decoder-only", "decoder L3 self"),
-    "transformer.h.3.mlp.c_fc": ("decoder-only", "decoder L3 feed-forward"),
-    "transformer.h.3.ln_1": ("decoder-only", "decoder L3 norms"),
-    "transformer.ln_f": ("decoder-only", "norms"),
-    "lm_head": ("decoder-only", "output"),
-    "bert.embeddings.word_embeddings": ("encoder-only", "embedding"),
-    "bert.encoder.layer.1.attention.self.query": ("encoder-only", "encoder L1 self"),
-    "bert.encoder.layer.1.attention.output.dense": ("encoder-only", "encoder L1 self"),
-    "bert.encoder.layer.1.attention.output.LayerNorm": ("encoder-only", "encoder L1 norms"),
-    "bert.encoder.layer.1.intermediate.dense": ("encoder-only", "encoder L1 feed-forward"),
-    "bert.encoder.layer.1.output.dense": ("encoder-only", "encoder L1 feed-forward"),
-    "model.decoder.layers.0.encoder_attn.k_proj": ("encoder-decoder", "decoder L0 cross"),
-    "shared": ("encoder-decoder", "embedding"),
-    "decoder.block.2.layer.1.EncDecAttention.q": ("encoder-decoder", "decoder L2 cross"),
-    "decoder.block.2.layer.2.DenseReluDense.wi": ("encoder-decoder", "decoder L2 feed-forward"),
-    "encoder.layer_stack.4.slf_attn.w_qs": ("encoder-decoder", "encoder L4 self"),
-    "decoder.layer_stack.4.enc_attn.w_qs": ("encoder-decoder", "decoder L4 cross"),
-    "encoder.layer_stack.4.pos_ffn.w_1": ("encoder-decoder", "encoder L4 feed-forward"),
-    "decoder.layers.1.multihead_attn.out_proj": ("encoder-decoder", "decoder L1 cross"),
-    "blocks.5.attn.qkv": ("encoder-only", "encoder L5 self"),
-    "blocks.5.mlp.fc2": ("encoder-only", "encoder L5 feed-forward"),
-    "patch_embed.proj": ("encoder-only", "embedding"),
-    "cls_token": ("encoder-only", "embedding"),
-    "head": ("encoder-only", "output"),
-    "generator.0": ("encoder-decoder", "output"),
+    "decoder-only": {
+        "transformer.wte": "embedding",
+        "transformer.h.3.attn.c_attn": "decoder L3 self",
+        "transformer.h.3.mlp.c_fc": "decoder L3 feed-forward",
+        "transformer.h.3.ln_1": "decoder L3 norms",
+        "transformer.ln_f": "norms",
+        "lm_head": "output",
+    },
+    "encoder-only": {
+        "bert.embeddings.word_embeddings": "embedding",
+        "bert.encoder.layer.1.attention.self.query": "encoder L1 self",
+        "bert.encoder.layer.1.attention.output.dense": "encoder L1 self",
+        "bert.encoder.layer.1.attention.output.LayerNorm": "encoder L1 norms",
+        "bert.encoder.layer.1.intermediate.dense": "encoder L1 feed-forward",
+        "bert.encoder.layer.1.output.dense": "encoder L1 feed-forward",
+        "blocks.5.attn.qkv": "encoder L5 self",
+        "blocks.5.mlp.fc2": "encoder L5 feed-forward",
+        "patch_embed.proj": "embedding",
+        "cls_token": "embedding",
+        "head": "output",
+    },
+    "encoder-decoder": {
+        "model.decoder.layers.0.encoder_attn.k_proj": "decoder L0 cross",
+        "shared": "embedding",
+        "decoder.block.2.layer.1.EncDecAttention.q": "decoder L2 cross",
+        "decoder.block.2.layer.2.DenseReluDense.wi": "decoder L2 feed-forward",
+        "encoder.layer_stack.4.slf_attn.w_qs": "encoder L4 self",
+        "decoder.layer_stack.4.enc_attn.w_qs": "decoder L4 cross",
+        "encoder.layer_stack.4.pos_ffn.w_1": "encoder L4 feed-forward",
+        "decoder.layers.1.multihead_attn.out_proj": "decoder L1 cross",
+        "generator.0": "output",
+    },
 }
 
 
-def nested(names: list[str]) -> nn.Module:
+def nested(names: Iterable[str]) -> nn.Module:
     """A module with a parameter of two numbers under each of these names."""
     root = nn.Module()
     for name in names:
@@ -90,81 +101,56 @@ def nested(names: list[str]) -> nn.Module:
     return root
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "encoder-only", "decoder-only"])
-def test_names_of_other_code_bases_find_their_block(kind: str, tiny_model: Model) -> None:
-    wanted = {name: label for name, (of, label) in NAMES.items() if of == kind}
-    model = dataclasses.replace(tiny_model, kind=kind, module=nested(list(wanted)))
-    found = {name: block.label for block in parameter_blocks(model) for name in block.names}
-    assert found == {f"{name}.weight": label for name, label in wanted.items()}
-    assert sum(block.count for block in parameter_blocks(model)) == 2 * len(wanted)
-
-
-def test_every_word_says_where_it_came_from_and_whether_it_is_a_guess(tiny_model: Model) -> None:
+def test_every_word_says_where_it_came_from_and_whether_it_is_a_guess(tiny_model):
     origins = {"heads": "convention", "d_k": "shapes", "norm": "override"}
     model = dataclasses.replace(tiny_model, provenance=tiny_model.provenance | origins)
-    rows = {row.word: row for row in inspect(model, report=False).config}
+    found = inspect(model, report=False)
+    rows = {row.word: row for row in found.config}
     assert rows.keys() == model.config.keys()
-    assert (rows["heads"].value, rows["heads"].origin, rows["heads"].guess) == (
-        2,
-        "convention",
-        True,
-    )
-    assert rows["heads"].meaning == "the usual choice" and rows["heads"].guess
+    heads = rows["heads"]
+    assert (heads.value, heads.origin, heads.guess) == (2, "convention", True)
+    assert heads.meaning == "the usual choice" and not rows["norm"].guess
     assert rows["d_k"].meaning == "read off the shapes of the weights"
-    assert not rows["norm"].guess
-    assert inspect(model, report=False).guesses == ("heads",)
+    assert found.guesses == ("heads",)
+    odd = {"a": float("inf"), "b": (1, {2: None}), "c": torch.float16}  # JSON does not know these
+    words = inspect(dataclasses.replace(model, config=odd), report=False).to_dict()["config"]
+    assert words == {"a": "inf", "b": [1, {"2": None}], "c": "torch.float16"}
 
 
-MODELS: dict[str, dict[str, Any]] = {
-    "translation": {},
-    "language model": {"encoder_layers": 0, "source_vocab": 0},
-    "encoder with words": {"decoder_layers": 0},
-    "vectors": {"decoder_layers": 0, "source_vocab": 0, "target_vocab": 0},
-    "few positions": {"max_positions": 3},
-    "small vocabulary": {"source_vocab": 5, "target_vocab": 5},
-}
+def test_a_sample_runs_through_every_kind_of_model():
+    for words in (
+        {},
+        {"encoder_layers": 0, "source_vocab": 0},
+        {"decoder_layers": 0},
+        {"decoder_layers": 0, "source_vocab": 0, "target_vocab": 0},
+        {"max_positions": 3},
+        {"source_vocab": 5, "target_vocab": 5},
+    ):
+        model = make_model(**words)
+        found = inspect(model)
+        assert found.status == "green", (words, found.findings)
+        assert [finding.status for finding in found.findings] == ["green"] * 5
+        encoder, decoder = (model.config[f"{stack}_layers"] for stack in ("encoder", "decoder"))
+        assert len(found.sites) == encoder + decoder + min(encoder, 1) * decoder, words
+        assert all(site.heads == 2 for site in found.sites) and found.norms, words
+        own = tv.trace(model, sample_source(model), sample_target(model), check=False)
+        assert tuple(own.positions) == found.positions, words
+        assert json.loads(json.dumps(found.to_dict()))["report"] == "green", words
 
 
-@pytest.mark.parametrize("case", MODELS)
-def test_a_sample_runs_through_every_kind_of_model(case: str) -> None:
-    model = make_model(**MODELS[case])
-    found = inspect(model)
-    assert found.status == "green", found.findings
-    assert [finding.status for finding in found.findings] == ["green"] * 5
-    words = model.config
-    cross = min(words["encoder_layers"], 1) * words["decoder_layers"]
-    assert len(found.sites) == words["encoder_layers"] + words["decoder_layers"] + cross
-    assert all(site.heads == 2 for site in found.sites)
-    assert found.norms
-    own = tv.trace(model, sample_source(model), sample_target(model))
-    assert tuple(own.positions) == found.positions
-    assert json.loads(json.dumps(found.to_dict()))["report"] == "green"
-
-
-def test_a_sample_is_the_same_each_time_and_within_the_vocabulary(tiny_model: Model) -> None:
+def test_a_sample_is_the_same_each_time_and_fits_the_model(tiny_model, tiny_vocabulary):
     ids = sample_source(tiny_model)
     assert ids == sample_source(tiny_model)
-    assert len(set(ids)) == len(ids) == 12
-    assert max(ids) < 37
+    assert len(set(ids)) == len(ids) == 12 and max(ids) < 37
     assert not {tiny_model.pad_id, tiny_model.bos_id, tiny_model.eos_id} & set(ids)
-
-
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
-def test_a_sample_is_cut_to_what_a_small_model_takes(
-    build_model: Callable[..., Model], tiny_vocabulary: bytes, positions: str
-) -> None:
-    words = {"source_vocab": 331, "target_vocab": 331}
-    model = build_model(max_positions=7, positions=positions, **words)
-    model = dataclasses.replace(model, tokenizer=SentencePieceText(tiny_vocabulary))
-    whole = model.tokenizer.source_ids(inspection.SENTENCE)
-    assert sample_source(model) == whole[:7] != whole
-    assert len(sample_target(model)) == 7
-    assert inspect(model).status == "green"
-
-
-def test_a_model_of_pictures_gets_a_picture(tiny_model: Model) -> None:
-    from transformer_viz.preprocessing.images import ImageReader
-
+    tokenizer, sizes = SentencePieceText(tiny_vocabulary), {"source_vocab": 331}
+    for positions in ("learned", "sinusoidal"):
+        model = make_model(max_positions=7, positions=positions, **sizes, target_vocab=331)
+        model = dataclasses.replace(model, tokenizer=tokenizer)
+        whole = tokenizer.source_ids(inspection.SENTENCE)
+        assert sample_source(model) == whole[:7] != whole
+        assert len(sample_target(model)) == 7
+        assert inspect(model).status == "green", positions
     reader = ImageReader(height=8, width=6, channels=3, patch=(2, 2))
     model = dataclasses.replace(tiny_model, takes="image", image=reader, kind="encoder-only")
     picture = sample_source(model)
@@ -173,66 +159,43 @@ def test_a_model_of_pictures_gets_a_picture(tiny_model: Model) -> None:
     assert (picture.min(), picture.max()) == (-1, 1)
 
 
-CHANGED: dict[str, tuple[dict[str, Any], int, str]] = {
-    "not the same output": ({"output_difference": 0.3}, 1, "changes the output by 3e-01"),
-    "not compared": ({"output_difference": None}, 1, "was not checked"),
-    "rows": ({"row_sum_error": 0.01}, 2, "do not explain the output: rows"),
-    "rows of no number": ({"row_sum_error": float("nan")}, 2, "do not explain the output"),
-    "one block": ({"rebuilt": {"cross L1": 0.2, "cross L0": 0.0}}, 2, r"output in cross L1: rows"),
-    "no block": ({"rebuilt": {"cross L1": None}}, 2, "no block could be rebuilt"),
-    "missed": (
-        {"kernels": (KernelRun("_softmax", "layer", 4, 4, "missed"),)},
-        3,
-        "1 of 1 softmaxes that ran weigh something and are shown nowhere",
-    ),
-    "below not looked at": ({"kernels": ()}, 3, "What ran below the probe was not looked at"),
-    "a law that fails": ({"laws": {"cross L1": {"heads": 0.2}}}, 4, "on this input: cross L1."),
-    "a law not told": ({"laws": {"cross L1": {"batch": None}}}, 4, "on this input: cross L1."),
-    "unknown": (
-        {"unrecognised": ("a softmax",)},
-        0,
-        "1 place in the model could not be understood",
-    ),
-}
+MISSED = (KernelRun("_softmax", "layer", 4, 4, "missed"),)
+#: Changes of a report, the finding that turns amber, and words of its sentence.
+CHANGED: list[tuple[dict[str, Any], int, str]] = [
+    ({"output_difference": 0.3}, 1, "changes the output by 3e-01"),
+    ({"output_difference": None}, 1, "was not checked"),
+    ({"row_sum_error": 0.01}, 2, "do not explain the output: rows"),
+    ({"row_sum_error": float("nan")}, 2, "do not explain the output"),
+    ({"rebuilt": {"cross L1": 0.2, "cross L0": 0.0}}, 2, r"output in cross L1: rows"),
+    ({"rebuilt": {"cross L1": None}}, 2, "no block could be rebuilt"),
+    ({"kernels": MISSED}, 3, "1 of 1 softmaxes that ran weigh something and are shown nowhere"),
+    ({"kernels": ()}, 3, "What ran below the probe was not looked at"),
+    ({"laws": {"cross L1": {"heads": 0.2}}}, 4, "on this input: cross L1."),
+    ({"laws": {"cross L1": {"batch": None}}}, 4, "on this input: cross L1."),
+    ({"unrecognised": ("a softmax",)}, 0, "1 place in the model could not be understood"),
+    ({"rebuilt": {"cross L0": None, "cross L1": 1e-7}}, -1, ""),
+]
 
 
-@pytest.mark.parametrize("case", CHANGED)
-def test_what_does_not_agree_turns_amber(
-    case: str, tiny_model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes, place, sentence = CHANGED[case]
-
-    def altered(*args: Any, **words: Any) -> Trace:
-        run = tv.trace(*args, **words)
-        return dataclasses.replace(run, report=dataclasses.replace(run.report, **changes))
-
-    monkeypatch.setattr(inspection, "trace", altered)
-    found = inspect(tiny_model)
-    assert found.status == "amber"
-    statuses = [finding.status for finding in found.findings]
-    assert statuses == ["amber" if n == place else "green" for n in range(5)]
-    assert sentence in found.findings[place].sentence
-
-
-def test_what_could_not_be_checked_is_counted(
-    tiny_model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def altered(*args: Any, **words: Any) -> Trace:
-        run = tv.trace(*args, **words)
-        rebuilt = {"cross L0": None, "cross L1": 1e-7}
-        return dataclasses.replace(run, report=dataclasses.replace(run.report, rebuilt=rebuilt))
-
-    monkeypatch.setattr(inspection, "trace", altered)
-    finding = inspect(tiny_model).findings[2]
-    assert finding.status == "green"
-    assert "(1 of 2 could not be checked)" in finding.sentence
-    assert "cross L0: not checked" in finding.details
+def test_a_report_that_does_not_agree_turns_amber(tiny_model, monkeypatch):
+    run = tv.trace(tiny_model, sample_source(tiny_model), sample_target(tiny_model))
+    for changes, place, sentence in CHANGED:
+        altered = dataclasses.replace(run, report=dataclasses.replace(run.report, **changes))
+        monkeypatch.setattr(inspection, "trace", lambda *_, altered=altered, **words: altered)
+        found = inspect(tiny_model)
+        assert found.status == ("green" if place < 0 else "amber"), changes
+        statuses = [finding.status for finding in found.findings]
+        assert statuses == ["amber" if n == place else "green" for n in range(5)], changes
+        assert sentence in found.findings[place].sentence, changes
+    counted = found.findings[2]  # of the last change: a block that could not be checked
+    assert "(1 of 2 could not be checked)" in counted.sentence
+    assert "cross L0: not checked" in counted.details
 
 
 class Stubborn(nn.Module):
     """Takes nothing that a sample could be."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(3))
 
@@ -240,11 +203,30 @@ class Stubborn(nn.Module):
         raise RuntimeError("not\nwith me")
 
 
-def test_a_module_that_no_sample_fits_says_so() -> None:
+def test_files_beside_the_weights_and_modules_that_no_sample_fits(tmp_path):
     found = inspect(tv.load(Stubborn()))
     assert (found.status, found.sites) == ("amber", ())
     assert "could not be run through this model: not with me" in found.findings[0].sentence
     assert inspect(tv.load(Stubborn()), report=False).status == "not run"
+    card = "# Tiny <script>\n" + "line\n" * 60
+    folder = put(tmp_path / "tiny", README__md=card, LICENSE="MIT License\n\nCopyright\n1\n2")
+    found = inspect(tv.load(folder, device="cpu"), report=False)
+    assert found.card.splitlines() == ["# Tiny <script>", *["line"] * 39]
+    assert found.licence == "MIT License\n\nCopyright\n1"
+    assert found.size == (folder / "weights.safetensors").stat().st_size
+    assert (found.name, found.title, len(found.hash)) == ("tiny", "Tiny", 64)
+    plain = inspect(tv.load(put(tmp_path / "bare"), device="cpu"), report=False)
+    assert (plain.card, plain.licence) == ("", "")
+    # and what was taken off the names of the weights
+    model = make_model()
+    state = {f"module.{name}": tensor for name, tensor in model.module.state_dict().items()}
+    torch.save({"model": state}, tmp_path / "w.pt")
+    (tmp_path / "config.json").write_text(json.dumps(model.config))
+    found = inspect(tv.load(tmp_path / "w.pt", device="cpu"), report=False)
+    assert found.unwrapped == (
+        "the weights stood under 'model'",
+        "the prefix 'module.' was taken off every name",
+    )
 
 
 def put(folder: Path, **files: str) -> Path:
@@ -260,54 +242,16 @@ def put(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_card_licence_size_and_hash_are_those_of_the_folder(tmp_path: Path) -> None:
-    card = "# Tiny <script>\n" + "line\n" * 60
-    folder = put(tmp_path / "tiny", README__md=card, LICENSE="MIT License\n\nCopyright\n1\n2")
-    found = inspect(tv.load(folder, device="cpu"), report=False)
-    assert found.card.splitlines() == ["# Tiny <script>", *["line"] * 39]
-    assert found.licence == "MIT License\n\nCopyright\n1"
-    assert found.size == (folder / "weights.safetensors").stat().st_size
-    assert (found.name, found.title, len(found.hash)) == ("tiny", "Tiny", 64)
-    plain = inspect(tv.load(put(tmp_path / "bare"), device="cpu"), report=False)
-    assert (plain.card, plain.licence) == ("", "")
-
-
-def test_what_was_taken_off_the_weights_is_told(tmp_path: Path) -> None:
-    model = make_model()
-    state = {f"module.{name}": tensor for name, tensor in model.module.state_dict().items()}
-    torch.save({"model": state}, tmp_path / "w.pt")
-    (tmp_path / "config.json").write_text(json.dumps(model.config))
-    found = inspect(tv.load(tmp_path / "w.pt", device="cpu"), report=False)
-    assert found.unwrapped == (
-        "the weights stood under 'model'",
-        "the prefix 'module.' was taken off every name",
-    )
-
-
 @pytest.mark.shipped
-def test_the_vocabulary_of_the_shipped_model_is_sampled() -> None:
+def test_the_vocabulary_is_sampled(tiny_model):
     model = tv.load("en-de", device="cpu")
     found = inspect(model)
-    pieces = model.tokenizer.pieces
-    assert found.vocabulary.size == len(pieces) == model.config["target_vocab"]
-    assert len(found.vocabulary.sample) == 24
-    assert found.vocabulary.sample[0] == pieces[0]
-    assert found.vocabulary.sample[-1] == pieces[-1]
-    assert ("end", 3, "</s>") in found.vocabulary.special
-    assert not found.vocabulary.typed
-    assert found.status == "green"
-    assert found.card.startswith("# English to German")
-
-
-def test_ids_that_are_typed_have_no_pieces(tiny_model: Model) -> None:
-    words = inspect(tiny_model, report=False).vocabulary
+    pieces, vocabulary = model.tokenizer.pieces, found.vocabulary
+    assert vocabulary.size == len(pieces) == model.config["target_vocab"]
+    assert len(vocabulary.sample) == 24 and not vocabulary.typed
+    assert (vocabulary.sample[0], vocabulary.sample[-1]) == (pieces[0], pieces[-1])
+    assert ("end", 3, "</s>") in vocabulary.special
+    assert found.status == "green" and found.card.startswith("# English to German")
+    words = inspect(tiny_model, report=False).vocabulary  # typed ids have no pieces
     assert (words.size, words.sample, words.typed) == (41, (), True)
     assert ("padding", 0, "0") in words.special
-
-
-def test_values_that_json_does_not_know_become_text(build_model: Callable[..., Model]) -> None:
-    model = dataclasses.replace(
-        build_model(), config={"a": float("inf"), "b": (1, {2: None}), "c": torch.float16}
-    )
-    found = inspect(model, report=False).to_dict()["config"]
-    assert found == {"a": "inf", "b": [1, {"2": None}], "c": "torch.float16"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from tests.conftest import TINY
 from transformer_viz.model import Transformer
+from transformer_viz.model.config import CHOICES
 
 SOURCE = torch.tensor([[5, 9, 31, 7, 3], [8, 36, 3, 0, 0]])
 TARGET = torch.tensor([[2, 6, 40, 11], [2, 12, 6, 33]])
@@ -39,58 +41,42 @@ def carry_stack(ours, theirs, cross: bool):
             second.load_state_dict(first.state_dict())
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")
-def test_it_equals_torch_s_transformer(build_module, norm, activation):
-    ours = build_module(EVEN, norm=norm, activation=activation).double()
-    theirs = nn.Transformer(
-        22,
-        2,
-        3,
-        2,
-        29,
-        dropout=0.0,
-        activation=activation,
-        norm_first=norm == "pre",
-        batch_first=True,
-    ).double()
-    carry_stack(ours.encoder, theirs.encoder, cross=False)
-    carry_stack(ours.decoder, theirs.decoder, cross=True)
-    padding = SOURCE == 0
-    states = theirs(
-        ours.encoder.embedding(SOURCE),
-        ours.decoder.embedding(TARGET),
-        tgt_mask=nn.Transformer.generate_square_subsequent_mask(4).double(),
-        src_key_padding_mask=padding,
-        memory_key_padding_mask=padding,
-    )
-    torch.testing.assert_close(ours(SOURCE, TARGET), ours.output(states), atol=1e-10, rtol=0)
+def test_it_equals_the_transformer_of_torch(build_module):
+    for norm, activation in product(("pre", "post"), ("relu", "gelu")):
+        ours = build_module(EVEN, norm=norm, activation=activation).double()
+        words = {"dropout": 0.0, "norm_first": norm == "pre", "batch_first": True}
+        theirs = nn.Transformer(22, 2, 3, 2, 29, activation=activation, **words).double()
+        carry_stack(ours.encoder, theirs.encoder, cross=False)
+        carry_stack(ours.decoder, theirs.decoder, cross=True)
+        padding = SOURCE == 0
+        states = theirs(
+            ours.encoder.embedding(SOURCE),
+            ours.decoder.embedding(TARGET),
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(4).double(),
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        torch.testing.assert_close(ours(SOURCE, TARGET), ours.output(states), atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post", "query_only"])
-@pytest.mark.parametrize("score", ["scaled_dot", "additive", "location"])
-def test_padding_changes_no_real_token(build_module, norm, score):
-    module = build_module(norm=norm, score=score)
-    short, longer = SOURCE[1:, :3], SOURCE[1:]
-    torch.testing.assert_close(
-        module(short, TARGET[1:]), module(longer, TARGET[1:]), atol=1e-5, rtol=0
-    )
-    padded = torch.cat((TARGET[1:], torch.zeros(1, 3, dtype=torch.long)), dim=1)
-    torch.testing.assert_close(
-        module(longer, TARGET[1:]), module(longer, padded)[:, :4], atol=1e-5, rtol=0
-    )
+def test_padding_changes_no_real_token(build_module):
+    scores = ("scaled_dot", "additive", "location")
+    for norm, score in product(("pre", "post", "query_only"), scores):
+        module, target = build_module(norm=norm, score=score), TARGET[1:]
+        short, longer = module(SOURCE[1:, :3], target), module(SOURCE[1:], target)
+        torch.testing.assert_close(short, longer, atol=1e-5, rtol=0)
+        padded = torch.cat((target, torch.zeros(1, 3, dtype=torch.long)), dim=1)
+        behind = module(SOURCE[1:], padded)[:, :4]
+        torch.testing.assert_close(longer, behind, atol=1e-5, rtol=0)
 
 
-def test_a_batch_equals_its_sentences_one_by_one(build_module):
+def test_batches_masks_and_padding(build_module):
     module = build_module()
     together = module(SOURCE, TARGET)
     for i in range(2):
         alone = module(SOURCE[i : i + 1], TARGET[i : i + 1])
         torch.testing.assert_close(together[i : i + 1], alone, atol=1e-5, rtol=0)
-
-
-def test_a_given_mask_stands_in_for_the_padding_id(build_module):
     module = build_module()
     seen = torch.ones(2, 1, 1, 5, dtype=torch.bool)
     everything = module(SOURCE, TARGET, seen)
@@ -104,24 +90,6 @@ def test_a_given_mask_stands_in_for_the_padding_id(build_module):
     rows = [0, 2, 3]
     first, second = (gpt(ids, None, hidden[..., :4])[:, rows] for ids in (TARGET[:1], changed))
     torch.testing.assert_close(first, second)
-
-
-@pytest.mark.parametrize("words", [{}, {"encoder_layers": 0, "source_vocab": 0}])
-@pytest.mark.parametrize("score", ["scaled_dot", "dot", "general", "additive", "location"])
-def test_later_tokens_cannot_change_earlier_rows(build_module, words, score):
-    module = build_module(score=score, **words)
-    for changed in range(1, 4):
-        other = TARGET.clone()
-        other[:, changed:] = torch.tensor([19, 23, 29])[: 4 - changed]
-        if words:
-            first, second = module(TARGET), module(other)
-        else:
-            first, second = module(SOURCE, TARGET), module(SOURCE, other)
-        torch.testing.assert_close(first[:, :changed], second[:, :changed], atol=1e-6, rtol=0)
-        assert not torch.allclose(first[:, changed:], second[:, changed:], atol=1e-3)
-
-
-def test_a_model_without_padding_takes_every_id(build_module):
     gpt = build_module(encoder_layers=0, source_vocab=0, pad_id=-1)
     other = build_module(encoder_layers=0, source_vocab=0, pad_id=0)
     ids = torch.tensor([[0, 5, 0, 9]])
@@ -129,8 +97,22 @@ def test_a_model_without_padding_takes_every_id(build_module):
     assert other(ids)[:, 0].isnan().all()  # its first row sees padding alone
 
 
-def test_norms_stand_where_the_config_says(build_module):
-    """One layer by hand: the formula of each placement, in PyTorch's own parts."""
+def test_later_tokens_cannot_change_earlier_rows(build_module):
+    for alone, score in product((False, True), CHOICES["score"]):
+        words = {"encoder_layers": 0, "source_vocab": 0} if alone else {}
+        module, given = build_module(score=score, **words), [] if alone else [SOURCE]
+        for changed in range(1, 4):
+            other = TARGET.clone()
+            other[:, changed:] = torch.tensor([19, 23, 29])[: 4 - changed]
+            first, second = module(*given, TARGET), module(*given, other)
+            earlier = first[:, :changed], second[:, :changed]
+            torch.testing.assert_close(*earlier, atol=1e-6, rtol=0)
+            moved = not torch.allclose(first[:, changed:], second[:, changed:], atol=1e-3)
+            assert moved, (alone, score, changed)
+
+
+def test_norm_placements_gates_and_scales_by_hand(build_module):
+    """One layer by hand, from the formula of each placement."""
     for norm in ("pre", "post", "query_only"):
         module = build_module(norm=norm, decoder_layers=0, encoder_layers=1, final_norm=False)
         layer, mask = module.encoder.layers[0], module.padding_mask(SOURCE)
@@ -147,9 +129,6 @@ def test_norms_stand_where_the_config_says(build_module):
             x = x + attend(n1(x), x, mask)
             x = x + think(n2(x))
         torch.testing.assert_close(module.encode(SOURCE, mask), x)
-
-
-def test_gated_feed_forward_and_scales_by_hand(build_module):
     module = build_module(gated=True, activation="silu", embedding_scale=3.0, logit_scale=0.5)
     x = torch.randn(2, 5, 22)
     think = module.encoder.layers[0].feed_forward

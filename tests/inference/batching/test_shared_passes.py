@@ -1,29 +1,17 @@
-"""Searches that share their passes give what each gives alone: the ids, and the numbers to 1e-5."""
+"""Searches that share their passes give what each gives alone: ids, and numbers to 1e-5."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
 
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Edit,
-    Intervention,
-    Pad,
-    ScaleHead,
-    ScalePositions,
-    ScaleResidual,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from transformer_viz.core import interventions as edit
+from transformer_viz.core.interventions import Edit, Intervention
 from transformer_viz.inference.batching.shared_passes import (
     SharedPasses,
     SharedSearch,
@@ -33,30 +21,33 @@ from transformer_viz.inference.generation import Hypothesis, translate
 
 SOURCES = ([5, 9, 31, 7, 3], [8, 36, 3], [11, 12, 13, 14, 15, 16, 17, 18, 19, 3], [30, 3])
 #: The decoder's, the encoder's, those of both, and none.
-EDITS: tuple[tuple[Edit, ...], ...] = (
+EDITS = (
     (),
-    (Temperature(value=2.5),),
-    (Temperature(value=0, stack="decoder", block="self", head=1),),
-    (Window(radius=1), UniformHead(stack="decoder", head=0)),
-    (BlockKeys(keys=(1, 2)), ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0)),
-    (BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),),
+    (edit.Temperature(value=2.5),),
+    (edit.Temperature(value=0, stack="decoder", block="self", head=1),),
+    (edit.Window(radius=1), edit.UniformHead(stack="decoder", head=0)),
+    (
+        edit.BlockKeys(keys=(1, 2)),
+        edit.ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0),
+    ),
+    (edit.BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),),
 )
-OF_ENCODER: tuple[tuple[Edit, ...], ...] = (
-    (Pad(count=3),),
-    (Pad(count=2, masked=False), Temperature(value=0.3, stack="encoder")),
-    (ScaleResidual(value=0.5, stack="encoder"), Causal(on=True, stack="encoder")),
-    (ScalePositions(value=0.5, stack="encoder"),),
+OF_ENCODER = (
+    (edit.Pad(count=3),),
+    (edit.Pad(count=2, masked=False), edit.Temperature(value=0.3, stack="encoder")),
+    (edit.ScaleResidual(value=0.5, stack="encoder"), edit.Causal(on=True, stack="encoder")),
+    (edit.ScalePositions(value=0.5, stack="encoder"),),
 )
 
 
 class GoneError(Exception):
-    """Its visitor has left."""
+    """The user of a search has left."""
 
 
 def together(searches: Sequence[SharedSearch], seed: int, leave: float = 0) -> None:
-    """Run them: who comes later joins, some rest for a while, who has ended leaves.
+    """Run them: later ones join, some rest for a while, ended ones leave.
 
-    Between two passes one of them is given up, as often as ``leave`` says.
+    Between two passes one of them is given up with the probability ``leave``.
     """
     draw, waiting, inside = random.Random(seed), list(searches), list[SharedSearch]()
     while waiting or inside:
@@ -83,80 +74,60 @@ def same(search: SharedSearch, alone: Sequence[Hypothesis]) -> None:
         assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
-def compared(
-    model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1, leave: float = 0
-) -> None:
+def compared(model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1, leave: float = 0):
     """Searches of other sources, beams and edits beside each other, and each alone."""
     asked = [
         (SOURCES[n % len(SOURCES)], 1 + (3 * n) % 8, Intervention(tuple(edits[n % len(edits)])))
         for n in range(2 * len(edits))
     ]
-    assert all(may_share(model, source, edit) for source, _, edit in asked)
+    assert all(may_share(model, source, change) for source, _, change in asked)
     searches = [SharedSearch(model, *one) for one in asked]
     together(searches, seed, leave)
     gone = [search for search in searches if isinstance(search.error, GoneError)]
     assert bool(gone) == bool(leave) and len(gone) < len(searches) / 2  # most are compared
-    for search, (source, beam, edit) in zip(searches, asked, strict=True):
+    for search, (source, beam, change) in zip(searches, asked, strict=True):
         if search not in gone:
-            same(search, translate(model, source, beam, None, edit))
+            same(search, translate(model, source, beam, None, change))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_each_under_its_own_edits(tiny_model: Model, seed: int) -> None:
-    compared(tiny_model, (*EDITS, *OF_ENCODER), seed)
+@pytest.mark.parametrize("leave", [0, 0.1])
+def test_searches_with_edits_of_their_own_also_where_some_leave(tiny_model, leave):
+    for seed in range(1, 5 if leave else 3):
+        compared(tiny_model, (*EDITS, *OF_ENCODER), seed, leave)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_whoever_leaves_the_others_get_theirs(tiny_model: Model, seed: int) -> None:
-    compared(tiny_model, (*EDITS, *OF_ENCODER), seed, leave=0.1)
-
-
-def test_texts_that_are_gone_on_with(tiny_gpt: Model) -> None:
+def test_other_models(tiny_gpt, build_model):
     compared(tiny_gpt, EDITS)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
+    for words in (
         {"positions": "learned", "norm": "post"},
         {"positions": "rotary", "d_k": 12, "d_v": 12, "mask_fill": -1e9},
         {"positions": "none", "score": "general", "norm": "query_only"},
-    ],
-    ids=["learned", "rotary", "general"],
-)
-def test_other_ways_to_build_one(build_model: Callable[..., Model], words: dict[str, object]):
-    compared(build_model(**words), EDITS)
+    ):
+        compared(build_model(**words), EDITS)
+    additive = build_model(score="additive")
+    compared(additive, [()])  # shares without edits
+    assert not may_share(additive, SOURCES[0], Intervention((edit.Temperature(value=2),)))
 
 
-def test_additive_scores_share_without_edits(build_model: Callable[..., Model]) -> None:
-    model = build_model(score="additive")
-    compared(model, [()])
-    assert not may_share(model, SOURCES[0], Intervention((Temperature(value=2),)))
-
-
-def test_what_cannot_be_shared_is_known(
-    tiny_model: Model, tiny_gpt: Model, build_model: Callable[..., Model]
-) -> None:
-    for edit in (Causal(on=False), ScalePositions(value=0.5), ScaleResidual(value=0.5)):
-        assert not may_share(tiny_model, SOURCES[0], Intervention((edit,)))
-    assert not may_share(tiny_gpt, SOURCES[0], Intervention((Pad(count=2),)))
+def test_searches_that_cannot_share_are_known(tiny_model, tiny_gpt, build_model):
+    positions, residual = edit.ScalePositions(value=0.5), edit.ScaleResidual(value=0.5)
+    for one in (edit.Causal(on=False), positions, residual):
+        assert not may_share(tiny_model, SOURCES[0], Intervention((one,))), one
+    assert not may_share(tiny_gpt, SOURCES[0], Intervention((edit.Pad(count=2),)))
     assert not may_share(build_model(score="location"), SOURCES[0], None)
     counted = build_model()
     counted.module.decoder.embedding = torch.nn.Sequential(counted.module.decoder.embedding)
     assert may_share(build_model(), SOURCES[0], None) and not may_share(counted, SOURCES[0], None)
 
 
-def test_an_edit_without_a_place_says_so_and_leaves_others_alone(tiny_model: Model) -> None:
-    lost = Intervention((Temperature(value=2, stack="decoder", layer=9),))
+def test_a_search_that_fails_or_is_stopped_leaves_the_others_alone(tiny_model):
+    lost = Intervention((edit.Temperature(value=2, stack="decoder", layer=9),))
     searches = [SharedSearch(tiny_model, SOURCES[0], 2, lost), SharedSearch(tiny_model, [8, 3], 2)]
     together(searches, 1)
     with pytest.raises(ValueError, match="matches no place"):
         translate(tiny_model, SOURCES[0], 2, None, lost)
     assert "matches no place" in str(searches[0].error)
     same(searches[1], translate(tiny_model, [8, 3], 2))
-
-
-def test_one_that_is_stopped_leaves_and_the_others_go_on(tiny_model: Model) -> None:
     heard: list[int] = []
 
     def stop(done: int, of: int) -> None:
@@ -178,31 +149,26 @@ def test_one_that_is_stopped_leaves_and_the_others_go_on(tiny_model: Model) -> N
         same(search, translate(tiny_model, source, 3))
 
 
-@pytest.mark.parametrize("parts", [False, True], ids=["on", "joins anew"])
-@pytest.mark.parametrize("had", [0, 1, 2, 5])
-def test_who_leaves_first_takes_only_its_own_columns(
-    tiny_model: Model, had: int, parts: bool
-) -> None:
-    """A visitor goes in the very pass in which another's search reads its first token."""
-    stays, leaves = SharedSearch(tiny_model, SOURCES[1], 3), SharedSearch(tiny_model, SOURCES[2], 2)
-    leaves.begin()
-    passes = SharedPasses([leaves])
-    for _ in range(had):
-        passes.step()
-    passes.part()
-    stays.begin()
-    passes = SharedPasses([leaves, stays])
-    leaves.error = InterruptedError()
-    while not stays.ended:
-        passes.step()
-        if parts:
+def test_a_search_that_leaves_takes_its_columns(tiny_model):
+    """It ends in the very pass in which the other search reads its first token."""
+    for had in (0, 1, 2, 5):
+        for parts in (False, True):
+            stays = SharedSearch(tiny_model, SOURCES[1], 3)
+            leaves = SharedSearch(tiny_model, SOURCES[2], 2)
+            leaves.begin()
+            passes = SharedPasses([leaves])
+            for _ in range(had):
+                passes.step()
             passes.part()
-            passes = SharedPasses([stays])
-    same(stays, translate(tiny_model, SOURCES[1], 3))
-
-
-def test_columns_before_every_text_are_cut(tiny_model: Model) -> None:
-    """So a short search beside a long one never runs out of positions."""
+            stays.begin()
+            passes = SharedPasses([leaves, stays])
+            leaves.error = InterruptedError()
+            while not stays.ended:
+                passes.step()
+                if parts:
+                    passes.part()
+                    passes = SharedPasses([stays])
+            same(stays, translate(tiny_model, SOURCES[1], 3))
     first, later = SharedSearch(tiny_model, SOURCES[2], 1), SharedSearch(tiny_model, SOURCES[1], 2)
     first.begin()
     alone = SharedPasses([first])
@@ -213,20 +179,18 @@ def test_columns_before_every_text_are_cut(tiny_model: Model) -> None:
     passes = SharedPasses([first, later])
     first.error = InterruptedError()
     passes.step()
-    assert passes.reader.cache.text is not None
     assert passes.reader.cache.text.shape[1] == 1
 
 
 @pytest.mark.shipped
-def test_the_shipped_model() -> None:
+def test_the_shipped_model():
     model = load("en-de")
     texts = ("The cat sat on the mat.", "Where is the station, and when does the train go?", "Yes.")
-    heat = (None, 0.5, 2.0)
     asked = [
-        (texts[n % 3], (1, 4, 8)[n % 3], Intervention((Temperature(value=t),) if t else ()))
-        for n, t in enumerate((*heat, heat[1], heat[2], heat[0]))
+        (texts[n % 3], (1, 4, 8)[n % 3], Intervention((edit.Temperature(value=t),) if t else ()))
+        for n, t in enumerate((None, 0.5, 2.0, 0.5, 2.0, None))
     ]
     searches = [SharedSearch(model, *one) for one in asked]
     together(searches, 3)
-    for search, (text, beam, edit) in zip(searches, asked, strict=True):
-        same(search, translate(model, text, beam, None, edit))
+    for search, (text, beam, change) in zip(searches, asked, strict=True):
+        same(search, translate(model, text, beam, None, change))

@@ -1,10 +1,9 @@
-"""tv.compare on models of our own: laws, a permuted twin, and every kind of sides."""
+"""tv.compare: a permuted twin, numbers by hand, and every kind of sides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,8 @@ from torch import nn
 import transformer_viz as tv
 from tests.metrics.comparison.test_common_words import TEXTS, trained
 from tests.support import witness_models
+from tests.support.refusals import refuses
 from tests.support.witness_models import HEADS, random_gpt2
-from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature
 
 IDS = [5, 17, 6, 29, 8, 3, 11]
@@ -48,7 +47,7 @@ def twins() -> tuple[nn.Module, nn.Module]:
     return module, permuted(module, ORDERS)
 
 
-def test_a_permuted_twin_is_recovered(twins: tuple[nn.Module, nn.Module]) -> None:
+def test_a_permuted_twin_is_recovered(twins):
     """P37: every head finds itself, whatever place it stands at, and the margin is shown."""
     found = tv.compare(*twins, SENTENCES)
     table = found.matched
@@ -57,24 +56,22 @@ def test_a_permuted_twin_is_recovered(twins: tuple[nn.Module, nn.Module]) -> Non
         assert (row.other_layer, ORDERS[row.layer][row.other_head]) == (row.layer, row.head)
     assert (table["divergence"] < 1e-6).all()
     assert (table["margin"] > 0.02).all() and not table["ambiguous"].any()
-    assert table["same"].sum() == sum(
-        head == place for order in ORDERS for place, head in enumerate(order)
-    )
+    stays = [head == place for order in ORDERS for place, head in enumerate(order)]
+    assert table["same"].sum() == sum(stays)
     assert found.heads["divergence"].max() > 0.1  # by places they are strangers
 
 
-def test_a_permutation_permutes_every_table(twins: tuple[nn.Module, nn.Module]) -> None:
+def test_a_permutation_permutes_every_table(twins):
     """P16: with the twin on both sides each head has what its original has."""
     other = random_gpt2(seed=1)
     plain = tv.compare(twins[0], other, SENTENCES)
     twin = tv.compare(twins[1], permuted(other, ORDERS), SENTENCES)
     wanted = plain.heads.set_index(HEAD)
     for row in twin.heads.itertuples():
-        place = (row.stack, row.block, row.layer, ORDERS[row.layer][row.head])
-        assert row.divergence == pytest.approx(wanted.loc[place, "divergence"], abs=1e-6)
-        assert row.rows == wanted.loc[place, "rows"]
-        for end in ("low", "high"):
-            assert getattr(row, end) == pytest.approx(wanted.loc[place, end], abs=1e-6)
+        own = wanted.loc[(row.stack, row.block, row.layer, ORDERS[row.layer][row.head])]
+        for column in ("divergence", "low", "high"):
+            assert getattr(row, column) == pytest.approx(own[column], abs=1e-6), column
+        assert row.rows == own["rows"]
     pairs = {
         (m.layer, m.head): (m.other_layer, m.other_head, m.divergence, m.margin)
         for m in plain.matched.itertuples()
@@ -85,7 +82,7 @@ def test_a_permutation_permutes_every_table(twins: tuple[nn.Module, nn.Module]) 
         assert (row.divergence, row.margin) == pytest.approx((near, margin), abs=1e-6)
 
 
-def test_what_is_alike_is_at_0_and_what_is_not_by_hand(build_model: Callable[..., Model]) -> None:
+def test_equal_models_are_at_0_and_others_by_hand(build_model):
     model = build_model(decoder_layers=0)
     same = tv.compare(model, model, IDS)
     assert (same.heads["divergence"] == 0).all()
@@ -111,9 +108,7 @@ def by_hand(p: np.ndarray, q: np.ndarray) -> float:
     return entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2
 
 
-def test_interventions_hold_the_words_and_leave_the_clean_run_alone(
-    build_model: Callable[..., Model],
-) -> None:
+def test_an_intervention_is_compared_with_the_untouched_run(build_model):
     """P39: the run without an edit is the untouched one, to the last byte."""
     model = build_model()
     untouched = tv.trace(model, IDS, keep=("weights", "scores"), check=False)
@@ -122,7 +117,6 @@ def test_interventions_hold_the_words_and_leave_the_clean_run_alone(
     clean, edited = found.runs[0]
     for name in untouched.maps:
         assert clean.attention(name).tobytes() == untouched.attention(name).tobytes()
-    assert clean.logits is not None and untouched.logits is not None
     assert clean.logits.tobytes() == untouched.logits.tobytes()
     assert clean.target == edited.target
     table = found.heads.set_index(HEAD)["divergence"]
@@ -137,14 +131,11 @@ def test_interventions_hold_the_words_and_leave_the_clean_run_alone(
     assert both.runs[0][0].intervention == removed
 
 
-def test_two_sentences_of_one_model(build_model: Callable[..., Model]) -> None:
+def test_two_sentences_of_one_model(build_model):
     model = build_model(decoder_layers=0)
     found = tv.compare(IDS, [5, 17, 6, 30, 31, 8, 3, 11], model=model)
-    assert found.words.query("not same")[["a", "b"]].fillna("").values.tolist() == [
-        ["29", ""],
-        ["", "30"],
-        ["", "31"],
-    ]
+    apart = found.words.query("not same")[["a", "b"]].fillna("").values.tolist()
+    assert apart == [["29", ""], ["", "30"], ["", "31"]]
     maps = found.maps("encoder", 1, 1)
     assert maps.a.shape == maps.b.shape == (6, 7)
     for side in (maps.a, maps.b):
@@ -154,36 +145,31 @@ def test_two_sentences_of_one_model(build_model: Callable[..., Model]) -> None:
     assert maps.b[0, 3] == pytest.approx(other[0, 5], abs=1e-6)  # 8 stands one further there
 
 
-@pytest.mark.parametrize("text", ["ja", "zh", "en"])
-def test_two_tokenizers_on_one_text(text: str, build_model: Callable[..., Model]) -> None:
+def test_two_tokenizers_on_one_text(build_model):
     """P38: rows sum to 1 on the same words; columns added and rows averaged, by hand."""
-    every = list(TEXTS.values())
     models = []
     for kind, size in (("char", 400), ("bpe", 460)):
-        tokenizer = trained(kind, size, every)
+        tokenizer = trained(kind, size, list(TEXTS.values()))
         count = len(tokenizer.pieces)
         built = build_model(source_vocab=count, target_vocab=count, max_positions=90)
         models.append(replace(built, tokenizer=tokenizer))
-    found = tv.compare(*models, TEXTS[text], target=TEXTS[text][:9])
-    assert found.words["same"].all() and found.words["a"].notna().all()
-    for shared in found.shared:
-        for side in (*shared.a, *shared.b):
-            assert side.weights.sum(-1) == pytest.approx(1, abs=1e-12)
-            assert (side.weights[..., -1] == 0).all()  # nothing is elsewhere
-    for number, side in enumerate("ab"):
-        run = found.runs[0][number]
-        for name in run.maps:
-            one = next(s for s in found.shared if s.name == name)
-            raw = run.attention(name, 0).astype(np.float64)
-            for i, row in enumerate(one.rows.shared):
-                for j, column in enumerate(one.columns.shared):
+    for text in ("ja", "zh", "en"):
+        found = tv.compare(*models, TEXTS[text], target=TEXTS[text][:9])
+        assert found.words["same"].all() and found.words["a"].notna().all(), text
+        for shared, (number, side) in product(found.shared, enumerate("ab")):
+            for one in getattr(shared, side):
+                assert one.weights.sum(-1) == pytest.approx(1, abs=1e-12), text
+                assert (one.weights[..., -1] == 0).all(), text  # nothing is elsewhere
+            raw = found.runs[0][number].attention(shared.name, 0).astype(np.float64)
+            for i, row in enumerate(shared.rows.shared):
+                for j, column in enumerate(shared.columns.shared):
                     cells = raw[:, list(getattr(row, side))][:, :, list(getattr(column, side))]
                     wanted = cells.sum(-1).mean(-1)
-                    got = getattr(one, side)[0].weights[:, i, j]
-                    assert got == pytest.approx(wanted, abs=1e-6)
+                    got = getattr(shared, side)[0].weights[:, i, j]
+                    assert got == pytest.approx(wanted, abs=1e-6), (text, i, j)
 
 
-def test_models_of_other_shapes(build_model: Callable[..., Model]) -> None:
+def test_models_of_other_shapes(build_model):
     small, large = build_model(decoder_layers=0), build_model(decoder_layers=0, heads=3)
     found = tv.compare(small, large, IDS)
     assert len(found.heads) == 6  # the places that both have
@@ -195,14 +181,10 @@ def test_models_of_other_shapes(build_model: Callable[..., Model]) -> None:
 
 
 @pytest.mark.shipped
-def test_checkpoints_by_name_and_the_words_that_both_hold() -> None:
+def test_checkpoints_by_name_and_the_words_that_both_hold():
     told: list[tuple[int, int]] = []
-    found = tv.compare(
-        "en-de-small/step-4096",
-        "en-de-small",
-        "The cat sat.",
-        tell=lambda done, of: told.append((done, of)),
-    )
+    names = "en-de-small/step-4096", "en-de-small"
+    found = tv.compare(*names, "The cat sat.", tell=lambda *far: told.append(far))
     assert told == [(1, 2), (2, 2)]
     first, second = found.runs[0]
     assert first.target == second.target
@@ -214,7 +196,7 @@ def test_checkpoints_by_name_and_the_words_that_both_hold() -> None:
     pd.testing.assert_frame_equal(words, tv.metrics(first, view="raw"))
 
 
-def test_the_content_view_leaves_marks_out(build_model: Callable[..., Model]) -> None:
+def test_the_content_view_leaves_marks_out(build_model):
     a, b = build_model(decoder_layers=0), build_model(decoder_layers=0, norm="post")
     source = [5, 17, 6, 29, a.eos_id]
     raw, content = (tv.compare(a, b, source, view=view) for view in ("raw", "content"))
@@ -227,14 +209,12 @@ def test_the_content_view_leaves_marks_out(build_model: Callable[..., Model]) ->
     assert shared.a[0].weights[0, :4, :4] == pytest.approx(kept, abs=1e-6)
 
 
-def test_nothing_in_common_is_said(build_model: Callable[..., Model], tiny_gpt: Model) -> None:
+def test_refusals(build_model, tiny_gpt):
     model = build_model(decoder_layers=0)
-    with pytest.raises(ValueError, match="no attention map in common: one has encoder, the other"):
-        tv.compare(model, tiny_gpt, IDS)
-    with pytest.raises(ValueError, match="read no word in common: '5 17 6"):
-        tv.compare(IDS, [20, 21, 22], model=model)
-    run = tv.trace(model, IDS, check=False)
-    cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    run, thin = (tv.trace(model, IDS, keep=keep, check=False) for keep in (None, ()))
+    for given, words, said in (
+        ((model, tiny_gpt, IDS), {}, "no attention map in common: one has encoder, the other"),
+        ((IDS, [20, 21, 22]), {"model": model}, "read no word in common: '5 17 6"),
         ((run, model), {}, "A trace is compared with a trace"),
         ((run, run), {"sentence": IDS}, "A trace is compared with a trace"),
         ((model, model), {}, "Got a Model and a Model. Two traces, two models"),
@@ -243,21 +223,16 @@ def test_nothing_in_common_is_said(build_model: Callable[..., Model], tiny_gpt: 
         ((model, model, []), {}, "no sentence to compare on"),
         ((model, 7, IDS), {}, "a int is no model"),
         ((run, run), {"view": "plain"}, "no view 'plain'; choose of content, raw"),
-    ]
-    for given, words, message in cases:
-        with pytest.raises(ValueError, match=message):
-            tv.compare(*given, **words)
-    with pytest.raises(LookupError, match="no map 'cross' in common; they share encoder"):
-        tv.compare(run, run).maps("cross", 0, 0)
-    with pytest.raises(LookupError, match="The second side has no encoder L9 H0; it has"):
-        tv.compare(run, run).maps("encoder", 0, 0, other=(9, 0))
-    with pytest.raises(LookupError, match="were not kept"):
-        thin = tv.trace(model, IDS, keep=(), check=False)
-        tv.compare(thin, run)
+    ):
+        refuses(said, tv.compare, *given, **words)
+    maps, said = tv.compare(run, run).maps, "The second side has no encoder L9 H0; it has"
+    refuses("no map 'cross' in common; they share encoder", maps, "cross", 0, 0, error=LookupError)
+    refuses(said, maps, "encoder", 0, 0, other=(9, 0), error=LookupError)
+    refuses("were not kept", tv.compare, thin, run, error=LookupError)
 
 
-def test_traces_stay_as_they_were(build_model: Callable[..., Model]) -> None:
-    """P13 for the whole comparison."""
+def test_traces_stay_as_they_were(build_model):
+    """P13."""
     runs = [tv.trace(build_model(norm=norm), IDS, IDS, check=False) for norm in ("pre", "post")]
     before = [run.attention(name).tobytes() for run in runs for name in run.maps]
     tv.compare(*runs)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import transformers
 
 import transformer_viz as tv
 from tests.support.witness_models import (
@@ -49,31 +51,22 @@ def of(table: pd.DataFrame, seed: int | None, head: tuple[int, int]) -> pd.Serie
 
 @pytest.mark.families
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("length", [8, 12, 19])
-def test_a_perfect_head_scores_one_at_any_length(length: int, seed: int | None) -> None:
-    """P2."""
-    table = asked(repeats(1, 0, (length, length))[0], seed)
-    assert of(table, seed, INDUCTION)["induction"] == pytest.approx(1, abs=EXACT)
-    assert of(table, seed, DUPLICATE)["duplicate"] == pytest.approx(1, abs=EXACT)
-    assert of(table, seed, PREVIOUS)["previous"] == pytest.approx(1, abs=EXACT)
-    assert of(table, seed, ITSELF)["self"] == pytest.approx(1, abs=EXACT)
-    assert of(table, seed, INDUCTION)["induction_rows"] == length
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("length", [5, 25, 64])
-def test_an_even_head_has_full_entropy_at_any_length(length: int, seed: int | None) -> None:
-    """P3."""
-    words = np.resize(np.arange(1, 20), length - 1).tolist()
-    table = asked([BOS, *words], seed)
-    assert of(table, seed, EVEN)["entropy"] == pytest.approx(1, abs=EXACT)
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-def test_runs_and_loops_make_no_induction_head(seed: int | None) -> None:
-    """P5: in a run nobody is asked; in a loop of two an even head has no more than chance."""
+def test_measures_of_written_heads(seed):
+    """P2, P3, P5, P7 to P10."""
+    perfect = {"induction": INDUCTION, "duplicate": DUPLICATE, "previous": PREVIOUS, "self": ITSELF}
+    for length in (8, 12, 19):
+        table = asked(repeats(1, 0, (length, length))[0], seed)
+        for name, head in perfect.items():
+            assert of(table, seed, head)[name] == pytest.approx(1, abs=EXACT), (length, name)
+        assert of(table, seed, INDUCTION)["induction_rows"] == length
+    for length in (5, 25, 64):
+        words = np.resize(np.arange(1, 20), length - 1).tolist()
+        entropy = of(asked([BOS, *words], seed), seed, EVEN)["entropy"]
+        assert entropy == pytest.approx(1, abs=EXACT), length
+    # the duplicate head parts its weight among k earlier copies, and has found them all
+    ids = [BOS, 7, *range(1, 7), 7, *range(8, 14), 7, *range(14, 20), 7]
+    row = of(asked(ids, seed), seed, DUPLICATE)
+    assert row["duplicate_rows"] == 3 and row["duplicate"] == pytest.approx(1, abs=EXACT)
     run, loop = asked([BOS, *[5] * 50], seed), asked([BOS, *[5, 9] * 20], seed)
     for head in (EVEN, ITSELF):
         assert of(run, seed, head)["induction_rows"] == 0
@@ -82,58 +75,28 @@ def test_runs_and_loops_make_no_induction_head(seed: int | None) -> None:
         assert np.nan_to_num(row["induction"] - row["induction_chance"]) <= EXACT
     for table in (run, loop):
         assert all("induction" not in given for given in tv.roles(table)["roles"])
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("view", ["raw", "content"])
-def test_sink_and_previous_are_told_apart_in_the_first_rows(seed: int | None, view: str) -> None:
-    """P7: the first rows, where the token before is the first one, are not asked."""
-    for length in (3, 24):
-        table = asked([BOS, *np.resize(np.arange(1, 20), length).tolist()], seed, view)
-        sink, back = of(table, seed, SINK), of(table, seed, PREVIOUS)
-        assert back["sink"] == pytest.approx(0, abs=EXACT)
-        # the content view asks a head that gives words nothing no row at all
-        assert np.nan_to_num(sink["previous"]) == pytest.approx(0, abs=EXACT)
-        assert sink["sink"] == back["previous"] == pytest.approx(1, abs=EXACT)
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-def test_weight_on_several_copies_is_added(seed: int | None) -> None:
-    """P8: the duplicate head parts its weight among k earlier copies, and has found them all."""
-    ids = [BOS, 7, *range(1, 7), 7, *range(8, 14), 7, *range(14, 20), 7]
-    row = of(asked(ids, seed), seed, DUPLICATE)
-    assert row["duplicate_rows"] == 3
-    assert row["duplicate"] == pytest.approx(1, abs=EXACT)
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_even_head_is_positional_by_chance_alone(seed: int | None) -> None:
-    """P9: each row shares its 1 among n_i equal keys; no role comes of it."""
     table = asked([BOS, *range(1, 20)], seed)
     row = of(table, seed, EVEN)
     wanted = np.mean([1 / count for count in range(2, 21)])
     assert row["positional"] == pytest.approx(wanted, abs=EXACT)
     assert row["positional"] == pytest.approx(row["positional_chance"], abs=EXACT)
     assert of(tv.roles(table), seed, EVEN)["roles"] == ()
-
-
-@pytest.mark.families
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_question_without_rows_is_a_dash(seed: int | None) -> None:
-    """P10: words that stand once leave nobody to be asked for copies; and 0 is not said."""
     told = tv.roles(asked([BOS, *range(1, 9)], seed))
     assert told[["duplicate", "induction", "next"]].isna().all(axis=None)
     shown = head_table(told, ["duplicate"])
-    assert shown.count(f">{DASH}<") == len(told)
-    assert "0.00" not in shown
+    assert shown.count(f">{DASH}<") == len(told) and "0.00" not in shown
+    for view, length in product(("raw", "content"), (3, 24)):
+        table = asked([BOS, *np.resize(np.arange(1, 20), length).tolist()], seed, view)
+        sink, back = of(table, seed, SINK), of(table, seed, PREVIOUS)
+        assert back["sink"] == pytest.approx(0, abs=EXACT), (view, length)
+        # the content view asks a head that gives words nothing no row at all
+        assert np.nan_to_num(sink["previous"]) == pytest.approx(0, abs=EXACT), (view, length)
+        assert sink["sink"] == back["previous"] == pytest.approx(1, abs=EXACT), (view, length)
 
 
 @pytest.mark.families
 @pytest.mark.parametrize("seed", SEEDS)
-def test_before_and_after_are_not_swapped_in_what_is_read(seed: int | None) -> None:
+def test_before_and_after_are_not_swapped(seed):
     """P11: in numbers, in the role, and under the heading of the table."""
     witness = translator(seed)
     sentences = [(ids[1:], [BOS, *ids[1:5]]) for ids in repeats(6, 0, (12, 19))]
@@ -155,51 +118,54 @@ def test_before_and_after_are_not_swapped_in_what_is_read(seed: int | None) -> N
         assert f"looks at {said}" in shown
 
 
+SEVERAL = [pytest.param(3, id="few"), pytest.param(10, id="all", marks=pytest.mark.soak)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("scale", "words"), [(None, 20), (0.5, 120)], ids=["fresh", "strong"])
+@pytest.mark.parametrize("seeds", SEVERAL)
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_taught_it_a_role(kind: str, scale: float | None, words: int) -> None:
-    """P14: random weights of ten seeds have no role, in any kind of model."""
-    for seed in range(10):
+def test_random_weights_have_no_role(kind, seeds):
+    """P14: in any kind of model, as a training begins and as strong as after it."""
+    for seed, (scale, words) in product(range(seeds), ((None, 20), (0.5, 120))):
         model = tv.load(random_model(kind, seed, scale, words))
         prompts = repeats(8, seed, (12, 19), words=words)
         given = [(ids[1:], [BOS, *ids[1:]]) for ids in prompts] if "-d" in kind else prompts
         told = tv.roles(tv.metrics(model, given))
         bearing = told[told["roles"].map(bool)]
-        assert bearing.empty, (seed, bearing[["stack", "block", "layer", "head", "roles"]])
+        assert bearing.empty, (scale, seed, bearing[["stack", "block", "layer", "head", "roles"]])
+
+
+SMALL = {"vocab_size": 64, "hidden_size": 48, "num_attention_heads": 4}
+DEEP = SMALL | {"intermediate_size": 40, "num_hidden_layers": 3}
+GROUPED = DEEP | {"num_key_value_heads": 2}
+GPT2 = {"vocab_size": 64, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 64}
+T5 = {"vocab_size": 64, "d_model": 48, "d_kv": 12, "d_ff": 40, "num_layers": 2, "num_heads": 4}
+#: Grouped queries, local layers, ALiBi, relative biases, strong weights.
+FAMILIES = [
+    ("GPT2LMHeadModel", "GPT2Config", GPT2),
+    ("GPT2LMHeadModel", "GPT2Config", GPT2 | {"initializer_range": 0.5}),
+    ("LlamaForCausalLM", "LlamaConfig", GROUPED | {"initializer_range": 0.3}),
+    ("Gemma2ForCausalLM", "Gemma2Config", GROUPED | {"head_dim": 12, "sliding_window": 5}),
+    ("BloomForCausalLM", "BloomConfig", SMALL | {"n_layer": 3}),
+    ("T5ForConditionalGeneration", "T5Config", T5 | {"decoder_start_token_id": 0}),
+    ("BertForMaskedLM", "BertConfig", DEEP),
+]
 
 
 @pytest.mark.families
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "bloom", "t5", "bert"])
-def test_random_weights_of_other_families_have_no_role(name: str) -> None:
-    """P14: with grouped queries, local layers, ALiBi and relative biases."""
-    import transformers as hf
-
-    small = {"vocab_size": 64, "hidden_size": 48, "num_attention_heads": 4}
-    deep = small | {"intermediate_size": 40, "num_hidden_layers": 3, "num_key_value_heads": 2}
-    t5 = {"vocab_size": 64, "d_model": 48, "d_kv": 12, "d_ff": 40, "num_layers": 2, "num_heads": 4}
-    made = {
-        "gpt2": lambda: hf.GPT2LMHeadModel(
-            hf.GPT2Config(vocab_size=64, n_embd=48, n_layer=3, n_head=4, n_positions=64)
-        ),
-        "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**deep, initializer_range=0.3)),
-        "gemma2": lambda: hf.Gemma2ForCausalLM(
-            hf.Gemma2Config(**deep, head_dim=12, sliding_window=5)
-        ),
-        "bloom": lambda: hf.BloomForCausalLM(hf.BloomConfig(**small, n_layer=3)),
-        "t5": lambda: hf.T5ForConditionalGeneration(hf.T5Config(**t5, decoder_start_token_id=0)),
-        "bert": lambda: hf.BertForMaskedLM(
-            hf.BertConfig(**small, intermediate_size=40, num_hidden_layers=3)
-        ),
-    }[name]
-    for seed in range(3):
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(1, id="one"), pytest.param(3, id="all", marks=pytest.mark.soak)]
+)
+def test_random_weights_of_other_families_have_no_role(seeds):
+    """P14."""
+    for (name, config, words), seed in product(FAMILIES, range(seeds)):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = tv.load(made().eval())
+            module = getattr(transformers, name)(getattr(transformers, config)(**words))
         generator = np.random.default_rng(seed)
         texts = [[1, *generator.integers(5, 60, 20).tolist()] for _ in range(8)]
-        given = [(ids, [BOS, *ids[:9]]) for ids in texts] if name == "t5" else texts
-        table = tv.metrics(model, given)
-        assert set(tv.roles(table)["roles"]) == {()}
-        assert table["entropy"].between(0, 1 + EXACT).all()
-        assert (table.loc[table["block"] == "self", "self_rows"] > 0).all()
+        given = [(ids, [BOS, *ids[:9]]) for ids in texts] if "T5" in name else texts
+        table = tv.metrics(tv.load(module.eval()), given)
+        assert set(tv.roles(table)["roles"]) == {()}, (name, seed)
+        assert table["entropy"].between(0, 1 + EXACT).all(), (name, seed)
+        assert (table.loc[table["block"] == "self", "self_rows"] > 0).all(), (name, seed)

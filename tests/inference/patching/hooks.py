@@ -1,9 +1,10 @@
-"""Activation patching by plain forward hooks: the witness, which knows nothing of the probe."""
+"""Activation patching by plain forward hooks: a reference that does not use the probe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ Change = Callable[[Tensor], Tensor]
 
 @contextmanager
 def reading(module: nn.Module, change: Change) -> Iterator[None]:
-    """What a linear map reads, changed."""
+    """Change the input of a module."""
     handle = module.register_forward_pre_hook(lambda _, given: (change(given[0]), *given[1:]))
     try:
         yield
@@ -23,13 +24,10 @@ def reading(module: nn.Module, change: Change) -> Iterator[None]:
 
 @contextmanager
 def giving(module: nn.Module, change: Change) -> Iterator[None]:
-    """What a module gives, changed; of a tuple the first."""
+    """Change the output of a module; of a tuple the first."""
 
-    def hook(_: nn.Module, __: object, out: object) -> object:
-        if isinstance(out, tuple):
-            return (change(out[0]), *out[1:])
-        assert isinstance(out, Tensor)
-        return change(out)
+    def hook(_: nn.Module, given: object, out: Any) -> object:
+        return (change(out[0]), *out[1:]) if isinstance(out, tuple) else change(out)
 
     handle = module.register_forward_hook(hook)
     try:
@@ -38,19 +36,23 @@ def giving(module: nn.Module, change: Change) -> Iterator[None]:
         handle.remove()
 
 
-def seen(
-    around: Callable[[nn.Module, Change], object], module: nn.Module, run: Callable[[], Tensor]
-) -> Tensor:
-    """What passes there in a run."""
+def seen(around: Callable[..., Any], module: nn.Module, run: Callable[[], object]) -> Tensor:
+    """Return the tensor that passes there in a run."""
     found: list[Tensor] = []
-
-    def note(x: Tensor) -> Tensor:
-        found.append(x.detach().clone())
-        return x
-
-    with torch.inference_mode(), around(module, note):  # type: ignore[attr-defined]
+    with torch.inference_mode(), around(module, lambda x: found.append(x.detach().clone()) or x):
         run()
     return found[-1]
+
+
+def replacing(theirs: Tensor, *place: Any) -> Change:
+    """Return a change that puts ``theirs[place]`` into a tensor."""
+
+    def change(x: Tensor) -> Tensor:
+        x = x.clone()
+        x[place] = theirs[place]
+        return x
+
+    return change
 
 
 def columns(head: int, heads: int, width: int) -> slice:

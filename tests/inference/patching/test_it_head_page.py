@@ -11,7 +11,7 @@ from training.tables import it_head, it_head_page
 from training.tables.pronouns import read
 
 
-def test_the_page_is_what_was_measured() -> None:
+def test_the_page_is_what_was_measured():
     kept = json.loads(it_head.KEPT.read_text(encoding="utf-8"))
     assert it_head.PAGE.read_text(encoding="utf-8") == it_head_page.page(kept, list(kept))
     found = kept[list(kept)[-1]]
@@ -26,10 +26,6 @@ def test_the_page_is_what_was_measured() -> None:
     for place, mean in enumerate(moved):  # the kinds add up to the whole
         total = sum(one["pairs"] * one["heads"][place]["moved"] for one in kinds)
         assert total / found["told_apart"] == pytest.approx(mean, abs=1e-3)
-
-
-def test_disappointment_is_printed_too() -> None:
-    """A goal that is missed is said to be missed, whatever the figures are."""
     kept = json.loads(it_head.KEPT.read_text(encoding="utf-8"))
     name = list(kept)[-1]
     picture = kept[name]["picture"]
@@ -37,9 +33,6 @@ def test_disappointment_is_printed_too() -> None:
         changed = {name: kept[name] | {"picture": picture | {"turned": turned}}}
         first = it_head_page.page(changed, [name]).split("## Its link")[0]
         assert f"**{said}**" in first
-
-
-def test_an_uneven_count_by_the_binomial() -> None:
     assert it_head_page.sign_test(0, 0) == 1
     assert it_head_page.sign_test(1, 0) == 1
     assert it_head_page.sign_test(6, 0) == pytest.approx(2 / 64)
