@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import transformers as hf
 from PIL import Image
 
 import transformer_viz as tv
-from tests.notebook.front_end import FrontEnd, step
+from tests.support.component_stage import decoded
 from tests.support.paths import ROOT
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import BlockKeys, Intervention, ScaleHead, Temperature
@@ -28,6 +29,38 @@ IDS, TARGET = [5, 7, 11, 3], [2, 13, 17]
 HOT = Intervention((Temperature(value=2.0),))
 NOTHING = Intervention()
 HEAD = {"stack": "decoder", "block": "cross", "layer": 1, "head": 1}
+
+
+class FrontEnd:
+    """One view of a widget, without a browser; its messages are numbered as by `requests.js`."""
+
+    def __init__(self, widget: Explorer, view: str = "a view") -> None:
+        self.widget, self.view, self.asked = widget, view, 0
+
+    def wish(self, *wishes: tuple[str, Any]) -> dict[str, Any]:
+        """Send requests as one message; return the header of the frame that answers."""
+        self.asked += 1
+        sent = json.loads(json.dumps(wishes))
+        self.message({"ask": self.asked, "view": self.view, "wishes": sent})
+        return self.header
+
+    def message(self, content: Any) -> None:
+        """Send anything as a custom message of the widget's comm."""
+        data = {"method": "custom", "content": content}
+        self.widget._handle_msg({"content": {"data": data}, "buffers": []})
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return decoded(self.widget._frame)[0]
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Return the header of one picture of the newest frame."""
+        return decoded(decoded(self.widget._frame)[1][name].tobytes())[0]
+
+
+def step(value: str, seq: int) -> dict[str, Any]:
+    """Return what a slider sends of a move."""
+    return {"value": value, "seq": seq, "stroke": seq}
 
 
 @pytest.fixture

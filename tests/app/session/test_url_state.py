@@ -40,28 +40,6 @@ EDIT = draw.one_of(
 )
 EDITS = draw.lists(EDIT, max_size=12).map(lambda edits: Intervention(tuple(edits)).to_json())
 # fmt: off
-#: One value for each key, none of them the default.
-FULL = {
-    "model": 'path:ckpt.pt//{"heads":8,"norm":"post"}', "text": "Ünïcode & so = on? #1 🙂",
-    "target": "Ein Satz.", "beam": 2,
-    "edits": Intervention((Temperature(value=2.5, stack="decoder", block="cross"),)).to_json(),
-    "block": "encoder", "layer": 2, "head": 7, "token": 4, "compare": "difference",
-    "words": True, "special": False, "scope": "layer", "answer": 3, "stack": "decoder",
-    "place": 2, "shift": 5, "pair": 17, "word": 6, "site": "decoder.layers.0.cross_norm",
-    "statistic": "output_mean", "reach": "encoder", "order": 4, "second": "Und noch einer.",
-    "masked": (2, 5, 11), "picture": "seven", "seed": 6, "over": "gradients", "chosen": 7,
-    "checkpoint": 'path:runs/ckpt.pt//{"heads":8}', "view": "lines", "key": 0,
-    "blocks": "all", "sort": "entropy", "scale": "common", "ramp": "cividis", "gamma": 0.45,
-    "threshold": 0.125, "top": 3, "overlay": ((0, 3), (11, 0)), "zoom": ((3, 20), (0, 128)),
-    "lang": "zh", "present": True, "station": 4, "predicted": ((1, 0), (2, 3)), "step": 7,
-    "number": "qkv.self/k/3/17", "search": "sample", "drawing": 0.7, "played": 3,
-    "branch": "3.1", "pooled": False, "heads_on": "sentence", "heads_by": "previous",
-    "removal": "zero", "aligned": "1.3", "aligned_row": "in", "gold": "0-0 1p2",
-    "gold_from_one": True, "other": "Noch ein Satz.", "between": "es, sie",
-    "swapped": "stream", "corpus": "path:runs/atlas", "corpus_by": "entropy",
-    "versus": "step", "weighed": "content", "opposite": "match", "beside": "en-mlm",
-    "moments": (256, 4096), "seen": "cross.1.3", "lab": "scale", "tried": "guess=1;d=64",
-}
 TEXTS = (
     "model", "text", "target", "site", "second", "picture", "checkpoint", "number", "branch",
     "gold", "other", "between", "lab", "tried", "beside", "corpus", "seen",
@@ -110,12 +88,9 @@ def test_any_state_comes_back_from_its_link(state: dict[str, object]) -> None:
     assert read(dict(parse_qsl(there, keep_blank_values=True)), DEFAULTS) == (state, [])
 
 
-def test_the_round_trip_is_an_identity() -> None:
-    assert set(FULL) == {key.name for key in KEYS}
-    assert read(write(FULL, DEFAULTS), DEFAULTS) == (FULL, [])
+def test_defaults_and_parameters_of_others_are_left_alone() -> None:
     assert write(DEFAULTS, DEFAULTS) == {}
     assert read({}, DEFAULTS) == (DEFAULTS, [])
-    # Parameters of others are left alone.
     shown = {"embed_options": "x", "utm": "1", "layer": "5"}
     assert url_state.others(shown) == {"embed_options": "x", "utm": "1"}
 
