@@ -34,6 +34,7 @@ from transformer_viz.opening.places import NURSERY
 
 Patch = pytest.MonkeyPatch
 PLACE = whole_layer("cross", 0)
+LONG = 60  # seconds after which a test that hangs gives up
 
 
 @pytest.fixture
@@ -55,14 +56,14 @@ def loaded(models: Models) -> str:
 
 def until(ready: Callable[[], bool]) -> None:
     """Wait for something that other threads bring about."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONG
     while not ready():
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
 def test_the_models_used_last_stay_and_the_others_go(models: Models) -> None:
-    assert models.start("path:a").result(timeout=20).parameters > 0  # though nobody waits
+    assert models.start("path:a").result(timeout=LONG).parameters > 0  # though nobody waits
     assert models.ready("path:a")
     get(models, "b")
     get(models, "a")
@@ -152,7 +153,7 @@ def test_models_of_visitors_are_loaded_one_after_the_other(
         inside.append(loading.name)
         most.append(len(inside))
         if loading.shelved.is_own:
-            assert go_on.wait(20)
+            assert go_on.wait(LONG)
         load(self, loading)
         inside.remove(loading.name)
 
@@ -171,8 +172,8 @@ def test_models_of_visitors_are_loaded_one_after_the_other(
         until(found[left].done)
         go_on.set()
         with pytest.raises(Abandoned):
-            found.pop(left).result(20)
-        assert all(one.result(20).name for one in found.values())
+            found.pop(left).result(LONG)
+        assert all(one.result(LONG).name for one in found.values())
     assert max(most) <= 2  # ours was the second
     until(lambda: f"path:{left}" not in models)  # when its turn has come
 
