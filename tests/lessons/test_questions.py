@@ -135,9 +135,7 @@ def test_a_difference_of_scores_is_a_factor_of_weights(asked: Asked, model: Mode
         rival(np.array([5.0, 4.9, -np.inf]), 0)
 
 
-def test_without_the_division_a_row_is_the_softmax_of_the_products(
-    asked: Asked, model: Model
-) -> None:
+def test_without_the_division_a_row_is_the_softmax_of_the_products(asked, model) -> None:
     for text in TEXTS:
         seen, ask = asked("temperature", text)
         again = run(model, seen, keep=("weights", "qkv"))

@@ -79,9 +79,7 @@ def weights(trace: tv.Trace) -> np.ndarray:
     return trace.attention("cross", layer=1)
 
 
-def test_a_slider_runs_the_model_as_trace_does(
-    widget: Explorer, browser_of: FrontEnd, tiny_model: Model
-) -> None:
+def test_a_slider_runs_the_model_as_trace_does(widget, browser_of, tiny_model) -> None:
     assert widget.site == Site("decoder", "cross", 1, 1)
     assert widget.intervention == NOTHING and widget.source == IDS
     alone = tv.trace(tiny_model, IDS, TARGET, check=False)
@@ -112,9 +110,7 @@ def test_a_head_a_mask_and_the_way_back(widget: Explorer, browser_of: FrontEnd) 
     assert widget.intervention == NOTHING and browser_of.header["changed"] is False
 
 
-def test_python_sets_edits_head_source_and_trace(
-    widget: Explorer, browser_of: FrontEnd, tiny_model: Model
-) -> None:
+def test_python_sets_edits_head_source_and_trace(widget, browser_of, tiny_model) -> None:
     as_dict = {"edits": [{"kind": "temperature", "value": 2.0}]}
     for given, meant in ((HOT, HOT), (HOT.to_json(), HOT), (as_dict, HOT), (None, NOTHING)):
         before = browser_of.header["seq"]
@@ -141,9 +137,7 @@ def test_python_sets_edits_head_source_and_trace(
     assert len(widget.trace.source) == 5 and widget.source == [5, 9, 3]
 
 
-def test_python_values_that_do_not_fit_change_nothing(
-    widget: Explorer, browser_of: FrontEnd, tiny_gpt: Model
-) -> None:
+def test_python_values_that_do_not_fit_change_nothing(widget, browser_of, tiny_gpt) -> None:
     def state() -> tuple[Any, ...]:
         return widget.trace, widget.intervention, widget.site, widget.source, widget._frame
 
@@ -196,9 +190,7 @@ def test_anything_may_come_from_a_browser(widget: Explorer, browser_of: FrontEnd
         assert browser_of.header["problem"], content
 
 
-def test_errors_and_interrupts_of_a_run_are_reported(
-    widget: Explorer, browser_of: FrontEnd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_and_interrupts_of_a_run_are_reported(widget, browser_of, monkeypatch) -> None:
     before = widget.trace
     for error, said in (
         (RuntimeError("the accelerator\nis on fire"), "(RuntimeError: the accelerator);"),
@@ -215,9 +207,7 @@ def test_errors_and_interrupts_of_a_run_are_reported(
     assert browser_of.wish(("temperature", step("3.0", 6)))["problem"] == ""
 
 
-def test_two_views_of_a_widget_share_its_state_and_two_widgets_do_not(
-    widget: Explorer, tiny_model: Model
-) -> None:
+def test_two_views_of_a_widget_share_its_state_and_two_widgets_do_not(widget, tiny_model) -> None:
     one, two = FrontEnd(widget, "one"), FrontEnd(widget, "two")
     other = tv.explore(tiny_model, [5, 9, 3], TARGET)
     before = other._frame
@@ -229,9 +219,7 @@ def test_two_views_of_a_widget_share_its_state_and_two_widgets_do_not(
     other.close()
 
 
-def test_pictures_of_every_view_and_of_the_difference(
-    widget: Explorer, browser_of: FrontEnd
-) -> None:
+def test_pictures_of_every_view_and_of_the_difference(widget, browser_of) -> None:
     def still() -> np.ndarray:
         return np.asarray(Image.open(io.BytesIO(widget.still())))
 

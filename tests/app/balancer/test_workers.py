@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +24,7 @@ from tests.support.asgi import run
 from tests.support.browser import PATIENCE, free_port, wait_for
 from tests.support.exposition import Read, read
 from tests.support.paths import ROOT
+from tests.support.waiting import until
 from transformer_viz import settings
 from transformer_viz.app.balancer import workers
 from transformer_viz.app.balancer.balancer import COOKIE, PAGE
@@ -44,19 +44,6 @@ def got(url: str, path: str, **headers: str) -> tuple[int, bytes]:
         return answer.status, answer.read()
     finally:
         line.close()
-
-
-def until(wanted: Callable[[], bool]) -> None:
-    """Wait for something that comes by itself.
-
-    Raises:
-        TimeoutError: it did not come.
-    """
-    end = time.monotonic() + PATIENCE
-    while not wanted():
-        if time.monotonic() > end:
-            raise TimeoutError("It did not come.")
-        time.sleep(0.2)
 
 
 def metrics(url: str) -> dict[str, Read]:

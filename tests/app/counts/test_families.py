@@ -69,9 +69,7 @@ def test_the_texts_of_two_workers_become_one(monkeypatch: pytest.MonkeyPatch) ->
     assert read(joined({"0": server_counts.text(), "1": server_counts.text()}))
 
 
-def test_a_run_logs_one_line_without_a_word_of_the_visitor(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_logs_one_line_without_a_word_of_the_visitor(capsys, monkeypatch) -> None:
     def work(word: str) -> str:
         return word
 

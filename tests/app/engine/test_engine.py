@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 from tests.support.paths import ROOT
+from tests.support.waiting import until
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import Shelved
 from transformer_viz.app.engine.query import Question, whole_layer
@@ -40,13 +39,6 @@ def warm(value: float = 2.0) -> Intervention:
 @pytest.fixture
 def engine(shelf: Path) -> Engine:
     return Engine(str(shelf / "tiny"))
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def all_left(engine: Engine) -> None:
@@ -141,9 +133,7 @@ def test_a_task_reports_its_progress_and_runs_keep_what_the_pages_show(engine: E
         assert trace.block("cross", 0).scores is not None and "output_mean" in trace.norms
 
 
-def test_a_visitor_who_leaves_does_not_stop_the_loading(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_visitor_who_leaves_does_not_stop_the_loading(engine, monkeypatch) -> None:
     go, load, task = threading.Event(), engine.models._load, Task()
     monkeypatch.setattr(engine.models, "_load", lambda *words: (go.wait(LONG), load(*words)))
     with ThreadPoolExecutor(1) as pool:

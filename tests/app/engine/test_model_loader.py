@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import traceback
 import weakref
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import until
 from transformer_viz import checkpoints, opening
 from transformer_viz.app.engine import memory, model_names, trace_jobs
 from transformer_viz.app.engine.engine import Engine
@@ -54,14 +54,6 @@ def loaded(models: Models) -> str:
     return "".join(name for name in "abcd" if models.ready(f"path:{name}"))
 
 
-def until(ready: Callable[[], bool]) -> None:
-    """Wait for something that other threads bring about."""
-    end = time.monotonic() + LONG
-    while not ready():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_the_models_used_last_stay_and_the_others_go(models: Models) -> None:
     assert models.start("path:a").result(timeout=LONG).parameters > 0  # though nobody waits
     assert models.ready("path:a")
@@ -79,9 +71,7 @@ def test_the_models_used_last_stay_and_the_others_go(models: Models) -> None:
         assert loaded(models) == name
 
 
-def test_a_file_that_was_written_again_is_loaded_and_run_again(
-    models: Models, shelf: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_was_written_again_is_loaded_and_run_again(models, shelf, tmp_path) -> None:
     engine = Engine(str(shelf / "tiny"))
     question = Question("path:a", "The cat sat.", target="A dog.")
     first = engine.clean(question, PLACE).trace
@@ -141,9 +131,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error_in_words(models: Models, tmp_
     assert not models.ready("path:a") and "path:a" in models
 
 
-def test_models_of_visitors_are_loaded_one_after_the_other(
-    models: Models, monkeypatch: Patch
-) -> None:
+def test_models_of_visitors_are_loaded_one_after_the_other(models, monkeypatch) -> None:
     """Many links at once take the memory of one load, and ours do not wait for them."""
     inside: list[str] = []
     most: list[int] = []
@@ -178,9 +166,7 @@ def test_models_of_visitors_are_loaded_one_after_the_other(
     until(lambda: f"path:{left}" not in models)  # when its turn has come
 
 
-def test_only_bundled_models_are_opened_in_the_server(
-    models: Models, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_only_bundled_models_are_opened_in_the_server(models, tmp_path, monkeypatch) -> None:
     """Uploads, paths and what the settings name go through another process, unless it is off."""
     ways: list[str] = []
     load = checkpoints.load
@@ -202,9 +188,7 @@ def test_only_bundled_models_are_opened_in_the_server(
     assert ways == ["apart", "apart", "apart", "here", "here"]
 
 
-def test_the_process_for_files_starts_once_with_the_first_question(
-    models: Models, monkeypatch: Patch
-) -> None:
+def test_the_process_for_files_starts_once_with_the_first_question(models, monkeypatch) -> None:
     """A link to a visitor's model need not wait for torch first, and for its process then."""
     begun: list[str] = []
     monkeypatch.setattr(type(NURSERY), "warm", lambda self: begun.append("process"))
@@ -317,9 +301,7 @@ class OutOfMemoryError(RuntimeError):
     """As torch raises it; known by its name."""
 
 
-def test_a_full_graphics_card_is_left_and_reported(
-    models: Models, shelf: Path, monkeypatch: Patch
-) -> None:
+def test_a_full_graphics_card_is_left_and_reported(models, shelf, monkeypatch) -> None:
     asked: list[str | None] = []
     real = checkpoints.load
 

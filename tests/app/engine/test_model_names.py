@@ -28,9 +28,7 @@ PARTS = draw.lists(draw.text(CHARACTERS, min_size=1), min_size=1, max_size=4)
 
 
 @given(PARTS, WORDS)
-def test_place_and_options_come_back_from_a_name(
-    parts: list[str], words: dict[str, object]
-) -> None:
+def test_place_and_options_come_back_from_a_name(parts, words) -> None:
     place = model_names.PATH + "/".join(parts)
     name = model_names.named(place, words)
     assert model_names.parted(name) == (place, words)
@@ -59,9 +57,7 @@ def test_a_name_tells_nothing_of_the_servers_folders(monkeypatch: pytest.MonkeyP
     assert veiled == "a/b.pt is not below “models”; up holds no weights."
 
 
-def test_a_path_is_named_from_the_first_folder_that_leads_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_is_named_from_the_first_folder_that_leads_to_it(tmp_path, monkeypatch) -> None:
     for place in ("one/same.pt", "two/same.pt", "two/only.pt"):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_bytes(b"x")

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.browser import ROOT, free_port
+from tests.support.waiting import until
 from transformer_viz.app.engine.engine import Engine, Question
 from transformer_viz.app.engine.task import Task
 from transformer_viz.app.engine.turns import shared_searches
@@ -25,13 +25,6 @@ from transformer_viz.inference.generation import translate
 LONG = 20  # seconds after which a test that hangs gives up
 BEGINS, ENDS = 60, 30  # seconds in which a server begins and ends; on a quiet machine one
 ASKED = Question("tiny", "The cat sat on the mat.", beam=2)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def order_of(*runs: tuple[str, str, int]) -> str:
@@ -88,9 +81,7 @@ def engine(shelf: Path) -> Engine:
 
 
 @pytest.mark.parametrize("cells", [4096, 1], ids=["in one pass", "by turns"])
-def test_a_long_search_does_not_hold_a_short_one(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, cells: int
-) -> None:
+def test_a_long_search_does_not_hold_a_short_one(engine, monkeypatch, cells) -> None:
     """They share passes, or where these would be too large, take turns of as many passes."""
     monkeypatch.setattr(shared_searches, "CELLS", cells)
     monkeypatch.setattr(shared_searches, "TURN", 2)
@@ -127,9 +118,7 @@ def test_a_search_that_cannot_share_passes_gives_the_same(engine: Engine) -> Non
     assert engine.free(ASKED, edits) == alone and not engine.shared._queues
 
 
-def test_a_long_search_tells_what_is_quicker(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_search_tells_what_is_quicker(engine, monkeypatch) -> None:
     monkeypatch.setattr(shared_searches, "LONG", 1)
     engine.model("tiny")
     task = Counting([], "a", at=2)
@@ -145,9 +134,7 @@ def test_a_long_search_tells_what_is_quicker(
 @pytest.mark.app
 @pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_ends_amid_a_shared_search(
-    shelf: Path, how: signal.Signals, tmp_path: Path
-) -> None:
+def test_a_server_ends_amid_a_shared_search(shelf, how, tmp_path) -> None:
     words = [sys.executable, "-m", "tests.support.stopped_server", str(shelf / "tiny")]
     said = tmp_path / "said"
     with said.open("wb") as errors:

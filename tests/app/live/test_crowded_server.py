@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,10 +16,11 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from benchmarks.pupil import Pupil
-from tests.app.balancer.test_workers import got, until
+from tests.app.balancer.test_workers import got
 from tests.support.asgi import run
 from tests.support.browser import running_app
 from tests.support.paths import ROOT
+from tests.support.waiting import until
 from transformer_viz import settings
 
 pytestmark = pytest.mark.process
@@ -47,9 +47,7 @@ def test_the_server_answers_before_its_pages_are_imported() -> None:
     assert "ScriptRunContext" not in ended.stderr  # nothing was drawn
 
 
-def test_others_do_not_notice_two_hundred_connections_nor_slow_clients(
-    shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_do_not_notice_two_hundred_connections_nor_slow_clients(shelf, monkeypatch) -> None:
     """Two workers, whose visitors are held to the shares of a server for others."""
     monkeypatch.setenv(settings.MODEL.variable, str(shelf / "tiny"))
     for setting in settings.SHARES:

@@ -215,9 +215,7 @@ def test_requests_for_no_frame_are_refused(make_line: Make) -> None:
     assert status == 409 and b"matches no place" in body
 
 
-def test_frames_that_end_otherwise(
-    make_line: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_frames_that_end_otherwise(make_line, monkeypatch, capsys) -> None:
     """Given up, a frame has no body; an error of ours is told to the operator alone."""
     EXCHANGE.add(line := make_line())
 

@@ -148,9 +148,7 @@ def test_uploads_are_counted(limits: VisitLimits, clock: Clock) -> None:
     assert over == [None] * 2, "what is larger than all of a share may begin while it is whole"
 
 
-def test_bytes_of_uploads_count_as_they_arrive(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_of_uploads_count_as_they_arrive(clock, monkeypatch) -> None:
     """Whatever the headers say: a share is 3 MB here. What is broken off takes nothing of it."""
     monkeypatch.setenv(settings.VISIT_MB.variable, "3")
     for said in (None, 1, 0):
@@ -174,9 +172,7 @@ def test_bytes_of_uploads_count_as_they_arrive(
     assert brought(limits, put("a", said=3_000_000), MEGABYTE * 3) == 429, "before it is read"
 
 
-def test_refused_uploads_are_read_to_their_end_for_a_share_alone(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_uploads_are_read_to_their_end_for_a_share_alone(clock, monkeypatch) -> None:
     """A browser learns of a refusal after its last byte; a client that goes on is cut off."""
     monkeypatch.setenv(settings.UPLOADS_A_MINUTE.variable, "1")
     limits = VisitLimits(reads)
@@ -193,9 +189,7 @@ def test_refused_uploads_are_read_to_their_end_for_a_share_alone(
     assert [closes(40_000_000) for _ in range(2)] == [False, True]
 
 
-def test_uploads_that_stand_still_or_crawl_end(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uploads_that_stand_still_or_crawl_end(clock, monkeypatch) -> None:
     monkeypatch.setattr(upload_limits, "STILL", 0.05)
     sent: list[Any] = []
 
@@ -216,9 +210,7 @@ def test_uploads_that_stand_still_or_crawl_end(
 # ---- pages and their messages ------------------------------------------------------------------
 
 
-def test_a_flood_of_messages_delays_itself_alone(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_of_messages_delays_itself_alone(clock, monkeypatch) -> None:
     """Pages that flood get their rate and are closed in the end; one behind their address that
     does not is never more than one message of each behind."""
     monkeypatch.setattr(visit_limits, "Rates", Rates)  # with a real clock
@@ -297,9 +289,7 @@ def test_pages_are_counted_in_all_and_by_address(limits: VisitLimits, clock: Clo
     assert not limits.open  # all have gone
 
 
-def test_a_page_that_cannot_be_served_says_so_in_the_visitors_language(
-    limits: VisitLimits, clock: Clock
-) -> None:
+def test_a_page_that_cannot_be_served_says_so_in_the_visitors_language(limits, clock) -> None:
     page = {"accept": "text/html,*/*"}
     limits.open["10.0.0.1"] = 120
     status, headers, words = answered(limits, scope(headers=page))

@@ -166,9 +166,7 @@ def connected(name: str, steps: list[Message | str]) -> tuple[list[Message], flo
     return told, took[0]
 
 
-def test_what_a_stopped_run_left_is_discarded_until_the_browser_asks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_stopped_run_left_is_discarded_until_the_browser_asks(monkeypatch) -> None:
     discarded: list[str] = []
     monkeypatch.setattr(old_pages, "discard_unsent", lambda name: discarded.append(name) or "")
     old_pages.VISITS["here"] = visit = Visit()
@@ -180,9 +178,7 @@ def test_what_a_stopped_run_left_is_discarded_until_the_browser_asks(
     assert discarded == ["here"] and visit
 
 
-def test_a_run_goes_on_for_a_moment_after_its_browser_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_goes_on_for_a_moment_after_its_browser_is_gone(monkeypatch) -> None:
     monkeypatch.setattr(old_pages, "GRACE", 0.2)
     told, waits = connected("", [rerun(), "leave", "send"])
     assert 0.15 < waits < 0.4 and told == []

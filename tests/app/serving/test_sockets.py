@@ -21,9 +21,7 @@ from transformer_viz.app.serving import descriptors, no_delay, paced_sockets
 from transformer_viz.app.serving.paced_sockets import PacedSocket
 
 
-def test_the_server_takes_as_many_descriptors_as_the_system_grants(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_server_takes_as_many_descriptors_as_the_system_grants(monkeypatch) -> None:
     resource = pytest.importorskip("resource", reason="Windows has no such limit")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     little, most = 300, max(descriptors.WANTED)  # many systems begin a program with few

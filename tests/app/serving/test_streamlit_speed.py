@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.testing.v1 import AppTest
 
+from tests.support.waiting import until
 from transformer_viz.app.serving import message_batches, state_lookups
 
 Loop = asyncio.AbstractEventLoop
@@ -39,17 +39,7 @@ def loop() -> Iterator[Loop]:
     made.close()
 
 
-def until(done: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + 10
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
-def test_messages_come_in_order_and_wake_the_loop_seldom(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_come_in_order_and_wake_the_loop_seldom(loop, monkeypatch) -> None:
     woken, said = [], 90  # messages of a page run
     own = message_batches._wake_for
     monkeypatch.setattr(message_batches, "_wake_for", lambda *words: woken.append(1) or own(*words))
@@ -99,9 +89,7 @@ def test_on_the_loop_the_event_is_set_at_once(loop: Loop) -> None:
 
 
 @pytest.mark.app
-def test_widgets_find_in_the_state_what_they_found_in_its_copy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_widgets_find_in_the_state_what_they_found_in_its_copy(monkeypatch) -> None:
     def page() -> None:
         import streamlit as st
         from streamlit.runtime.state import get_session_state

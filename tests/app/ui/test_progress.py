@@ -10,6 +10,7 @@ import pytest
 from streamlit.runtime.scriptrunner import RerunData, StopException
 from streamlit.testing.v1 import AppTest
 
+from tests.support.waiting import until
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
 from transformer_viz.app.engine.turns.run_slots import RunSlots
 from transformer_viz.app.ui import progress
@@ -203,16 +204,6 @@ def test_a_rerun_from_within_the_page_ends_the_work_too(scope: str) -> None:
 
 
 # ---- tasks and slots ---------------------------------------------------------------------------
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that another thread brings about."""
-    tick = threading.Event()
-    for _ in range(int(LONG / 0.005)):
-        if holds():
-            return
-        tick.wait(0.005)
-    pytest.fail("it never came about")
 
 
 def test_a_step_reports_progress_and_ends_abandoned_work() -> None:
