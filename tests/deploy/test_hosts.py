@@ -145,7 +145,6 @@ def test_requirements_are_the_tested_ones_and_the_package() -> None:
     assert re.fullmatch(r"python-3\.1[1-9]", python)
 
 
-@pytest.mark.app
 @pytest.mark.shipped
 def test_the_main_file_of_the_cloud_draws_a_closed_app(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = (settings.UPLOADS, settings.PATHS, settings.HUB)

@@ -23,7 +23,7 @@ from transformer_viz.core.interventions import Intervention, ScalePositions
 from transformer_viz.inference.generation import translate
 
 LONG = 20  # seconds after which a test that hangs gives up
-BEGINS, ENDS = 60, 30  # seconds in which a server begins and ends; on a quiet machine one
+BEGINS, ENDS = 180, 60  # seconds in which a server begins and ends; on a quiet machine one
 ASKED = Question("tiny", "The cat sat on the mat.", beam=2)
 
 

@@ -36,7 +36,6 @@ from transformer_viz.components.edit_sliders import SLIDERS, TEMPERATURE, WINDOW
 from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import Intervention, Temperature, Window
 
-pytestmark = pytest.mark.app
 PLACE = Place("cross", 1, 0)
 Visit = Callable[..., AppTest]
 Make = Callable[..., LiveSession]

@@ -88,7 +88,6 @@ def test_on_the_loop_the_event_is_set_at_once(loop: Loop) -> None:
     assert callable(Runtime._enqueued_some_message) and callable(Runtime._get_async_objs)
 
 
-@pytest.mark.app
 def test_widgets_find_in_the_state_what_they_found_in_its_copy(monkeypatch) -> None:
     def page() -> None:
         import streamlit as st

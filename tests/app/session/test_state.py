@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.support.page_content import address
@@ -44,7 +43,6 @@ def test_each_key_has_one_typed_name() -> None:
     assert own == [], "give it a Slot in transformer_viz/app/session/keys.py"
 
 
-@pytest.mark.app
 def test_typed_names_read_and_write_the_session(visit: Visit) -> None:
     app = visit(layer="1", token="1", special="off")
     assert (app.session_state["layer"], app.session_state["special"]) == (1, False)
@@ -88,7 +86,6 @@ def send_old(app: AppTest, layer: int, head: int) -> None:
     app.selectbox(key="head").set_value(head)
 
 
-@pytest.mark.app
 def test_old_values_do_not_undo_a_move(visit: Visit) -> None:
     app = stepped(visit)
     send_old(app, 1, 1)
@@ -104,7 +101,6 @@ def test_old_values_do_not_undo_a_move(visit: Visit) -> None:
     assert head_in(app) == ("2", "0") and address(app)["words"] == "on"
 
 
-@pytest.mark.app
 def test_a_value_chosen_by_hand_is_never_taken_for_old(visit: Visit) -> None:
     app = stepped(visit)
     app.selectbox(key="layer").set_value(1).run()
@@ -118,7 +114,6 @@ def test_a_value_chosen_by_hand_is_never_taken_for_old(visit: Visit) -> None:
     assert head_in(app)[0] == "1"
 
 
-@pytest.mark.app
 def test_a_slider_that_was_just_moved_is_not_written_back(visit: Visit) -> None:
     """Writing a value sends it to the browser, where it would undo a key pressed meanwhile."""
     key = "try-far-head-en"

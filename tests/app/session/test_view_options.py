@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.support.component_events import trigger
 from tests.support.page_content import address, drawn, go, part, told, weights
 from transformer_viz.core.interventions import Intervention, Temperature
 
-pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
 HEAD = "head-view"
 

@@ -112,7 +112,6 @@ def test_a_link_keeps_its_query_below_a_path_and_its_last_sign_in_a_message() ->
     assert found.link == f"{CLASS}?layer=2&utm=x"
 
 
-@pytest.mark.app
 def test_presenting_is_in_the_link_and_steps_through_the_heads(visit: Visit) -> None:
     app = visit(block="encoder", layer="1", head="1", text="<b>The cat</b> sat.")
 
@@ -136,7 +135,6 @@ def test_presenting_is_in_the_link_and_steps_through_the_heads(visit: Visit) -> 
     assert "present" not in address(app)
 
 
-@pytest.mark.app
 def test_presenting_survives_going_to_every_page(visit: Visit) -> None:
     with speaking("zh"):  # the test runner spells options in this thread
         app = visit(present="on", layer="1", lang="zh")
@@ -147,7 +145,6 @@ def test_presenting_survives_going_to_every_page(visit: Visit) -> None:
     assert address(app)["layer"] == "1"
 
 
-@pytest.mark.app
 def test_choosing_a_language_keeps_everything_else(visit: Visit) -> None:
     warm = Intervention((Temperature(value=2.0, stack="decoder", block="cross", layer=1, head=1),))
     asked = {"layer": "1", "head": "1", "edits": warm.to_json(), "compare": "difference"}

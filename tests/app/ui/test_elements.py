@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.support.component_events import trigger
@@ -22,7 +21,6 @@ def elements(script: Callable[[], None]) -> list[object]:
     return [one.proto for one in app.main.children.values()]
 
 
-@pytest.mark.app
 def test_a_row_is_a_horizontal_container_and_headings_are_html() -> None:
     def ours() -> None:
         from transformer_viz.app.ui import layout
@@ -59,7 +57,6 @@ def test_a_row_is_a_horizontal_container_and_headings_are_html() -> None:
     ]
 
 
-@pytest.mark.app
 def test_every_visit_gets_both_components() -> None:
     for visit in (1, 2):
         app = AppTest.from_file(str(PAGE), default_timeout=60).run()
@@ -79,7 +76,6 @@ def test_every_visit_gets_both_components() -> None:
         assert {*chart["columns"]} == {*columns, "labels"} and panel["seq"] == 3
 
 
-@pytest.mark.app
 def test_an_event_repeated_after_a_lost_connection_counts_once() -> None:
     def page() -> None:
         import streamlit as st

@@ -64,7 +64,6 @@ def texts(app: AppTest) -> list[str]:
     return [box.value for box in app.markdown]
 
 
-@pytest.mark.app
 def test_quick_work_and_errors_show_nothing_of_the_waiting() -> None:
     app = opened(lambda task: "quick")
     assert texts(app) == ["quick", "more"] and not app.get("progress") and not app.button

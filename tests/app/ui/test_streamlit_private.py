@@ -52,7 +52,6 @@ def test_outside_a_run_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     assert not private.is_rerun_wanted()
 
 
-@pytest.mark.app
 def test_in_a_run_all_is_known() -> None:
     def page() -> None:
         import streamlit as st
