@@ -43,7 +43,8 @@ def run(model: Model, seen: Seen, edit: dict[str, Any] | None = None, **words: A
     """Run the same sentence and target words once more, apart from the app."""
     change = edit and tv.Intervention.from_json(json.dumps({"edits": [edit]}))
     ids = list(seen.clean.target.ids)
-    return tv.trace(model, seen.text, target=ids, intervention=change or None, **words)
+    words |= {"intervention": change or None, "check": False}
+    return tv.trace(model, seen.text, target=ids, **words)
 
 
 def row_of(trace: Trace, seen: Seen) -> np.ndarray:
@@ -223,7 +224,7 @@ def test_the_stream_is_as_long_as_its_numbers(asked: Asked, model: Model) -> Non
             streams.clear()
             run(model, seen)
             lengths = [float(stream[seen.spot.row].norm()) for stream in streams]
-            lengths = lengths[: len(parts) + 1]  # of the run itself; the others prove it
+            assert len(lengths) == len(parts) + 1, text
             first, last = lengths[0], lengths[-1]
             assert numbers(ask.question)[0] == approx(first, abs=0.06), text
             assert numbers(ask.why)[0] == approx(last, abs=0.06), text
