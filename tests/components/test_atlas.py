@@ -1,11 +1,12 @@
-"""The atlas as Python packs it: the captured numbers themselves, few enough bytes, true words."""
+"""The atlas as Python packs it: the captured numbers themselves, few bytes, correct labels."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.support.component_stage import decoded
@@ -14,6 +15,7 @@ from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import HeadNumber, atlas_data, atlas_height
 from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.head_metrics import shown_metrics
+from transformer_viz.core.sites import MAPS
 from transformer_viz.core.trace import Trace
 from transformer_viz.i18n import speaking
 
@@ -21,75 +23,66 @@ BLOCKS = ("encoder", "decoder", "cross")
 SHOWN = [metric.name for metric in shown_metrics()]  # the columns of the table
 
 
-@pytest.fixture(scope="module")
-def clean() -> Trace:
-    return make_trace()
+clean = cache(make_trace)
 
 
-@pytest.fixture(scope="module")
+@cache
 def warm() -> Trace:
     return make_trace(temperature=3.0, probability=0.25)
 
 
-def rows(trace: Trace, stack: str, kind: str) -> Any:
-    heads = trace.heads
-    return heads[(heads["stack"] == stack) & (heads["block"] == kind)]
+def rows(trace: Trace, block: str) -> pd.DataFrame:
+    """Return a map's rows of the table of heads."""
+    stack, kind = MAPS[block]
+    return trace.heads[(trace.heads["stack"] == stack) & (trace.heads["block"] == kind)]
 
 
-def test_the_pictures_travel_as_they_were_captured(clean: Trace) -> None:
-    header, arrays = decoded(atlas_data(clean, BLOCKS, MapLook(seq=5), words="so it is"))
-    for number, block in enumerate(BLOCKS):
-        assert np.array_equal(arrays[f"tiles{number}"], clean.thumbnail(block))
-        assert arrays[f"tiles{number}"].dtype == np.uint8
+def test_tiles_and_numbers_are_those_that_were_captured() -> None:
+    header, arrays = decoded(atlas_data(clean(), BLOCKS, MapLook(seq=5), words="so it is"))
     assert (header["part"], header["seq"], header["words"]) == ("atlas", 5, "so it is")
     assert [one["name"] for one in header["blocks"]] == list(BLOCKS) and header["limit"] == 0
-    assert [(one["rows"], one["columns"]) for one in header["blocks"]] == [
-        ("source", "source"),
-        ("produced", "target"),
-        ("produced", "source"),
-    ]
+    sides = [(one["rows"], one["columns"]) for one in header["blocks"]]
+    assert sides == [("source", "source"), ("produced", "target"), ("produced", "source")]
     assert header["sentences"]["produced"] == ["die", "Ka", "tze", "</s>"]
     assert header["blocks"][2]["stride"] == [1, 1] and header["blocks"][2]["counts"] == [3, 3]
+    for number, block in enumerate(BLOCKS):
+        tiles = arrays[f"tiles{number}"]
+        assert np.array_equal(tiles, clean().thumbnail(block)) and tiles.dtype == np.uint8, block
+        for row in rows(clean(), block).itertuples():
+            numbers = arrays[f"numbers{number}"][:, row.layer, row.head]
+            found = dict(zip(header["columns"], numbers, strict=True))
+            assert list(found) == [*SHOWN, "strongest"] and found["strongest"] == found["max"]
+            for name in SHOWN:
+                wanted = np.float32(getattr(row, name))
+                assert np.array_equal(found[name], wanted, equal_nan=True), (block, name)
 
 
-def test_every_head_has_its_numbers(clean: Trace) -> None:
-    header, arrays = decoded(atlas_data(clean, ["decoder", "cross"]))
-    for row in rows(clean, "decoder", "cross").itertuples():
-        numbers = arrays["numbers1"][:, row.layer, row.head]
-        found = dict(zip(header["columns"], numbers, strict=True))
-        for name in SHOWN:
-            assert found[name] == np.float32(getattr(row, name))
-        assert list(found) == [*SHOWN, "strongest"]
-        assert found["strongest"] == found["max"]
-
-
-def test_a_column_that_a_stored_trace_lacks_is_not_known(clean: Trace) -> None:
-    older = dataclasses.replace(clean, heads=clean.heads.drop(columns=["sink", "max"]))
+def test_a_column_that_a_stored_trace_lacks_is_unknown() -> None:
+    older = dataclasses.replace(clean(), heads=clean().heads.drop(columns=["sink", "max"]))
     for before in (None, older):
-        header, arrays = decoded(atlas_data(clean if before else older, ["cross"], before=before))
+        header, arrays = decoded(atlas_data(clean() if before else older, ["cross"], before=before))
         found = dict(zip(header["columns"], arrays["numbers0"], strict=True))
         assert before or np.isnan([found["sink"], found["max"], found["strongest"]]).all()
         assert np.isfinite(found["entropy"]).all()
 
 
-def test_the_header_says_how_heads_can_be_sorted(clean: Trace, warm: Trace) -> None:
-    metrics = decoded(atlas_data(clean, ["cross"]))[0]["metrics"]
+def test_the_header_lists_the_metrics_to_sort_by() -> None:
+    metrics = decoded(atlas_data(clean(), ["cross"]))[0]["metrics"]
     assert [metric["name"] for metric in metrics] == SHOWN
     assert metrics[0]["before"] is None and metrics[0]["title"] == "entropy"
     assert metrics[2]["heading"] == metrics[2]["title"] == "largest weight"
     with speaking("zh"):
-        header, _ = decoded(atlas_data(warm, ["cross"], before=clean))
-    assert [metric["title"] for metric in header["metrics"]][-1] == "变化"
-    assert header["metrics"][-1]["name"] == "change" and header["metrics"][-1]["signed"]
-    assert header["metrics"][0]["ranked"] == "按熵从高到低排列"
-    assert header["metrics"][0]["before"] in header["columns"]
+        header, _ = decoded(atlas_data(warm(), ["cross"], before=clean()))
+    first, last = header["metrics"][0], header["metrics"][-1]
+    assert (last["name"], last["title"], last["signed"]) == ("change", "变化", True)
+    assert first["ranked"] == "按熵从高到低排列" and first["before"] in header["columns"]
 
 
-def test_a_change_shares_one_symmetric_scale(clean: Trace, warm: Trace) -> None:
-    header, arrays = decoded(atlas_data(warm, BLOCKS, before=clean))
+def test_a_change_shares_one_symmetric_scale() -> None:
+    header, arrays = decoded(atlas_data(warm(), BLOCKS, before=clean()))
     largest = 0.0
     for number, block in enumerate(BLOCKS):
-        steps = warm.thumbnail(block).astype(float) - clean.thumbnail(block)
+        steps = warm().thumbnail(block).astype(float) - clean().thumbnail(block)
         largest = max(largest, np.abs(steps).max() / 255)
         shown = (arrays[f"tiles{number}"].astype(float) - 128) / 127 * header["limit"]
         assert np.abs(shown - steps / 255).max() <= header["limit"] / 254 + 1e-6
@@ -98,81 +91,66 @@ def test_a_change_shares_one_symmetric_scale(clean: Trace, warm: Trace) -> None:
         most = np.take_along_axis(flat, np.abs(flat).argmax(-1)[..., None], -1)[..., 0]
         assert np.allclose(told["change"], most)
     assert header["limit"] == pytest.approx(largest)
-    was = rows(clean, "decoder", "cross")["entropy"].to_numpy().reshape(2, 3)
+    was = rows(clean(), "cross")["entropy"].to_numpy().reshape(2, 3)
     assert np.allclose(told["entropy before"], was)
 
 
-def test_rows_that_were_not_there_are_marked(clean: Trace) -> None:
-    wide = np.pad(clean.thumbnail("encoder"), ((0, 0), (0, 0), (0, 2), (0, 2)))
-    source = dataclasses.replace(
-        sentence(7), ids=(*clean.source.ids, 0, 0), pieces=(*clean.source.pieces, "x", "y")
-    )
-    padded = dataclasses.replace(clean, source=source, thumbnails={"encoder": wide})
-    _, arrays = decoded(atlas_data(padded, ["encoder"], before=clean))
+def test_new_rows_and_missing_heads_are_marked() -> None:
+    wide = np.pad(clean().thumbnail("encoder"), ((0, 0), (0, 0), (0, 2), (0, 2)))
+    ids, pieces = (*clean().source.ids, 0, 0), (*clean().source.pieces, "x", "y")
+    source = dataclasses.replace(sentence(7), ids=ids, pieces=pieces)
+    padded = dataclasses.replace(clean(), source=source, thumbnails={"encoder": wide})
+    _, arrays = decoded(atlas_data(padded, ["encoder"], before=clean()))
     assert (arrays["tiles0"][:, :, 5:] == 0).all() and (arrays["tiles0"][:, :, :5] == 128).all()
-
-
-def test_layers_with_fewer_heads_are_counted(clean: Trace) -> None:
-    heads = clean.heads
+    heads = clean().heads
     fewer = heads[~((heads["block"] == "cross") & (heads["layer"] == 0) & (heads["head"] == 2))]
-    header, arrays = decoded(atlas_data(dataclasses.replace(clean, heads=fewer), ["cross"]))
+    header, arrays = decoded(atlas_data(dataclasses.replace(clean(), heads=fewer), ["cross"]))
     assert header["blocks"][0]["counts"] == [2, 3]
     assert np.isnan(arrays["numbers0"][:, 0, 2]).all()
 
 
-def test_an_atlas_of_144_heads_is_small() -> None:
+def test_an_atlas_stays_below_a_megabyte() -> None:
     data = atlas_data(many(12, 12, 64, kept=False), ["encoder"])
-    assert len(data) <= 650_000
-    header, _ = decoded(data)
-    assert header["blocks"][0]["stride"] == [1, 1]
-
-
-def test_several_blocks_are_pooled_to_stay_below_a_megabyte() -> None:
-    trace = many(12, 12, 64, blocks=BLOCKS, kept=False)
-    data = atlas_data(trace, BLOCKS)
+    assert len(data) <= 650_000 and decoded(data)[0]["blocks"][0]["stride"] == [1, 1]
+    three = many(12, 12, 64, blocks=BLOCKS, kept=False)
+    data = atlas_data(three, BLOCKS)
     header, arrays = decoded(data)
     assert len(data) <= 1_000_000
     for number, block in enumerate(BLOCKS):
-        assert header["blocks"][number]["stride"] == [2, 2]
-        assert np.array_equal(arrays[f"tiles{number}"], blocks_max(trace.thumbnail(block), 2, 2))
-
-
-def test_three_thousand_heads_of_long_sentences_stay_below_a_megabyte() -> None:
+        assert header["blocks"][number]["stride"] == [2, 2], block
+        assert np.array_equal(arrays[f"tiles{number}"], blocks_max(three.thumbnail(block), 2, 2))
     tile = many(1, 64, 128, kept=False)
-    large = repeated(tile, 48)
-    data = atlas_data(large, ["encoder"])
+    data = atlas_data(repeated(tile, 48), ["encoder"])  # three thousand heads
     header, arrays = decoded(data)
     assert len(data) < 1_000_000 and arrays["tiles0"].shape == (48, 64, 16, 16)
     assert header["blocks"][0]["stride"] == [8, 8]  # 2 of the thumbnail, and 4 of the atlas
     assert np.array_equal(arrays["tiles0"][7], blocks_max(tile.thumbnail("encoder")[0], 4, 4))
 
 
-def test_few_layers_take_little_height_and_many_no_more_than_some() -> None:
+def test_the_height_grows_with_the_layers_up_to_a_limit() -> None:
     heights = [atlas_height(many(n, 4, 3, kept=False), ["encoder"]) for n in (1, 2, 4, 12, 48)]
     assert 250 < heights[0] < heights[1] < heights[2] and max(heights) == heights[-1] < 700
-    header, _ = decoded(atlas_data(many(4, 4, 3), ["encoder"]))
-    assert header["height"] == heights[2]
+    assert decoded(atlas_data(many(4, 4, 3), ["encoder"]))[0]["height"] == heights[2]
 
 
-def test_what_cannot_be_drawn_is_said(clean: Trace) -> None:
+def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(LookupError, match="it has encoder, decoder, cross"):
-        atlas_data(clean, ["sideways"])
+        atlas_data(clean(), ["sideways"])
     with pytest.raises(ValueError, match="An atlas needs a block"):
-        atlas_data(clean, [])
+        atlas_data(clean(), [])
     with pytest.raises(ValueError, match="different words"):
-        atlas_data(clean, ["encoder"], before=many(2, 3, 9))
+        atlas_data(clean(), ["encoder"], before=many(2, 3, 9))
 
 
-def test_heads_can_be_told_by_other_numbers(clean: Trace) -> None:
-    """Those that are given stand in the menus instead of what the run itself tells."""
+def test_other_numbers_of_heads_replace_those_of_the_run() -> None:
     values = {name: np.arange(6, dtype=float).reshape(2, 3) / 7 for name in BLOCKS}
     values["cross"][1, 2] = np.nan
     given = [HeadNumber("previous", "word before", values, told=True)]
-    data = atlas_data(clean, BLOCKS, sort="previous", scale="previous", numbers=given)
+    data = atlas_data(clean(), BLOCKS, sort="previous", scale="previous", numbers=given)
     header, arrays = decoded(data)
-    assert [metric["name"] for metric in header["metrics"]] == ["previous"]
-    assert header["metrics"][0]["heard"] == "word before {number}"
-    assert header["metrics"][0]["ranked"] == "ranked by word before, highest first"
+    (metric,) = header["metrics"]
+    assert (metric["name"], metric["heard"]) == ("previous", "word before {number}")
+    assert metric["ranked"] == "ranked by word before, highest first"
     assert header["how"]["sort"] == header["how"]["scale"] == "previous"
     for number, name in enumerate(BLOCKS):
         own = arrays[f"numbers{number}"][header["columns"].index("previous")]

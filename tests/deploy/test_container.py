@@ -1,7 +1,7 @@
-"""What stands in deploy/: the steps of the image one by one, without an engine; built where one is.
+"""The files in deploy/: the steps of the image one by one, without a container engine.
 
-Which steps were done says `test_every_step_is_looked_at`: an instruction that none of these tests
-knows is an error there.
+`DONE` lists what is checked of each instruction; an unknown instruction is an error. Where an
+engine is there, `make soak` builds the image.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Step:
 
 
 def steps(file: Path = DEPLOY / "Containerfile") -> list[Step]:
-    """The instructions of a container file, lines that go on joined."""
+    """Return the instructions of a container file, continued lines joined."""
     lines = file.read_text(encoding="utf-8").splitlines()
     text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     found = [line.split(None, 1) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
@@ -62,45 +62,33 @@ def of(name: str) -> list[str]:
     return [step.words for step in steps() if step.name == name]
 
 
-def test_every_step_is_looked_at(record_property: pytest.RecordProperty) -> None:
-    for step in steps():
-        record_property(step.name, DONE[step.name])
-    assert {step.name for step in steps()} == set(DONE)
-
-
-def test_it_stands_on_a_slim_python_that_the_project_supports() -> None:
-    (base,) = of("FROM")
+def test_the_steps_are_known_and_end_without_an_administrator() -> None:
+    names = [step.name for step in steps()]
+    assert set(names) == set(DONE)
+    (base,), (user,) = of("FROM"), of("USER")
     found = re.fullmatch(r"python:3\.(\d+)-slim", base)
     assert found is not None and int(found[1]) >= 11
     assert all("=" in words for words in of("ARG"))
+    assert user.isdecimal() and int(user) >= 1000
+    assert "RUN" not in names[names.index("USER") :]
+    assert any(f"--uid {user}" in words for words in of("RUN"))
+    (entry,), (more,) = of("ENTRYPOINT"), of("CMD")
+    words = [*json.loads(entry), *json.loads(more)]
+    assert words[:2] == ["transformer-viz", "app"]
+    context = main.commands["app"].make_context("app", words[2:], parent=click.Context(main))
+    assert context.params["host"] == "0.0.0.0" and str(context.params["port"]) == PORT
+    assert of("EXPOSE") == [PORT] and of("STOPSIGNAL") == ["SIGTERM"]
 
 
 def test_all_that_is_copied_is_there_and_not_ignored() -> None:
     let_in = (DEPLOY / "Containerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert let_in[0] == "*"
-    sources = [word for words in of("COPY") for word in shlex.split(words)[:-1]]
+    sources = {word for words in of("COPY") for word in shlex.split(words)[:-1]}
     assert {f"!{source}" for source in sources} == {one for one in let_in if one.startswith("!")}
-    tracked = present()
-    for source in sources:
-        assert any(path == source or path.startswith(f"{source}/") for path in tracked), source
-    assert {"transformer_viz", "pretrained", ".streamlit", "app.py", "requirements.txt"} <= {
-        *sources
-    }
-
-
-def present() -> set[str]:
-    """Paths below the project's folder, without what no copy holds."""
-    beside = (*ROOT.glob("*"), *(ROOT / ".streamlit").glob("*"))
-    deep = (path for name in ("transformer_viz", "pretrained") for path in (ROOT / name).glob("*"))
-    return {path.relative_to(ROOT).as_posix() for path in (*beside, *deep) if path.exists()}
-
-
-def test_nothing_runs_as_administrator() -> None:
-    names = [step.name for step in steps()]
-    (user,) = of("USER")
-    assert user.isdecimal() and int(user) >= 1000
-    assert "RUN" not in names[names.index("USER") :]
-    assert any(f"--uid {user}" in words for words in of("RUN"))
+    assert not [source for source in sources if not (ROOT / source).exists()]
+    for folder in ("transformer_viz", "pretrained"):
+        assert folder in sources and any((ROOT / folder).iterdir())
+    assert {".streamlit", "app.py", "requirements.txt"} <= sources
 
 
 @pytest.mark.process
@@ -113,66 +101,54 @@ def test_the_shell_reads_each_command() -> None:
     assert any("--no-deps --editable ." in words for words in installs)
 
 
-class Ready(BaseHTTPRequestHandler):
-    """A server that says whether it is ready."""
-
-    status = 200
-
-    def do_GET(self) -> None:
-        self.send_response(self.status if self.path == "/ready" else 404)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.mark.process
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_the_health_check_runs(status: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ready, "status", status)
+def test_the_health_check_runs() -> None:
+    class Ready(BaseHTTPRequestHandler):
+        """A server that tells whether it is ready."""
+
+        status = 200
+
+        def do_GET(self) -> None:
+            self.send_response(self.status if self.path == "/ready" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
     (words,) = of("HEALTHCHECK")
     asked = json.loads(words[words.index("[") :])
     assert asked[0] == "python" and f":{PORT}/" in asked[2]
     with HTTPServer(("127.0.0.1", 0), Ready) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         said = asked[2].replace(f":{PORT}/", f":{server.server_port}/")
-        done = subprocess.run([sys.executable, "-c", said], capture_output=True)
+        for Ready.status, code in ((200, 0), (503, 1)):
+            done = subprocess.run([sys.executable, "-c", said], capture_output=True)
+            assert done.returncode == code, Ready.status
         server.shutdown()
-    assert done.returncode == code
 
 
-def test_the_command_line_understands_what_is_started() -> None:
-    (entry,), (more,) = of("ENTRYPOINT"), of("CMD")
-    words = [*json.loads(entry), *json.loads(more)]
-    assert words[:2] == ["transformer-viz", "app"]
-    context = main.commands["app"].make_context("app", words[2:], parent=click.Context(main))
-    assert context.params["host"] == "0.0.0.0" and str(context.params["port"]) == PORT
-    assert of("EXPOSE") == [PORT] and of("STOPSIGNAL") == ["SIGTERM"]
-
-
-def test_two_replicas_are_shut_in() -> None:
+def test_two_replicas_stand_behind_a_balancer() -> None:
     composed = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
     services = composed["services"]
     replicas = [one for name, one in services.items() if name.startswith("viz")]
-    assert len(replicas) == 2
+    assert len(replicas) == 2 and composed["networks"]["inside"]["internal"]
     for one in replicas:
         assert one["read_only"] and one["cap_drop"] == ["ALL"] and "ports" not in one
         assert one["tmpfs"][0].startswith("/tmp:") and one["mem_limit"]
         assert one["networks"] == ["inside"]
         assert (DEPLOY / one["env_file"]).is_file()
         assert (DEPLOY / one["build"]["context"] / one["build"]["dockerfile"]).is_file()
-    assert composed["networks"]["inside"]["internal"]
     for source in (one.split(":")[0] for one in services["balancer"]["volumes"]):
-        assert source in composed["volumes"] or (DEPLOY / source).is_file()
-
-
-def test_the_balancer_knows_the_replicas_and_closes_what_is_not_for_visitors() -> None:
+        assert source in composed["volumes"] or (DEPLOY / source).is_file(), source
+    # The balancer knows the replicas and closes what is not for visitors.
     text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
     code = "\n".join(line.split("#")[0] for line in text.splitlines())
     assert code.count("{") == code.count("}")
-    assert f"reverse_proxy viz1:{PORT} viz2:{PORT}" in code and "lb_policy cookie" in code
-    for words in ("frame-ancestors", "max_size", "read_header", "health_uri /ready"):
-        assert words in code
+    for words in (
+        f"reverse_proxy viz1:{PORT} viz2:{PORT}", "lb_policy cookie", "frame-ancestors",
+        "max_size", "read_header", "health_uri /ready",
+    ):  # fmt: skip
+        assert words in code, words
     (closed,) = re.findall(r"@closed path (.*)", code)
     assert closed.split() == ["/metrics", "/ready", "/_stcore/metrics"]
     assert not re.search(r"^\s*log\b", code, re.MULTILINE)  # links hold visitors' sentences
@@ -185,25 +161,16 @@ def test_every_setting_of_the_server_is_one(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in given.items():
         if name.startswith(settings.PREFIX):
             monkeypatch.setenv(name, value)
-            assert known[name].text == value
+            assert known[name].text == value, name
     assert given[settings.UPLOADS.variable] == given[settings.PATHS.variable] == "off"
-
-
-def engine() -> str | None:
-    """An engine that is there and answers."""
-    for name in ("docker", "podman"):
-        if shutil.which(name):
-            asked = subprocess.run([name, "info"], capture_output=True)
-            if asked.returncode == 0:
-                return name
-    return None
 
 
 @pytest.mark.soak
 @pytest.mark.process
 def test_the_image_is_built_where_an_engine_is() -> None:
-    found = engine()
-    if found is None:
+    found = [name for name in ("docker", "podman") if shutil.which(name)]
+    able = [name for name in found if not subprocess.run([name, "info"]).returncode]
+    if not able:
         pytest.skip("no container engine answers here")
-    words = [found, "build", "-f", str(DEPLOY / "Containerfile"), "-t", "transformer-viz", "."]
+    words = [able[0], "build", "-f", str(DEPLOY / "Containerfile"), "-t", "transformer-viz", "."]
     subprocess.run(words, cwd=ROOT, check=True)

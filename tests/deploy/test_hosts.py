@@ -1,7 +1,7 @@
-"""What hosts read of a fork: a Hugging Face Space, Streamlit Community Cloud, Binder.
+"""The files that hosts read of a fork: a Hugging Face Space, Streamlit Community Cloud, Binder.
 
-None of them can be asked here. What can be: the steps of the Space's Dockerfile, done one by one on
-an archive of this folder; Streamlit Cloud's main file, run as Streamlit runs it; the requirements.
+The hosts cannot be asked here. The steps of the Space's Dockerfile run one by one on an archive of
+this folder, and Streamlit Cloud's main file as Streamlit runs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
-from tests.deploy.test_container import Step, steps
+from tests.deploy.test_container import steps
 from tests.support.browser import free_port, wait_for
 from tests.support.paths import ROOT
 from transformer_viz import settings
@@ -36,15 +36,11 @@ CLOUD = "deploy/streamlit/streamlit_app.py"
 PORT = "7860"
 
 
-def space() -> list[Step]:
-    return steps(SPACE / "Dockerfile")
-
-
 def of(name: str) -> list[str]:
-    return [step.words for step in space() if step.name == name]
+    return [step.words for step in steps(SPACE / "Dockerfile") if step.name == name]
 
 
-def test_the_space_says_what_it_is() -> None:
+def test_the_space_is_described() -> None:
     text = (SPACE / "README.md").read_text(encoding="utf-8")
     told = yaml.safe_load(text.split("---")[1])
     assert told["sdk"] == "docker" and str(told["app_port"]) == PORT and of("EXPOSE") == [PORT]
@@ -52,10 +48,8 @@ def test_the_space_says_what_it_is() -> None:
     assert {told["colorFrom"], told["colorTo"]} <= colours
     assert len(told["short_description"]) <= 60 and len(told["emoji"]) <= 2
     assert {path.name for path in SPACE.iterdir()} == {"README.md", "Dockerfile"}
-
-
-def test_the_space_copies_nothing_and_ends_as_a_user() -> None:
-    names = [step.name for step in space()]
+    # It copies nothing and ends as a user.
+    names = [step.name for step in steps(SPACE / "Dockerfile")]
     assert "COPY" not in names and of("USER") == ["1000"]
     assert "RUN" not in names[names.index("USER") :]
     (base,) = of("FROM")
@@ -106,7 +100,7 @@ def test_the_space_fetches_the_fork(fork: str, tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_the_space_starts_under_its_own_name(tmp_path: Path) -> None:
-    """The shell's words, with an app that only says what it was given."""
+    """The shell's words, with an app that only prints its arguments."""
     (entry,), (more,) = of("ENTRYPOINT"), of("CMD")
     said = tmp_path / "transformer-viz"
     said.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
@@ -114,9 +108,9 @@ def test_the_space_starts_under_its_own_name(tmp_path: Path) -> None:
     around = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SPACE_HOST": "me-viz.hf.space"}
     words = [*json.loads(entry), *json.loads(more)]
     out = subprocess.run(words, env=around, capture_output=True, text=True, check=True)
-    given = out.stdout.split()
-    context = main.commands["app"].make_context("app", given[1:], parent=click.Context(main))
-    assert given[0] == "app" and context.params["names"] == ("me-viz.hf.space",)
+    app, *given = out.stdout.split()
+    context = main.commands["app"].make_context("app", given, parent=click.Context(main))
+    assert app == "app" and context.params["names"] == ("me-viz.hf.space",)
     assert context.params["host"] == "0.0.0.0" and str(context.params["port"]) == PORT
     assert context.params["no_paths"] and context.params["no_uploads"]
 
@@ -137,51 +131,49 @@ def requirements(path: Path, cwd: Path = ROOT) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", ["deploy/streamlit/requirements.txt", ".binder/requirements.txt"])
-def test_requirements_are_the_tested_ones_and_the_package(path: str) -> None:
-    found, tested = requirements(ROOT / path), requirements(ROOT / "requirements.txt")
-    assert {*tested, "itself"} <= {*found}
-    assert all("==" in one for one in found if one != "itself")
-    if path.startswith(".binder"):
-        assert {"jupyterlab", "jupytext"} <= {one.partition("==")[0] for one in found}
-        (python,) = (ROOT / ".binder" / "runtime.txt").read_text(encoding="utf-8").split()
-        assert re.fullmatch(r"python-3\.1[1-9]", python)
+def test_requirements_are_the_tested_ones_and_the_package() -> None:
+    tested = {*requirements(ROOT / "requirements.txt")}
+    cloud, binder = (
+        requirements(ROOT / folder / "requirements.txt")
+        for folder in ("deploy/streamlit", ".binder")
+    )
+    for found in (cloud, binder):
+        assert tested | {"itself"} <= {*found}
+        assert all("==" in one for one in found if one != "itself")
+    assert {"jupyterlab", "jupytext"} <= {one.partition("==")[0] for one in binder}
+    (python,) = (ROOT / ".binder" / "runtime.txt").read_text(encoding="utf-8").split()
+    assert re.fullmatch(r"python-3\.1[1-9]", python)
 
 
-def test_strangers_may_open_nothing_on_the_cloud() -> None:
-    text = (ROOT / CLOUD).read_text(encoding="utf-8")
-    known = {one.variable for one in settings.SETTINGS}
-    found = dict(re.findall(r'"(TRANSFORMER_VIZ_\w+)": "(\w+)"', text))
-    assert found and {*found} <= known
-    closed = (settings.UPLOADS, settings.PATHS, settings.HUB)
-    assert {found[one.variable] for one in closed} == {settings.OFF}
-
-
-@pytest.mark.app
 @pytest.mark.shipped
-def test_the_main_file_of_the_cloud_draws_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_main_file_of_the_cloud_draws_a_closed_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = (settings.UPLOADS, settings.PATHS, settings.HUB)
+    text = (ROOT / CLOUD).read_text(encoding="utf-8")
+    found = dict(re.findall(r'"(TRANSFORMER_VIZ_\w+)": "(\w+)"', text))
+    assert found and {*found} <= {one.variable for one in settings.SETTINGS}
+    assert {found[one.variable] for one in closed} == {settings.OFF}
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    for one in (settings.UPLOADS, settings.PATHS, settings.HUB):
+    for one in closed:
         monkeypatch.delenv(one.variable, raising=False)
     for _ in range(2):  # a second visitor: what it imports is imported already
         app = AppTest.from_file(ROOT / CLOUD, default_timeout=60).run()
         assert not app.exception and app.text_input(key="text").value
-    assert settings.UPLOADS.text == settings.PATHS.text == settings.HUB.text == settings.OFF
+    assert {one.text for one in closed} == {settings.OFF}
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("script", "is_open"), [("app.py", False), (CLOUD, True)])
-def test_only_the_main_file_of_the_cloud_is_open_to_others(script: str, is_open: bool) -> None:
+def test_only_the_main_file_of_the_cloud_is_open_to_others() -> None:
     """At home the app listens on 127.0.0.1 alone; a proxy in front comes by another address."""
-    port = free_port()
-    words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
     around = {name: text for name, text in os.environ.items() if not name.startswith("STREAMLIT_")}
-    server = subprocess.Popen(words, cwd=ROOT, env=around, stdout=subprocess.DEVNULL)
-    try:
-        wait_for(f"http://127.0.0.1:{port}", server)
-        with socket.socket() as other:
-            other.settimeout(10)
-            assert (other.connect_ex(("127.0.0.2", port)) == 0) is is_open
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
+    for script, is_open in (("app.py", False), (CLOUD, True)):
+        port = free_port()
+        words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
+        server = subprocess.Popen(words, cwd=ROOT, env=around, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(f"http://127.0.0.1:{port}", server)
+            with socket.socket() as other:
+                other.settimeout(10)
+                assert (other.connect_ex(("127.0.0.2", port)) == 0) is is_open, script
+        finally:
+            server.terminate()
+            server.wait(timeout=20)

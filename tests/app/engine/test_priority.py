@@ -1,4 +1,4 @@
-"""Frames go first: others pause for them, for a stated while."""
+"""Frames go first: other runs pause for them, for a stated while."""
 
 from __future__ import annotations
 
@@ -16,31 +16,28 @@ from transformer_viz.app.engine.turns.priority import Priority
 from transformer_viz.app.engine.turns.run_slots import RunSlots
 
 
-def test_others_wait_until_the_last_frame_is_made() -> None:
+def elsewhere(run: Callable[..., Any], *words: Any) -> Any:
+    """Return what a function gives in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run, *words).result()
+
+
+def test_others_wait_until_the_last_frame_is_made_or_their_time_is_over() -> None:
     first, order = Priority(), list[str]()
-    with first.urgent():
-        other = threading.Thread(target=lambda: order.append(str(first.give_way(10))))
-        other.start()
+    with ThreadPoolExecutor(1) as pool, first.urgent():
+        pool.submit(lambda: order.append(str(first.give_way(10))))
         with first.urgent():
             pass
         time.sleep(0.05)
         order.append("made")
-    other.join()
     assert order == ["made", "True"]
-
-
-def test_nobody_waits_longer_than_was_said() -> None:
-    first = Priority()
     with first.urgent():
         began = time.monotonic()
         assert not elsewhere(first.give_way, 0.05)
         assert time.monotonic() - began >= 0.05
         assert first.give_way(0.05), "what is urgent waits for itself"
     assert first.give_way(0)
-
-
-def test_a_frame_that_fails_leaves_nobody_waiting() -> None:
-    first = Priority()
+    # A frame that fails leaves nobody waiting.
     with pytest.raises(ValueError, match="no such head"), first.urgent():
         raise ValueError("no such head")
     assert first.give_way(0)
@@ -57,12 +54,10 @@ def test_a_long_run_pauses_between_two_passes(monkeypatch: pytest.MonkeyPatch) -
             task.step(1, 2)
             order.append("second pass")
 
-    with mine.urgent():
-        thread = threading.Thread(target=search)
-        thread.start()
+    with ThreadPoolExecutor(1) as pool, mine.urgent():
+        pool.submit(search)
         time.sleep(0.05)
         order.append("frame")
-    thread.join()
     assert order == ["frame", "second pass"]
 
 
@@ -92,63 +87,50 @@ def test_nobody_pauses_for_a_frame_that_waits_for_them() -> None:
         over.set()
         assert not made.result(5), "it goes on, and others pause again"
     assert first.give_way(0)
-    with first.waiting():  # of who makes no frame: nothing
+    with first.waiting():  # of a run that is no frame: nothing
         assert first.give_way(0)
 
 
 def test_a_long_run_leaves_its_place_to_a_short_one() -> None:
     """Where there is one place, a frame came after the last pass of a search."""
-    gate, order = RunSlots(1, turn=100), list[str]()
+    gate, order, long = RunSlots(1, turn=100), list[str](), Task("search")
 
     def short() -> None:
         with gate.place(Task("hand")):
             order.append("short")
 
-    long = Task("search")
-    with gate.place(long, long=True):
-        thread = threading.Thread(target=short)
-        thread.start()
+    with ThreadPoolExecutor(1) as pool, gate.place(long, long=True):
+        pool.submit(short)
         while not gate.waiting:
             time.sleep(0.01)
         order.append("pass 1")
         long.step(1, 2)
         order.append("pass 2")
-    thread.join()
     assert order == ["pass 1", "short", "pass 2"]
 
 
 # ---- shares -------------------------------------------------------------------------------------
 
 
-def elsewhere(run: Callable[..., Any], *words: Any) -> Any:
-    """What a function gives in another thread."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(run, *words).result()
-
-
-def busy(seconds: float) -> None:
-    """Use the processor for so long."""
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
-
-
-def spent(first: Priority, visitor: str) -> None:
-    """Have a visitor take more than its share."""
+def spend(first: Priority, visitor: str) -> None:
+    """Have a visitor take more than its share of the processor."""
     with first.urgent(visitor):
-        busy(0.02)
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
 
 
 @pytest.fixture
 def stingy(monkeypatch: pytest.MonkeyPatch) -> Priority:
-    """Shares of a hundredth of a second, which stay taken."""
+    """Shares of a hundredth of a second, which stay taken; the flood has had its share."""
     for name, value in (("SHARE", 0.01), ("LEAST", 0.01), ("TRIFLE", 0.001), ("LATELY", 1e6)):
         monkeypatch.setattr(priority, name, value)
-    return Priority()
+    first = Priority()
+    spend(first, "flood")
+    return first
 
 
-def test_nobody_pauses_for_who_has_had_its_share(stingy: Priority) -> None:
-    spent(stingy, "flood")
+def test_nobody_pauses_for_a_visitor_over_its_share(stingy: Priority) -> None:
     with stingy.urgent("flood"):
         assert elsewhere(stingy.give_way, 0)
         with stingy.urgent("pupil"):
@@ -157,8 +139,7 @@ def test_nobody_pauses_for_who_has_had_its_share(stingy: Priority) -> None:
         assert not elsewhere(stingy.give_way, 0)
 
 
-def test_who_has_had_its_share_begins_when_nobody_else_does(stingy: Priority) -> None:
-    spent(stingy, "flood")
+def test_a_visitor_over_its_share_begins_when_nobody_else_does(stingy: Priority) -> None:
     order: list[str] = []
 
     def frame(who: str) -> None:
@@ -175,15 +156,14 @@ def test_who_has_had_its_share_begins_when_nobody_else_does(stingy: Priority) ->
 
 
 def test_its_frame_pauses_for_others_between_two_pictures(stingy: Priority) -> None:
-    spent(stingy, "flood")
+    begun, end = threading.Event(), threading.Event()
+
+    def pupil() -> None:
+        with stingy.urgent("pupil"):
+            begun.set()
+            end.wait(5)
+
     with stingy.urgent("flood"), ThreadPoolExecutor(1) as pool:
-        begun, end = threading.Event(), threading.Event()
-
-        def pupil() -> None:
-            with stingy.urgent("pupil"):
-                begun.set()
-                end.wait(5)
-
         made = pool.submit(pupil)
         begun.wait(5)
         assert not stingy.give_way(0.01)
@@ -192,21 +172,19 @@ def test_its_frame_pauses_for_others_between_two_pictures(stingy: Priority) -> N
         made.result(5)
 
 
-def test_a_share_grows_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_grows_with_time(stingy: Priority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priority, "LATELY", 1.0)
     now = [0.0]
     first = Priority(clock=lambda: now[0])
-    for name, value in (("SHARE", 0.01), ("LEAST", 0.01), ("TRIFLE", 0.001)):
-        monkeypatch.setattr(priority, name, value)
-    spent(first, "flood")
-    with first.urgent("flood"):
-        assert elsewhere(first.give_way, 0)
-    now[0] = 10 * priority.LATELY
-    with first.urgent("flood"):
-        assert not elsewhere(first.give_way, 0)
+    spend(first, "flood")
+    for seconds, pauses in ((0.0, False), (10 * priority.LATELY, True)):
+        now[0] = seconds
+        with first.urgent("flood"):
+            assert elsewhere(first.give_way, 0) is not pauses
     assert len(first._taken) == 1
 
 
-def test_a_frame_that_waits_makes_room_for_a_newer_one_of_its_visitor() -> None:
+def test_a_waiting_frame_makes_room_for_a_newer_one_of_its_visitor() -> None:
     first = Priority()
     monopoly = [first.urgent() for _ in range(priority.PLACES)]
     for one in monopoly:

@@ -1,4 +1,4 @@
-"""What one visit may load and compute; a sentence says what is over it."""
+"""Shares of one visit in loading and computing; a sentence tells what is over it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,11 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def monotonic(self) -> float:
-        return self.now
+    monotonic = __call__
 
 
-@pytest.fixture(autouse=True)
-def defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_eleventh_model_of_one_file_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.MODELS_A_VISIT.variable, raising=False)
-
-
-def test_the_eleventh_model_of_one_file_waits() -> None:
     clock = Clock()
     shares = ModelShares(clock)
     names = [f'path:big.pt//{{"dropout":0.{n}}}' for n in range(11)]
@@ -42,29 +37,22 @@ def test_the_eleventh_model_of_one_file_waits() -> None:
     shares.require("another visit", names[10])
     clock.now = WHILE + 1.5
     shares.require("me", names[10])
-
-
-def test_models_in_the_box_and_work_of_nobody_are_not_counted() -> None:
-    shares = ModelShares(Clock())
+    # Bundled models and work of nobody are not counted; other options make another model.
+    shares = ModelShares(clock)
     for n in range(30):
         shares.require("me", f"en-de-{n}")
         shares.require(Task(), f"path:{n}")
     for n in range(10):
-        shares.require("me", f'en-de//{{"heads":{n}}}')  # other words make another model
+        shares.require("me", f'en-de//{{"heads":{n}}}')
     with pytest.raises(ValueError, match="10 models"):
         shares.require("me", 'en-de//{"heads":11}')
-
-
-def test_the_limit_can_be_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(settings.MODELS_A_VISIT.variable, "0")
-    shares = ModelShares(Clock())
+    shares = ModelShares(clock)
     for n in range(100):
         shares.require("me", f"path:{n}")
 
 
-def test_a_run_ends_after_its_seconds_and_leaves_its_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_ends_after_its_seconds_and_leaves_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(run_slots, "time", clock)
     gate, task = RunSlots(2, most=30), Task("me")
@@ -76,21 +64,11 @@ def test_a_run_ends_after_its_seconds_and_leaves_its_place(
             clock.now = float(second)
             task.step(second, 100)
     assert clock.now == 31 and gate.free == 2 and gate.free_long == 1
-
-
-def test_one_that_works_for_many_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr(run_slots, "time", clock)
-    gate, task = RunSlots(2, most=30), Task()
-    with gate.place(task, long=True, endless=True):
+    with gate.place(task := Task(), long=True, endless=True):  # it works for many
         clock.now = 1e6
         task.step(1, 2)
-
-
-def test_waiting_is_not_computing(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr(run_slots, "time", clock)
-    gate, task = RunSlots(2, most=30), Task("me")
+    # Waiting is not computing.
+    clock.now, task = 0.0, Task("me")
     with gate.place(task, long=True):
         (ticket,) = gate._unfinished
         clock.now = 20.0
