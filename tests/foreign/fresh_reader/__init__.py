@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -26,10 +27,16 @@ class Stranger(nn.Module):
     "" (no edit), "head" (head 0 adds nothing), "temperature" (scores / 2) or "hidden" (no key 1).
     """
 
-    note = "self"
     readings: tuple[tuple[str, str], ...] = ()  # other results of an edit that would be right too
     batched = True
     gradients = False
+    shape = (2, 6, 16)  # of the example: `[batch, token, features]`, unless a module says otherwise
+    modules: ClassVar[dict[str, type[Stranger]]] = {}
+
+    def __init_subclass__(cls, listed: bool = True) -> None:
+        """Enter a module into the list; ``listed=False`` is a base of others."""
+        if listed:
+            Stranger.modules[cls.__name__] = cls
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -38,8 +45,7 @@ class Stranger(nn.Module):
         self.eval()
 
     def example(self) -> tuple:
-        """``[batch 2, token 6, 16]`` unless a module takes something else."""
-        return (torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(7)),)
+        return (torch.randn(*self.shape, generator=torch.Generator().manual_seed(7)),)
 
     def first(self, inputs: tuple) -> tuple:
         """The first item of the batch by itself."""
@@ -55,7 +61,7 @@ class Stranger(nn.Module):
         return [self.known(inputs, each).output for each in kinds]
 
 
-def split(x: torch.Tensor, heads: int) -> torch.Tensor:
+def split(x: torch.Tensor, heads: int = 4) -> torch.Tensor:
     """``[batch, token, d]`` as ``[batch, head, token, d / heads]``."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
@@ -92,3 +98,42 @@ def mixed(weights: torch.Tensor, values: torch.Tensor, kind: str) -> torch.Tenso
 def scaled(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     """Scores of ``[batch, head, token, d]``."""
     return torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
+
+
+def look(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention as most modules write it; no part of a truth."""
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
+
+
+def linears(count: int) -> tuple[nn.Linear, ...]:
+    return tuple(nn.Linear(16, 16) for _ in range(count))
+
+
+class Projected(Stranger, listed=False):
+    """Four heads of width 4 over 16 features; what most of these modules start from.
+
+    The truth is that of plain attention, with scores of its own (``true``), unless a module says
+    otherwise.
+    """
+
+    def build(self) -> None:
+        self.q, self.k, self.v, self.o = linears(4)
+
+    def qkv(self, x):
+        return split(self.q(x)), split(self.k(x)), split(self.v(x))
+
+    def forward(self, x):
+        return self.o(merge(self.attend(*self.qkv(x))))
+
+    def attend(self, q, k, v):
+        return look(q, k, v)
+
+    def true(self, q, k):
+        return scaled(q, k)
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        return self.finish(law(self.true(q, k), kind), v, kind)
+
+    def finish(self, weights, v, kind):
+        return Known(self.o(merge(mixed(weights, v, kind))), (weights,))
