@@ -19,10 +19,13 @@ def fault(name: str) -> str:
     """What is wrong with a style, or nothing."""
     try:
         row = scoreboard.row(STYLES[name])
+        if proofs.asked(STYLES[name]) and (wrong := proofs.fault(STYLES[name], row)):
+            return f"{row.verdict}: the proof {wrong}"
     except scoreboard.NotHereError:
         return ""  # this machine lacks what the style needs to run without any probe
-    if proofs.asked(STYLES[name]) and (wrong := proofs.fault(STYLES[name], row)):
-        return f"{row.verdict}: the proof {wrong}"
+    except Exception as error:
+        error.add_note(f"in the style {name}")
+        raise
     return "" if row.verdict in ("ok", "said") else f"{row.verdict}: {row.why}"
 
 

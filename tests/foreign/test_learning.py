@@ -107,6 +107,7 @@ def same(plain: tuple[Any, ...], watched: tuple[Any, ...]) -> None:
     assert torch.equal(plain[2], watched[2])
 
 
+@pytest.mark.slow
 def test_twenty_updates_are_the_same() -> None:
     for fused, how, around in product(
         (False, True), ("plain", "reentrant", "not reentrant"), (nullcontext, bfloat)

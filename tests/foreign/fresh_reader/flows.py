@@ -8,19 +8,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.foreign.fresh_reader import (
-    Known,
-    Projected,
-    Stranger,
-    heads_left,
-    law,
-    linears,
-    look,
-    merge,
-    mixed,
-    scaled,
-    split,
-)
+from . import Known, Projected, Stranger
+from .parts import heads_left, law, linears, look, merge, mixed, scaled, split
 
 
 class KeysFromBelow(Stranger):

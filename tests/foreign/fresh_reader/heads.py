@@ -8,18 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.foreign.fresh_reader import (
-    Known,
-    Projected,
-    Stranger,
-    heads_left,
-    law,
-    look,
-    merge,
-    mixed,
-    scaled,
-    split,
-)
+from . import Known, Projected, Stranger
+from .parts import heads_left, law, look, merge, mixed, scaled, split
 
 
 def off(number: int, kind: str) -> str:

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.foreign.fresh_reader import Known, Projected, Stranger, law, look, merge, mixed, scaled
+from . import Known, Projected, Stranger
+from .parts import law, look, merge, mixed, scaled
 
 
 def same_parity() -> torch.Tensor:

@@ -142,6 +142,12 @@ def options(*truth: Attention | Other, parts: Any = None, **words: Any) -> Calla
     return decorate
 
 
+def variants(part: str, table: dict[str, tuple[Any, ...]], base: Any = None, **words: Any) -> None:
+    """Enter short styles: by name what it is, and the method ``part`` of a module like ``base``."""
+    for name, (about, function) in table.items():
+        enter(name, about, (base or Block).of(**{part: function}), **words)
+
+
 class Module(nn.Module):
     """A module of ``parts``, by name."""
 
@@ -206,6 +212,28 @@ class Block(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.wo(self.attend(x))
+
+
+class Stack(Module):
+    """Blocks one after the other."""
+
+    block, depth = Block, 2
+
+    def parts(self) -> dict[str, Any]:
+        return {"layers": nn.ModuleList(self.block() for _ in range(self.depth))}
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def library(**words: Any) -> nn.Module:
+    """An nn.MultiheadAttention with logits near 1."""
+    attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, **words)
+    with torch.no_grad():
+        attention.in_proj_weight *= 2
+    return attention
 
 
 class Norm(nn.Module):

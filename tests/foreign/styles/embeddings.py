@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import TOKENS, WIDTH, Attention, Block, ids, options, sdpa, ways
+from .base import TOKENS, WIDTH, Attention, Block, ids, options, sdpa, variants, ways
 
 VOCABULARY = 50
 IDS = {"inputs": ids}
@@ -34,39 +34,28 @@ class Read(Block):
         return super().forward(self.embed(given) + self.places)
 
 
+variants("embed", {
+    "embedding_function": ("F.embedding", lambda self, given: F.embedding(given, self.table)),
+}, Read, **IDS)  # fmt: skip
+variants("embed", {
+    "embedding_index_sdpa": ("W[ids] before SDPA", lambda self, given: self.table[given]),
+}, Read.of(combine=lambda self, q, k, v: sdpa(q, k, v)), **IDS)  # fmt: skip
+variants("embed", {
+    "embedding_index": ("W[ids], as TransformerLens has it", lambda self, given: self.table[given]),
+    "embedding_index_tensor": ("W[ids, :]", lambda self, given: self.table[given, :]),
+    "embedding_one_hot": ("F.one_hot(ids).float() @ W",
+                          lambda self, given: F.one_hot(given, 50).float() @ self.table),
+    "embedding_eye": ("torch.eye(n)[ids] @ W",
+                      lambda self, given: torch.eye(50)[given] @ self.table),
+    "embedding_select": (
+        "W.index_select(0, ids)",
+        lambda self, given: self.table.index_select(0, given.flatten()).view(*given.shape, -1)),
+}, Read, **LOOKED_UP)  # fmt: skip
+
+
 @ways("embed", Read)
 class Tables:
     """Rows of a table by ids."""
-
-    @options(**IDS)
-    def embedding_function(self, given):
-        """F.embedding"""
-        return F.embedding(given, self.table)
-
-    @options(**LOOKED_UP)
-    def embedding_index(self, given):
-        """W[ids], as TransformerLens has it"""
-        return self.table[given]
-
-    @options(**LOOKED_UP)
-    def embedding_index_tensor(self, given):
-        """W[ids, :], the weight of an nn.Embedding"""
-        return self.table[given, :]
-
-    @options(**LOOKED_UP)
-    def embedding_one_hot(self, given):
-        """F.one_hot(ids).float() @ W"""
-        return F.one_hot(given, VOCABULARY).float() @ self.table
-
-    @options(**LOOKED_UP)
-    def embedding_eye(self, given):
-        """torch.eye(n)[ids] @ W"""
-        return torch.eye(VOCABULARY)[given] @ self.table
-
-    @options(**LOOKED_UP)
-    def embedding_select(self, given):
-        """W.index_select(0, ids)"""
-        return self.table.index_select(0, given.flatten()).view(*given.shape, -1)
 
     @options(**LOOKED_UP)
     def embedding_gather(self, given):
@@ -84,14 +73,6 @@ class Tables:
     def input_numbers_of_python(self, given):
         """lists of Python's numbers, made a tensor inside, W[ids]"""
         return self.table[torch.tensor(given)]
-
-
-@ways("embed", Read.of(combine=lambda self, q, k, v: sdpa(q, k, v)))
-class Fused:
-    @options(**IDS)
-    def embedding_index_sdpa(self, given):
-        """W[ids] before SDPA"""
-        return self.table[given]
 
 
 @dataclass

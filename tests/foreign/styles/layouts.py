@@ -6,11 +6,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from . import base
 from .base import HEADS, TOKENS, WIDTH, Attention, Block, Module, enter, options, sdpa, style, ways
 
 MERGED, HEAD_MAJOR = Attention("(bh)qk"), Attention("(hb)qk")
 
-enter("plain", "softmax(q @ k) @ v", Block)
+for name, about, methods in (
+    ("plain", "softmax(q @ k) @ v", {}),
+    ("sdpa", "F.scaled_dot_product_attention", {"combine": lambda self, *qkv: sdpa(*qkv)}),
+    ("sdpa_causal", "the same with is_causal",
+     {"combine": lambda self, *qkv: sdpa(*qkv, is_causal=True)}),
+    ("broadcast_scores", "q x k by broadcasting and a sum over the width",
+     {"scores": lambda self, q, k: (q[:, :, :, None] * k[:, :, None]).sum(-1) / 8**0.5}),
+    ("windows_in_batch", "windows in the batch, as Swin has it",
+     {"attend": lambda self, x: Block.attend(self, x.reshape(-1, 3, WIDTH)).view(x.shape)}),
+):  # fmt: skip
+    enter(name, about, Block.of(**methods))
 
 
 def silence_parameter(module: nn.Module, head: int) -> None:
@@ -21,14 +32,6 @@ def silence_parameter(module: nn.Module, head: int) -> None:
 @ways("combine")
 class Products:
     """Scores and sums of values, of ``[batch, head, token, width]``."""
-
-    def sdpa(self, q, k, v):
-        """F.scaled_dot_product_attention"""
-        return sdpa(q, k, v)
-
-    def sdpa_causal(self, q, k, v):
-        """the same with is_causal"""
-        return sdpa(q, k, v, is_causal=True)
 
     @options(Attention("w(bh)qk"), row="S9")
     def sdpa_merged(self, *qkv):
@@ -59,13 +62,6 @@ class Products:
         return out
 
 
-@ways("scores")
-class Scores:
-    def broadcast_scores(self, q, k):
-        """q x k by broadcasting and a sum over the width"""
-        return (q[:, :, :, None] * k[:, :, None]).sum(-1) / 8**0.5
-
-
 @ways("forward")
 class Whole:
     @options(
@@ -84,25 +80,13 @@ class Whole:
         return x + self.wo(self.attend(x.transpose(0, 1))).transpose(0, 1)
 
 
-@ways("attend")
-class InBatch:
-    def windows_in_batch(self, x):
-        """windows in the batch, as Swin has it"""
-        return Block.attend(self, x.reshape(-1, 3, WIDTH)).view(x.shape)
-
-
 class Library(Module):
     """nn.MultiheadAttention"""
 
     weights = False
 
     def parts(self):
-        return {"attention": nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)}
-
-    def __init__(self):
-        super().__init__()
-        with torch.no_grad():
-            self.attention.in_proj_weight *= 2
+        return {"attention": base.library()}
 
     def forward(self, x):
         return x + self.attention(x, x, x, need_weights=self.weights)[0]

@@ -9,11 +9,14 @@ from torch.nn import functional as F
 from transformer_viz.core.interventions import Causal, Intervention
 
 from .. import oracle
-from .base import HEADS, TOKENS, Attention, Block, Style, causal, options, sdpa, ways
+from .base import HEADS, TOKENS, Attention, Block, Style, causal, options, sdpa, variants, ways
 
 
 def lower() -> Tensor:
     return torch.ones(TOKENS, TOKENS).tril()
+
+
+LEAST = torch.finfo(torch.float32).min
 
 
 def padded() -> tuple[Tensor, Tensor]:
@@ -34,30 +37,26 @@ def lifts_the_mask(style: Style) -> str:
     return "causal off is accepted and does nothing" if torch.equal(clean, lifted) else ""
 
 
+variants("soft", {
+    "mask_fill_infinity": ("masked_fill(-inf) above the diagonal",
+                           lambda self, s: causal(s).softmax(-1)),
+    "mask_where": ("torch.where(mask, scores, -1e9)",
+                   lambda self, s: torch.where(lower().bool(), s, torch.tensor(-1e9)).softmax(-1)),
+    "mask_added": ("a triangle of -inf is added",
+                   lambda self, s: (s + torch.full((9, 9), -torch.inf).triu(1)).softmax(-1)),
+    "mask_added_least": ("the least float32 is added (Hugging Face)",
+                         lambda self, s: F.softmax(s + (1 - lower()) * LEAST, dim=-1)),
+})  # fmt: skip
+
+
 @ways("soft")
 class Before:
     """Weights of scores that are masked first, or only in their rows."""
-
-    def mask_fill_infinity(self, s):
-        """masked_fill(-inf) above the diagonal"""
-        return causal(s).softmax(-1)
 
     def mask_fill_in_place(self, s):
         """masked_fill_(-1e9)"""
         s.masked_fill_(lower() == 0, -1e9)
         return s.softmax(-1)
-
-    def mask_where(self, s):
-        """torch.where(mask, scores, -1e9)"""
-        return torch.where(lower().bool(), s, torch.tensor(-1e9)).softmax(-1)
-
-    def mask_added(self, s):
-        """a triangle of -inf is added"""
-        return (s + torch.full((TOKENS, TOKENS), -torch.inf).triu(1)).softmax(-1)
-
-    def mask_added_least(self, s):
-        """the least float32 is added (Hugging Face)"""
-        return F.softmax(s + (1 - lower()) * torch.finfo(torch.float32).min, dim=-1)
 
     def mask_product(self, s):
         """GPT-2 of 2019: w * b - 1e10 * (1 - b)"""

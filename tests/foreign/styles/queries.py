@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from . import base
 from .base import HEADS, LAWS, WIDTH, Attention, Block, Module, enter, options, sdpa, style, ways
 
 CROSS = Attention(kind="cross")
@@ -51,23 +52,6 @@ class Asked:
     def learned_queries_one_head(self, asked, x):
         """learned queries, one head, three dimensions"""
         return self.weigh(self.wq(asked), self.wk(x)) @ self.wv(x)
-
-
-@style(
-    Attention("(bh)qk", kind="cross"), row="S7", grad=True, project="=pool.out_proj", laws=LAWS[:3]
-)
-class PoolingHead(nn.Module):
-    """nn.MultiheadAttention with a learned probe (SigLIP)"""
-
-    def __init__(self):
-        super().__init__()
-        self.probe = learned(1, 1, WIDTH)
-        self.pool = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-        with torch.no_grad():
-            self.pool.in_proj_weight *= 2
-
-    def forward(self, x):
-        return self.pool(self.probe.repeat(len(x), 1, 1), x, x)[0][:, 0]
 
 
 @style(
@@ -159,3 +143,18 @@ class Tables:
         q, k, v = self.qkv(self.slots.expand(len(x), -1, -1), x)
         w = self.scores(q, k).softmax(2) + 1e-8
         return self.wo(self.join(self.tap("multiplied", w / w.sum(-1, keepdim=True)) @ v))
+
+
+@ways("forward", Module)
+class Pooled:
+    @options(
+        *(Attention("(bh)qk", kind="cross"),),
+        row="S7",
+        grad=True,
+        project="=pool.out_proj",
+        laws=LAWS[:3],
+        parts=lambda: {"query": learned(1, 1, WIDTH), "pool": base.library()},
+    )
+    def pooling_head(self, x):
+        """nn.MultiheadAttention with a learned probe (SigLIP)"""
+        return self.pool(self.query.repeat(len(x), 1, 1), x, x)[0][:, 0]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from .base import HEADS, TOKENS, WIDTH, Attention, Block, Module, enter, sdpa, style, vectors
+from .base import HEADS, TOKENS, WIDTH, Attention, Block, Stack, enter, sdpa, style, vectors
 
 S10, SECTION_3 = {"row": "S10"}, {"row": "section 3"}
 COMPILED = {"says": r"compile|_orig_mod|dynamo", "needs": "torch.compile", **SECTION_3}
@@ -118,24 +118,6 @@ class Identity(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         return g
-
-
-@style(
-    *(Attention(layer=layer) for layer in range(3)),
-    plain=in_python,
-    project=tuple(f"layers.{i}.wo" for i in range(3)),
-    row="S8",
-)
-class HelperTracedLayers(Module):
-    """three layers with a traced helper on the scores"""
-
-    def parts(self):
-        return {"layers": nn.ModuleList(Helped() for _ in range(3))}
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return x
 
 
 def mapped(module: nn.Module, x: Tensor) -> Tensor:
@@ -248,6 +230,9 @@ for name, about, build, truth, words in (
     ("exported_module", "a module out of torch.export", Exported, (), {"project": "=wo"}),
     ("helper_traced", "a traced helper on the scores (softclamp)", Helped, (), HELPER),
     ("helper_scripted", "a scripted helper on the scores", Helped.of(how="script"), (), HELPER),
+    ("helper_traced_layers", "three layers with it", Stack.of(block=Helped, depth=3),
+     tuple(Attention(layer=layer) for layer in range(3)),
+     {"plain": in_python, "project": tuple(f"layers.{i}.wo" for i in range(3)), "row": "S8"}),
     ("vmap", "torch.vmap over the batch", Block,
      (Attention("bwhqk"),), {"run": mapped, "says": "vmap", **SECTION_3}),
     ("vmap_models", "torch.vmap over an axis of one", Block, (),

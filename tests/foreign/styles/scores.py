@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .base import HEADS, TOKENS, WIDTH, Attention, Block, Module, options, style, ways
+from .base import HEADS, TOKENS, WIDTH, Attention, Block, Module, options, style, variants, ways
 
 
 def values(*shape: int) -> nn.Parameter:
@@ -29,26 +29,26 @@ def pairs(x):
     return torch.view_as_complex(x.contiguous().unflatten(-1, (4, 2)))
 
 
+variants("scores", {
+    "soft_cap": ("tanh between product and softmax (Gemma 2)",
+                 lambda self, q, k: 3 * torch.tanh(Block.scores(self, q, k) / 3)),
+    "cosine_function": (
+        "F.cosine_similarity with broadcasting",
+        lambda self, q, k: F.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1) * 8),
+    "distance_cdist": ("minus the distance of q and k", lambda self, q, k: -torch.cdist(q, k)),
+    "complex_product": ("q and k are complex, the real part of their product counts",
+                        lambda self, q, k: (pairs(q) @ pairs(k).conj().mT).real / 8**0.5),
+})  # fmt: skip
+
+
 @ways("scores")
 class Scores:
     """Scores of q and k ``[batch, head, token, width]``."""
-
-    def soft_cap(self, q, k):
-        """tanh between product and softmax (Gemma 2)"""
-        return 3 * torch.tanh(Block.scores(self, q, k) / 3)
 
     @options(parts=lambda: {"sharp": nn.Parameter(torch.full((HEADS, 1, 1), math.log(8.0)))})
     def learned_temperature(self, q, k):
         """cosine of q and k, times a learned number a head (Swin V2)"""
         return F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * self.sharp.exp()
-
-    def cosine_function(self, q, k):
-        """F.cosine_similarity with broadcasting"""
-        return F.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1) * 8
-
-    def distance_cdist(self, q, k):
-        """minus the distance of q and k (torch.cdist)"""
-        return -torch.cdist(q, k)
 
     def distance_by_hand(self, q, k):
         """minus the squared distance: 2 q k - |q|^2 - |k|^2"""
@@ -110,10 +110,6 @@ class Scores:
             return torch.view_as_real(pairs(x) * turns).flatten(-2)
 
         return Block.scores(self, turn(q), turn(k))
-
-    def complex_product(self, q, k):
-        """q and k are complex, the real part of their product counts"""
-        return (pairs(q) @ pairs(k).conj().mT).real / 8**0.5
 
     @options(parts=lambda: {"between": nn.Parameter(torch.randn(HEADS, 8, 8) / 3)})
     def general(self, q, k):

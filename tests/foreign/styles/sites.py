@@ -9,26 +9,13 @@ from transformer_viz.core.interventions import Intervention, Temperature
 
 from .. import oracle
 from ..witness import Law, Witness
+from . import base
 from .base import TOKENS, WIDTH, Attention, Block, Module, Other, Style, enter, options, style, ways
 
 FIRST, SECOND = Attention(), Attention(layer=1)
 #: The layers of a second encoder: counted on behind those of the first.
 BEHIND = (Attention(layer=2), Attention(layer=3))
 ANY, OUTSIDE, SPARED = Attention(site=False), Other("outside"), Other("spared")
-
-
-class Stack(Module):
-    """Blocks one after the other."""
-
-    layers_of = 2
-
-    def parts(self):
-        return {"layers": nn.ModuleList(Block() for _ in range(self.layers_of))}
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return x
 
 
 def one_place(style: Style, edit: Temperature, *roles: Attention | Other) -> str:
@@ -89,13 +76,13 @@ LAYERS = {"project": ("layers.0.wo", "layers.1.wo")}
 TOWERS = {"project": ("towers.0.wo", "towers.1.wo"), "row": "S8"}
 THREE = (FIRST, SECOND, Attention(layer=2))
 for name, about, build, truth, words in (
-    ("three_layers", "three layers: the usual one", Stack.of(layers_of=3), THREE,
+    ("three_layers", "three layers: the usual one", base.Stack.of(depth=3), THREE,
      {"project": tuple(f"layers.{i}.wo" for i in range(3))}),
     ("sequential", "nn.Sequential of blocks", lambda: nn.Sequential(Block(), Block()),
      (FIRST, SECOND), {"project": ("0.wo", "1.wo")}),
-    ("two_layers_edit_one", "an edit of the second of two layers", Stack,
+    ("two_layers_edit_one", "an edit of the second of two layers", base.Stack,
      (FIRST, SECOND), LAYERS | {"check": second_only}),
-    ("part_of_model", "one layer is probed while the whole model runs", Stack,
+    ("part_of_model", "one layer is probed while the whole model runs", base.Stack,
      (FIRST, OUTSIDE), part("layers.0")),
     ("towers", "two towers in a ModuleList, on two inputs", Towers,
      (ANY, ANY), TOWERS | {"inputs": pair}),
@@ -157,7 +144,7 @@ class Several:
         project=tuple(f"{side}.layers.{i}.wo" for side in ("left", "right") for i in range(2)),
         row="S12",
         check=path_only,
-        parts=lambda: {"left": Stack(), "right": Stack()},
+        parts=lambda: {"left": base.Stack(), "right": base.Stack()},
     )
     def two_encoders(self, x, y):
         """two encoders of two layers on two inputs"""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import LAWS, TOKENS, WIDTH, Attention, Block, enter, options, ways
+from .base import LAWS, TOKENS, WIDTH, Attention, Block, enter, options, variants, ways
 
 
 class Own(Block):
@@ -53,20 +53,10 @@ class ByHand:
         return e / torch.sum(e, dim=-1, keepdim=True)
 
     @options(**TAPS)
-    def exp_minus_logsumexp(self, s):
-        """exp(scores - logsumexp)"""
-        return torch.exp(s - torch.logsumexp(s, -1, keepdim=True))
-
-    @options(**TAPS)
     def softmax_off_by_one(self, s):
         """exp / (1 + sum)"""
         e = s.exp()
         return e / (1 + e.sum(-1, keepdim=True))
-
-    @options(**TAPS)
-    def softmax_autograd(self, s):
-        """the softmax is an autograd.Function by hand"""
-        return SoftmaxOfFunction.apply(s)
 
     @options(**NO_SOFTMAX, key=0, laws=LAWS[:3])
     def sparsemax(self, s):
@@ -89,22 +79,21 @@ class ByHand:
         w = (s - low).clamp(min=0).square()
         return w / w.sum(-1, keepdim=True)
 
-    @options(**NO_SOFTMAX)
-    def sigmoid(self, s):
-        """sigmoid attention: rows do not sum to one"""
-        return torch.sigmoid(s - 2)
 
-    @options(**NO_SOFTMAX, laws=("head_off", "hidden_key"))
-    def argmax(self, s):
-        """hard attention, straight through"""
-        return F.one_hot(s.argmax(-1), s.shape[-1]).float()
-
-    @options(**NO_SOFTMAX, laws=("head_off",))
-    def cosine_weights(self, s):
-        """weights are cosines themselves: signed, no softmax"""
-        return s / s.abs().sum(-1, keepdim=True)
-
-
+variants("soft", {
+    "exp_minus_logsumexp": ("exp(scores - logsumexp)",
+                            lambda self, s: torch.exp(s - torch.logsumexp(s, -1, keepdim=True))),
+    "softmax_autograd": ("the softmax is an autograd.Function by hand",
+                         lambda self, s: SoftmaxOfFunction.apply(s)),
+}, Own, **TAPS)  # fmt: skip
+for name, about, soft, laws in (
+    ("sigmoid", "rows do not sum to one", lambda self, s: torch.sigmoid(s - 2), LAWS),
+    ("argmax", "hard attention, straight through",
+     lambda self, s: F.one_hot(s.argmax(-1), s.shape[-1]).float(), ("head_off", "hidden_key")),
+    ("cosine_weights", "weights are cosines themselves: signed, no softmax",
+     lambda self, s: s / s.abs().sum(-1, keepdim=True), ("head_off",)),
+):  # fmt: skip
+    variants("soft", {name: (about, soft)}, Own, laws=laws, **NO_SOFTMAX)
 squared_relu = Own.of(
     scores=lambda self, q, k: Block.scores(self, q, k).relu() + 0.1,
     soft=lambda self, s: s.clamp(min=0).square() / s.shape[-1],
@@ -123,42 +112,36 @@ class Late:
         return e @ v / total
 
 
+variants("soft", {
+    "log_softmax_exp": ("log_softmax().exp()", lambda self, s: F.log_softmax(s, dim=-1).exp()),
+    "softmin": ("F.softmin(-scores)", lambda self, s: F.softmin(-s, dim=-1)),
+    "gumbel_softmax": ("random", lambda self, s: F.gumbel_softmax(s, dim=-1)),
+}, row="section 3")  # fmt: skip
+variants("soft", {
+    "softmax_module": ("nn.Softmax", lambda self, s: self.layer(s)),
+}, Block.of(parts=lambda self: {"layer": nn.Softmax(dim=-1)}))  # fmt: skip
+variants("soft", {
+    "softmax_special": ("torch.special.softmax", lambda self, s: torch.special.softmax(s, -1)),
+    "softmax_of_aten": ("_softmax", lambda self, s: torch.ops.aten._softmax(s, -1, False)),
+    "softmax_out": (
+        "torch.softmax into a buffer",
+        lambda self, s: torch.softmax(s, -1, out=torch.empty_like(s)),
+    ),
+    "softmax_twice": (
+        "the softmax of float64, the product in float32",
+        lambda self, s: F.softmax(s, dim=-1, dtype=torch.float64).float(),
+    ),
+    "softmax_masked": (
+        "torch.masked.softmax",
+        lambda self, s: torch.masked.softmax(
+            s, -1, mask=torch.ones(TOKENS, TOKENS).tril().bool().expand(s.shape)
+        ),
+    ),
+})  # fmt: skip
+
+
 @ways("soft")
-class Named:
-    """Softmaxes of torch, by all their names."""
-
-    @options(row="section 3")
-    def log_softmax_exp(self, s):
-        """log_softmax().exp()"""
-        return F.log_softmax(s, dim=-1).exp()
-
-    @options(row="section 3")
-    def softmin(self, s):
-        """F.softmin(-scores)"""
-        return F.softmin(-s, dim=-1)
-
-    @options(row="section 3")
-    def gumbel_softmax(self, s):
-        """F.gumbel_softmax: random"""
-        return F.gumbel_softmax(s, dim=-1)
-
-    @options(parts=lambda: {"layer": nn.Softmax(dim=-1)})
-    def softmax_module(self, s):
-        """nn.Softmax"""
-        return self.layer(s)
-
-    def softmax_special(self, s):
-        """torch.special.softmax"""
-        return torch.special.softmax(s, -1)
-
-    def softmax_of_aten(self, s):
-        """torch.ops.aten._softmax"""
-        return torch.ops.aten._softmax(s, -1, False)
-
-    def softmax_out(self, s):
-        """torch.softmax into a buffer"""
-        return torch.softmax(s, -1, out=torch.empty_like(s))
-
+class Flattened:
     @options(Attention("b(hq)k"))
     def softmax_flattened(self, s):
         """scores flattened to rows, softmax over dimension -1, and back"""
@@ -168,15 +151,6 @@ class Named:
     def softmax_rows(self, s):
         """a two-dimensional softmax over all rows (old PyTorch: F.softmax(x.view(-1, t)))"""
         return F.softmax(s.view(-1, TOKENS), dim=1).view(s.shape)
-
-    def softmax_twice(self, s):
-        """the softmax of float64, the product in float32"""
-        return F.softmax(s, dim=-1, dtype=torch.float64).float()
-
-    def softmax_masked(self, s):
-        """torch.masked.softmax"""
-        mask = torch.ones(TOKENS, TOKENS).tril().bool()
-        return torch.masked.softmax(s, -1, mask=mask.expand(s.shape))
 
 
 class AttentionOfFunction(torch.autograd.Function):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from .base import HEADS, WIDTH, Attention, Block, Module, Norm, enter, options, sdpa, style, ways
+from .base import Attention, Block, Module, Norm, enter, library, options, sdpa, style, ways
 from .passes import Normed, Rms
 
 AGAIN = (Attention(), Attention(optional=True))
@@ -52,11 +52,8 @@ class Fused:
 class TrainTorchModule(Module):
     """nn.MultiheadAttention with dropout that gives its weights"""
 
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(WIDTH, HEADS, dropout=0.2, batch_first=True)
-        with torch.no_grad():
-            self.attention.in_proj_weight *= 2
+    def parts(self):
+        return {"attention": library(dropout=0.2)}
 
     def forward(self, x):
         out, weights = self.attention(x, x, x, average_attn_weights=False)
