@@ -138,10 +138,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
         Fused("causal"), kinds.Biased("fused"), Fused("scale"), masked="padding"
     ),
     "few keys": lambda: Words(
-        kinds.FewKeys("fused"),
-        kinds.FewKeys("repeat"),
-        kinds.FewKeys("letters"),
-        kinds.FewKeys("expand"),
+        *(kinds.FewKeys(how) for how in ("fused", "repeat", "letters", "expand"))
     ),
     "letters": lambda: Words(
         *(kinds.Letters(how) for how in ("last", "merged", "first", "turned"))
