@@ -1,4 +1,4 @@
-"""Training under the probe: after 20 updates losses and weights are the same, bit by bit."""
+"""Training under the probe: after ten updates losses and weights are the same, bit by bit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from transformer_viz import probe
 from transformer_viz.core.interventions import Intervention, Temperature
 
-STEPS = 20
+STEPS = 10
 
 
 class Layer(nn.Module):
@@ -108,7 +108,7 @@ def same(plain: tuple[Any, ...], watched: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_updates_are_the_same() -> None:
+def test_ten_updates_are_the_same() -> None:
     for fused, how, around in product(
         (False, True), ("plain", "reentrant", "not reentrant"), (nullcontext, bfloat)
     ):
@@ -126,7 +126,7 @@ def test_an_edit_under_checkpointing_is_refused_before_it_comes_out_wrong() -> N
 
 
 def test_an_edit_trains_as_its_law_does() -> None:
-    """Temperature 2 at all places equals queries divided by 2: 20 updates of both."""
+    """Temperature 2 at all places equals queries divided by 2: ten updates of both."""
     model, current = Model(False), []
 
     @contextmanager

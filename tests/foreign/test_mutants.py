@@ -20,7 +20,7 @@ SAMPLE = (
     *("cache forgotten", "batch and heads exchanged", "entropy in nats", "own scale forgotten"),
     *("another item of the batch", "watched output altered"),
 )
-MODELS = ("eager", "fused", "letters", "cache")  # on which they are seen
+MODELS = ("eager", "fused", "cache")  # on which they are seen
 #: Files without a rule of what a report shows or edits, and what else holds them.
 BESIDE = {
     *("__init__.py", "axes/__init__.py", "handlers/__init__.py", "module_names.py"),
