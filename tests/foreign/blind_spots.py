@@ -19,6 +19,7 @@ HEADS, WIDTH, WORDS = 4, 8, 40
 MODEL = HEADS * WIDTH
 TOKENS = 12
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+sdpa = F.scaled_dot_product_attention
 
 
 def scores(q: Tensor, k: Tensor) -> Tensor:
@@ -91,11 +92,8 @@ def strong(model: nn.Module) -> nn.Module:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() > 1:
-                size = (
-                    1.0
-                    if "words" in name or "places" in name or "soft" in name
-                    else 1.4 / weight.shape[-1] ** 0.5
-                )
+                whole = any(word in name for word in ("words", "places", "soft"))
+                size = 1.0 if whole else 1.4 / weight.shape[-1] ** 0.5
                 weight.copy_(torch.randn(weight.shape, generator=draw) * size)
     return model.eval()
 
@@ -109,11 +107,8 @@ def blocks_of_two(q, k, v):
         z = scores(q, k[:, :, at : at + 2])
         new = torch.maximum(top, z.amax(-1, keepdim=True))
         e, fade = (z - new).exp(), (top - new).exp()
-        total, out, top = (
-            total * fade + e.sum(-1, keepdim=True),
-            out * fade + e @ v[:, :, at : at + 2],
-            new,
-        )
+        total = total * fade + e.sum(-1, keepdim=True)
+        out, top = out * fade + e @ v[:, :, at : at + 2], new
     return out / total
 
 
@@ -127,9 +122,8 @@ def base_of(power):
 
 def log_space(q, k, v):
     z = scores(q, k)
-    return (z - z.logsumexp(-1, keepdim=True)).sinh().add(
-        (z - z.logsumexp(-1, keepdim=True)).cosh()
-    ) @ v
+    z = z - z.logsumexp(-1, keepdim=True)
+    return (z.sinh() + z.cosh()) @ v
 
 
 def unnormalised(q, k, v):
@@ -138,19 +132,10 @@ def unnormalised(q, k, v):
     return out[..., :-1] / out[..., -1:]
 
 
-def nearest(q, k, v):
-    best = torch.cdist(q, k).argmin(-1)
-    return torch.take_along_dim(v, best[..., None], 2)
-
-
 def top_mean(q, k, v):
     best = scores(q, k).topk(2).indices
     rows = torch.arange(q.shape[1])[None, :, None, None]
     return v[torch.zeros_like(best), rows.expand_as(best), best].mean(-2)
-
-
-def one_hot(q, k, v):
-    return F.one_hot(scores(q, k).argmax(-1), k.shape[2]).to(v) @ v
 
 
 def threaded(q, k, v):
@@ -184,9 +169,8 @@ def edges(q, k, v):
 
 
 def aten(q, k, v):
-    mask = (
-        torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool).expand(*q.shape[:3], -1).contiguous()
-    )
+    mask = torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool)
+    mask = mask.expand(*q.shape[:3], -1).contiguous()
     return torch.ops.aten._masked_softmax(scores(q, k), mask, 3, 2) @ v
 
 
@@ -209,14 +193,6 @@ def ring(q, k, v):
         parts.append((total, torch.exp2((z - total) * math.log2(math.e)) @ other))
     whole = torch.logaddexp(parts[0][0], parts[1][0])
     return sum((total - whole).exp() * out for total, out in parts)
-
-
-def fourier(q, k, v):
-    return torch.fft.fft(torch.fft.fft(v, dim=2), dim=-1).real
-
-
-def sums(q, k, v):
-    return v.cumsum(2) / torch.arange(1, v.shape[2] + 1)[:, None]
 
 
 @torch.library.custom_op("blind_spots::attend", mutates_args=())
@@ -253,9 +229,13 @@ UNSEEN: dict[str, Attend] = {
     "sigmoid(z) / sigmoid(-z)": base_of(lambda z: z.sigmoid() / (-z).sigmoid()),
     "sinh + cosh of log weights": log_space,
     "normalised by a column of ones": unnormalised,
-    "nearest key, take_along_dim": nearest,
+    "nearest key, take_along_dim": lambda q, k, v: torch.take_along_dim(
+        v, torch.cdist(q, k).argmin(-1)[..., None], 2
+    ),
     "mean of the two best keys": top_mean,
-    "one hot of the best key": one_hot,
+    "one hot of the best key": lambda q, k, v: (
+        F.one_hot(scores(q, k).argmax(-1), k.shape[2]).to(v) @ v
+    ),
     "a thread for each row": threaded,
     "custom op": lambda q, k, v: torch.ops.blind_spots.attend(q, k, v),
     "autograd function": lambda q, k, v: Written.apply(q, k, v),
@@ -266,8 +246,8 @@ UNSEEN: dict[str, Attend] = {
     "linear attention": linear,
     "squares, normalised": by_power,
     "ring of two halves": ring,
-    "Fourier transform": fourier,
-    "running mean": sums,
+    "Fourier transform": lambda q, k, v: torch.fft.fft(torch.fft.fft(v, dim=2), dim=-1).real,
+    "running mean": lambda q, k, v: v.cumsum(2) / torch.arange(1, v.shape[2] + 1)[:, None],
     "the last row takes the first value": carried(0, -1),
     "the first row takes the last value": carried(-1, 0),
 }
@@ -290,14 +270,6 @@ def ordered(keys=None, rows=None, mask=False):
     return attend
 
 
-def back(t):
-    return torch.arange(t).flip(0)
-
-
-def rolled(by):
-    return lambda t: torch.arange(t).roll(by)
-
-
 def swapped(a, b):
     def order(t):
         p = torch.arange(t)
@@ -307,18 +279,6 @@ def swapped(a, b):
     return order
 
 
-def even_first(t):
-    return torch.cat((torch.arange(0, t, 2), torch.arange(1, t, 2)))
-
-
-def strided(n):
-    return lambda t: torch.arange(t).view(n, -1).T.reshape(-1)
-
-
-def shuffled(t):
-    return torch.randperm(t, generator=torch.Generator().manual_seed(5))
-
-
 def own_first(q, k, v):
     t = q.shape[2]
     at = (torch.arange(t)[:, None] + torch.arange(t)) % t
@@ -326,24 +286,33 @@ def own_first(q, k, v):
     return (w[..., None] * v[:, :, at]).sum(-2)
 
 
-def sdpa_back(q, k, v):
-    return F.scaled_dot_product_attention(q, k.flip(2), v.flip(2))
+def shuffled(t):
+    return torch.randperm(t, generator=torch.Generator().manual_seed(5))
 
 
 ORDERS = {
-    "back": back, "rolled by 1": rolled(1), "rolled by -3": rolled(-3),
+    "back": lambda t: torch.arange(t).flip(0),
+    "rolled by 1": lambda t: torch.arange(t).roll(1),
+    "rolled by -3": lambda t: torch.arange(t).roll(-3),
     "ends swapped": swapped(0, -1),
-    "first two swapped": swapped(0, 1), "even tokens first": even_first, "strided by 3": strided(3),
-    "strided by 2": strided(2), "shuffled": shuffled, "last two swapped": swapped(-1, -2),
-}  # fmt: skip
+    "first two swapped": swapped(0, 1),
+    "even tokens first": lambda t: torch.cat((torch.arange(0, t, 2), torch.arange(1, t, 2))),
+    "strided by 3": lambda t: torch.arange(t).view(3, -1).T.reshape(-1),
+    "strided by 2": lambda t: torch.arange(t).view(2, -1).T.reshape(-1),
+    "shuffled": shuffled,
+    "last two swapped": swapped(-1, -2),
+}
 KEYS: dict[str, Attend] = {f"keys {name}": ordered(keys=order) for name, order in ORDERS.items()}
 KEYS |= {f"queries {name}": ordered(rows=order) for name, order in ORDERS.items()}
-KEYS |= {"own token first": own_first, "fused, keys turned round": sdpa_back}
+KEYS |= {
+    "own token first": own_first,
+    "fused, keys turned round": lambda q, k, v: sdpa(q, k.flip(2), v.flip(2)),
+}
 
 # 3. Rows and keys of a layer in another order; put back behind it.
 
 
-def moved(order, width=None):
+def moved(order):
     def around(part, x):
         p = order(x.shape[1])
         return part.inner(x[:, p])[:, p.argsort()]
@@ -353,9 +322,7 @@ def moved(order, width=None):
 
 ROWS = {f"tokens {name}": moved(order) for name, order in ORDERS.items()}
 ROWS["tokens turned round by flip"] = lambda part, x: part.inner(x.flip(1)).flip(1)
-ROWS["two halves exchanged"] = lambda part, x: part.inner(x.roll(x.shape[1] // 2, 1)).roll(
-    -(x.shape[1] // 2), 1
-)
+ROWS["two halves exchanged"] = lambda part, x: part.inner(x.roll(6, 1)).roll(-6, 1)
 
 # 4. Causal stacks whose tokens are moved, padded or merged.
 
@@ -365,42 +332,39 @@ def ahead_of(rows):
     return lambda model, x: torch.cat((model.soft[:rows].expand(len(x), -1, -1), x), 1)
 
 
-def pairs(model, x):
-    return x.unflatten(1, (-1, 2)).mean(2)
-
-
 def merged(model, x):
     """Tokens 3 and 4 become one."""
     return torch.cat((x[:, :3], x[:, 3:5].mean(1, True), x[:, 5:]), 1)
-
-
-def left_padded(model, x):
-    return F.pad(x, (0, 0, 16 - x.shape[1], 0))
-
-
-def of_order(order):
-    return lambda model, x: x[:, order(x.shape[1])]
 
 
 CAUSAL = {
     "soft prompt of 1": (ahead_of(1), lambda m, x: x[:, 1:]),
     "soft prompt of 4": (ahead_of(4), lambda m, x: x[:, 4:]),
     "soft prompt, all rows kept": (ahead_of(2), None),
-    "padded on the left": (left_padded, lambda m, x: x[:, 16 - TOKENS :]),
-    "pairs merged": (pairs, lambda m, x: x.repeat_interleave(2, 1)),
+    "padded on the left": (
+        lambda m, x: F.pad(x, (0, 0, 16 - x.shape[1], 0)),
+        lambda m, x: x[:, 16 - TOKENS :],
+    ),
+    "pairs merged": (
+        lambda m, x: x.unflatten(1, (-1, 2)).mean(2),
+        lambda m, x: x.repeat_interleave(2, 1),
+    ),
     "two tokens merged": (merged, lambda m, x: torch.cat((x[:, :4], x[:, 3:]), 1)),
     "every other token dropped": (lambda m, x: x[:, ::2], lambda m, x: x.repeat_interleave(2, 1)),
     "first token dropped": (lambda m, x: x[:, 1:], lambda m, x: F.pad(x, (0, 0, 1, 0))),
     "shifted right": (lambda m, x: F.pad(x, (0, 0, 1, 0))[:, :-1], None),
     "shifted left": (lambda m, x: F.pad(x, (0, 0, 0, 1))[:, 1:], None),
-    **{f"tokens {name}": (of_order(order), lambda m, x, o=order: x[:, o(x.shape[1]).argsort()])
-       for name, order in ORDERS.items()},
-}  # fmt: skip
+}
+for name, order in ORDERS.items():
+    CAUSAL[f"tokens {name}"] = (
+        lambda m, x, o=order: x[:, o(x.shape[1])],
+        lambda m, x, o=order: x[:, o(x.shape[1]).argsort()],
+    )
 
 # 5. Windows or groups of tokens in the batch's axis.
 
 
-def windows(size, order=None, over=0):
+def windows(size, order=None):
     def around(part, x):
         b, t, c = x.shape
         x = x if order is None else x[:, order(t)]
@@ -428,11 +392,10 @@ def overlapping(part, x):
 def unfolded(part, x):
     b, t, c = x.shape
     y = F.unfold(x.mT[..., None], (3, 1), stride=(3, 1)).view(b, c, 3, -1)
-    y = part.inner(y.permute(0, 3, 2, 1).flatten(0, 1))
-    return y.reshape(b, t, c)
+    return part.inner(y.permute(0, 3, 2, 1).flatten(0, 1)).reshape(b, t, c)
 
 
-def einops_like(part, x):
+def stacked(part, x):
     y = torch.stack(x.split(4, 1), 1)
     return part.inner(y.flatten(0, 1)).unflatten(0, y.shape[:2]).flatten(1, 2)
 
@@ -441,21 +404,15 @@ def joined(part, x):
     return torch.cat([*part.inner(torch.cat(x.chunk(3, 1)))[:, None].unbind(0)], 1)
 
 
-def mapped(part, x):
-    return torch.func.vmap(lambda y: part.inner(y[None])[0])(x.reshape(-1, 4, x.shape[2])).reshape(
-        x.shape
-    )
-
-
 WINDOWS = {
     **{f"windows of {size}": windows(size) for size in (2, 3, 4, 6)},
-    "windows rolled": windows(4, rolled(2)),
-    "windows of strided tokens": windows(3, strided(3)),
-    "grid of strided tokens": windows(4, strided(4)),
+    "windows rolled": windows(4, lambda t: torch.arange(t).roll(2)),
+    "windows of strided tokens": windows(3, ORDERS["strided by 3"]),
+    "grid of strided tokens": windows(4, lambda t: torch.arange(t).view(4, -1).T.reshape(-1)),
     "windows, padded": padded_windows(5),
     "windows, overlapping": overlapping,
     "windows by unfold": unfolded,
-    "windows by stack": einops_like,
+    "windows by stack": stacked,
     "windows joined in the batch": joined,
     "windows of shuffled tokens": windows(4, shuffled),
 }
@@ -463,34 +420,29 @@ WINDOWS = {
 # Controls: what mixes or moves tokens and is shown rightly.
 
 
-class Recurrent(nn.Module):
-    def __init__(self):
+class Around(nn.Module):
+    """A layer that mixes tokens, ``inner``, and how it is called."""
+
+    def __init__(self, inner: nn.Module, run: Callable):
         super().__init__()
-        self.inner = nn.GRU(MODEL, MODEL, batch_first=True)
+        self.inner, self.run = inner, run
 
     def forward(self, x):
-        return self.inner(x)[0]
+        return self.run(self.inner, x)
 
 
-class Convolution(nn.Module):
+def recurrent():
+    return Around(nn.GRU(MODEL, MODEL, batch_first=True), lambda inner, x: inner(x)[0])
+
+
+def convolution(crop: bool):
     """``crop``: causal by padding on both sides and cutting off the end."""
-
-    def __init__(self, crop: bool):
-        super().__init__()
-        self.crop = crop
-        self.inner = nn.Conv1d(MODEL, MODEL, 3, padding=2 if crop else 1)
-
-    def forward(self, x):
-        return self.inner(x.mT)[..., : x.shape[1]].mT
+    inner = nn.Conv1d(MODEL, MODEL, 3, padding=2 if crop else 1)
+    return Around(inner, lambda inner, x: inner(x.mT)[..., : x.shape[1]].mT)
 
 
-class Pooled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.AvgPool1d(3, 1, 1)
-
-    def forward(self, x):
-        return self.inner(x.mT).mT - x
+def pooled():
+    return Around(nn.AvgPool1d(3, 1, 1), lambda inner, x: inner(x.mT).mT - x)
 
 
 class Experts(nn.Module):
@@ -513,11 +465,11 @@ class Experts(nn.Module):
 SOUND: dict[str, Callable[[], nn.Module]] = {
     "plain": lambda: Model(Attention(), Attention()),
     "causal": lambda: Model(Attention(causal), Attention(causal)),
-    "fused": lambda: Model(Attention(), Attention(F.scaled_dot_product_attention)),
-    "recurrent": lambda: Model(Attention(), Recurrent(), Attention()),
-    "convolution": lambda: Model(Convolution(False), Attention(), Convolution(False), Attention()),
-    "causal convolution, cropped": lambda: Model(Convolution(True), Attention(causal)),
-    "pooling": lambda: Model(Attention(), Pooled(), Attention()),
+    "fused": lambda: Model(Attention(), Attention(sdpa)),
+    "recurrent": lambda: Model(Attention(), recurrent(), Attention()),
+    "convolution": lambda: Model(convolution(False), Attention(), convolution(False), Attention()),
+    "causal convolution, cropped": lambda: Model(convolution(True), Attention(causal)),
+    "pooling": lambda: Model(Attention(), pooled(), Attention()),
     "experts": lambda: Model(Attention(), Experts(), Attention(), Experts(), Attention()),
     "order undone": lambda: Model(
         Attention(),

@@ -94,11 +94,12 @@ def row(style: Style) -> Row:
     if after.error is not None:
         _refused(out, style, after.error)
         return out
-    out.unchanged = changes(style, before, after)
+    truth = witnessed(style)
+    out.unchanged = changes(style, before, after, truth)
     if out.unchanged != "ok":
         told = style.says and any(re.search(style.says, text, re.I) for text in _sentences(after))
         out.fault("said" if told else "wrong", out.unchanged)
-    shown = _shown(out, style, after)
+    shown = _shown(out, style, after, truth)
     _laws(out, style, before, shown)
     if style.check is not None and (fault := style.check(style)):
         out.fault("wrong", fault)
@@ -122,9 +123,10 @@ def _first_line(error: Exception) -> str:
     return lines[0] if in_own_words(error) else f"{type(error).__name__}: {lines[0]}"
 
 
-def changes(style: Style, before: Seen, after: Seen) -> str:
-    """What the watching changed, or ``ok``."""
-    fused = style.rounds or _fused(style)
+def changes(style: Style, before: Seen, after: Seen, truth: Seen) -> str:
+    """Name what the watching changed, or return ``ok``."""
+    assert truth.witness is not None
+    fused = style.rounds or any(event.fused for event in truth.witness.events)
     bound = style.tolerance if fused else 0.0
     if (off := far(after.outputs, before.outputs)) > bound:
         return f"outputs off by {off:.0e}"
@@ -146,15 +148,10 @@ def _counts(before: dict[str, int], after: dict[str, int]) -> str:
     return ", ".join(f"{n or 'module'} {before.get(n)} -> {after.get(n)}" for n in sorted(changed))
 
 
-def _fused(style: Style) -> bool:
-    seen = witnessed(style)
-    return seen.witness is not None and any(event.fused for event in seen.witness.events)
-
-
-def _shown(out: Row, style: Style, after: Seen) -> list[int] | None:
-    """Compare records with the truth; which true attentions are shown right."""
+def _shown(out: Row, style: Style, after: Seen, truth: Seen) -> list[int] | None:
+    """Compare records with the truth; return the true attentions that are shown right."""
     assert after.run is not None
-    truths, roles = attentions(style, witnessed(style)), style.attentions
+    truths, roles = attentions(style, truth), style.attentions
     records = list(after.run.attentions)
     out.found = f"{len(records)}/{sum(not role.optional for role in roles)}"
     pairs = paired(records, truths, roles, style.exact)

@@ -44,17 +44,11 @@ def configuration(own: bool | None, expected: int = 1) -> Configuration:
     return Configuration("by hand", made, expected, None if own is None else maps)
 
 
-def test_a_right_module_is_proved() -> None:
+def test_a_right_module_is_proved_unless_the_oracle_or_the_count_denies_it() -> None:
     row = measure(configuration(own=True))
     assert (row.verdict, row.found, row.said) == ("proved", "1/1", "")
     assert measure(configuration(own=None)).verdict == "proved"
-
-
-def test_a_proof_that_the_oracle_denies_is_wrong() -> None:
     assert measure(configuration(own=False)).verdict == "wrong"
-
-
-def test_a_proof_with_too_few_attentions_is_wrong() -> None:
     assert measure(configuration(own=None, expected=2)).verdict == "wrong"
 
 
@@ -84,41 +78,40 @@ class Unseen(Right):
         return x + self.out(self.mixed(x).transpose(1, 2).flatten(2))
 
 
-def unseen(keys: int) -> Configuration:
-    return Configuration("unseen", lambda: (Unseen(keys), (torch.randint(0, 20, (2, 7)),)), 2)
+def with_ids(make: type[nn.Module], expected: int = 1, *sizes: int) -> Configuration:
+    return Configuration("odd", lambda: (make(*sizes), (torch.randint(0, 20, (2, 7)),)), expected)
 
 
-@pytest.mark.parametrize("keys", [0, 2])
-def test_an_attention_that_neither_probe_nor_kernels_show_is_said(keys) -> None:
-    row = measure(unseen(keys))
-    assert (row.verdict, row.found) == ("said", "1/2")
+class Twice(Right):
+    def weights(self, scores: Tensor) -> Tensor:
+        return super().weights(scores).cumsum(-1)
 
 
-def test_a_missed_attention_is_said_in_the_project_s_own_words() -> None:
-    class Twice(Right):
-        def weights(self, scores: Tensor) -> Tensor:
-            return super().weights(scores).cumsum(-1)
+class Broken(Right):
+    def forward(self, ids: Tensor) -> Tensor:
+        raise RuntimeError("the module's own")
 
-    row = measure(Configuration("twice", lambda: (Twice(), (torch.randint(0, 20, (2, 7)),)), 1))
+
+class Shy(Right):
+    """Raises where it is watched."""
+
+    def weights(self, scores: Tensor) -> Tensor:
+        if type(scores) is not Tensor or _len_torch_function_stack():
+            raise KeyError("watched")
+        return super().weights(scores)
+
+
+def test_an_attention_that_neither_probe_nor_kernels_show_is_said() -> None:
+    for keys in (0, 2):
+        row = measure(with_ids(Unseen, 2, keys))
+        assert (row.verdict, row.found) == ("said", "1/2"), keys
+    row = measure(with_ids(Twice))  # in the project's own words
     assert (row.verdict, row.found) == ("said", "0/1")
     assert row.said
 
 
-def test_an_error_of_the_module_alone_is_no_verdict() -> None:
-    class Broken(Right):
-        def forward(self, ids: Tensor) -> Tensor:
-            raise RuntimeError("the module's own")
-
+def test_an_error_is_a_verdict_only_where_the_watched_module_alone_raises_it() -> None:
     with pytest.raises(RuntimeError, match="the module's own"):
-        measure(Configuration("broken", lambda: (Broken(), (torch.zeros(2, 7).long(),)), 1))
-
-
-def test_an_error_that_only_the_watched_module_raises_is_wrong() -> None:
-    class Shy(Right):
-        def weights(self, scores: Tensor) -> Tensor:
-            if type(scores) is not Tensor or _len_torch_function_stack():
-                raise KeyError("watched")
-            return super().weights(scores)
-
-    row = measure(Configuration("shy", lambda: (Shy(), (torch.zeros(2, 7).long(),)), 1))
+        measure(with_ids(Broken))
+    row = measure(with_ids(Shy))
     assert (row.verdict, row.said) == ("wrong", "raises KeyError: 'watched'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,23 +34,21 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, law: Law | None = None) -> tuple[An
     """Weights and output of one attention in numpy, loops and all."""
     a, b, c = (x.double().numpy() for x in (q, k, v))
     weights, out = np.zeros((*a.shape[:3], b.shape[2])), np.zeros((*a.shape[:3], c.shape[3]))
-    for item in range(a.shape[0]):
-        for head in range(a.shape[1]):
-            for row in range(a.shape[2]):
-                s = np.array([a[item, head, row] @ key for key in b[item, head]])
-                s = s / np.sqrt(a.shape[3])
-                if law and law.kind == "temperature":
-                    s = s / law.value
-                if law and law.kind == "hidden_key":
-                    s[law.index] = -np.inf
-                if law and law.kind == "cut_link" and row == law.row:
-                    s[law.index] = -np.inf
-                w = np.exp(s - s.max())
-                w = w / w.sum()
-                if law and law.kind == "weights_off" and head == law.index:
-                    w = w * 0
-                weights[item, head, row] = w
-                out[item, head, row] = w @ c[item, head]
+    for item, head, row in np.ndindex(a.shape[:3]):
+        s = np.array([a[item, head, row] @ key for key in b[item, head]])
+        s = s / np.sqrt(a.shape[3])
+        if law and law.kind == "temperature":
+            s = s / law.value
+        if law and law.kind == "hidden_key":
+            s[law.index] = -np.inf
+        if law and law.kind == "cut_link" and row == law.row:
+            s[law.index] = -np.inf
+        w = np.exp(s - s.max())
+        w = w / w.sum()
+        if law and law.kind == "weights_off" and head == law.index:
+            w = w * 0
+        weights[item, head, row] = w
+        out[item, head, row] = w @ c[item, head]
     return weights, out
 
 
@@ -61,27 +60,25 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v)
 
 
-LAWS = [
+LAWS = (
     None,
     Law("temperature", 2.5),
     Law("hidden_key", index=3),
     Law("cut_link", index=3, row=2),
     Law("weights_off", index=1),
-]
+)
 
 
-@pytest.mark.parametrize("attend", [eager, fused])
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.kind if law else "clean")
-@pytest.mark.parametrize("inference", [False, True])
-def test_weights_and_laws_equal_numpy(attend: Any, law: Law | None, inference: bool) -> None:
+def test_weights_and_laws_equal_numpy() -> None:
     q, k, v = qkv()
-    with torch.inference_mode(inference), Witness((A,), law) as witness:
-        out = attend(q, k, v)
-    weights, wanted = by_hand(q, k, v, law)
-    (event,) = witness.events
-    assert np.abs(event.weights.numpy() - weights).max() < 1e-6
-    assert np.abs(out.numpy() - wanted).max() < 1e-6
-    assert event.fused == (attend is fused)
+    for attend, law, inference in product((eager, fused), LAWS, (False, True)):
+        with torch.inference_mode(inference), Witness((A,), law) as witness:
+            out = attend(q, k, v)
+        weights, wanted = by_hand(q, k, v, law)
+        (event,) = witness.events
+        assert np.abs(event.weights.numpy() - weights).max() < 1e-6, (attend, law, inference)
+        assert np.abs(out.numpy() - wanted).max() < 1e-6, (attend, law, inference)
+        assert event.fused == (attend is fused)
 
 
 def test_a_fused_kernel_with_mask_scale_groups_and_causal_rows() -> None:
@@ -108,18 +105,18 @@ def test_what_is_no_attention_stays_as_it_is() -> None:
     assert len(witness.events) == 1
 
 
-AXES = ["bhqk", "hbqk", "bqkh", "qkbh", "bhkq", "(bh)qk", "(hb)qk", "b(hq)k", "b(qh)k", "(bhq)k"]
+AXES = ("bhqk", "hbqk", "bqkh", "qkbh", "bhkq", "(bh)qk", "(hb)qk", "b(hq)k", "b(qh)k", "(bhq)k")
 
 
-@pytest.mark.parametrize("axes", AXES)
-def test_axes_are_put_in_order(axes: str) -> None:
+def test_axes_are_put_in_order() -> None:
     sizes = {"b": BATCH, "h": HEADS, "q": QUERIES, "k": KEYS}
     true = torch.arange(BATCH * HEADS * QUERIES * KEYS).view(BATCH, HEADS, QUERIES, KEYS)
-    flat = "".join(groups(axes))
-    raw = true.permute(["bhqk".index(letter) for letter in flat])
-    shape = [int(np.prod([sizes[letter] for letter in letters])) for letters in groups(axes)]
-    role = Attention(axes, heads=HEADS, batch=BATCH)
-    assert torch.equal(arranged(raw.reshape(shape), role), true)
+    for axes in AXES:
+        flat = "".join(groups(axes))
+        raw = true.permute(["bhqk".index(letter) for letter in flat])
+        shape = [int(np.prod([sizes[letter] for letter in letters])) for letters in groups(axes)]
+        role = Attention(axes, heads=HEADS, batch=BATCH)
+        assert torch.equal(arranged(raw.reshape(shape), role), true), axes
 
 
 def test_windows_groups_and_missing_axes() -> None:
@@ -132,7 +129,7 @@ def test_windows_groups_and_missing_axes() -> None:
         arranged(x, A)
 
 
-def test_parts_are_joined_along_heads_or_queries() -> None:
+def test_parts_are_joined_along_heads_or_queries_and_sinks_are_no_keys() -> None:
     parts = [torch.randn(BATCH, QUERIES, KEYS) for _ in range(4)]
     with Witness() as witness:
         for part in parts:
@@ -142,9 +139,6 @@ def test_parts_are_joined_along_heads_or_queries() -> None:
     assert (heads - wanted).abs().max() < 1e-6
     rows = joined(witness.events, Attention("bqk", heads=1, parts=4, join="q"))
     assert (rows[:, 0] - wanted.flatten(1, 2)).abs().max() < 1e-6
-
-
-def test_sinks_are_no_keys() -> None:
     with Witness() as witness:
         torch.randn(BATCH, HEADS, QUERIES, KEYS).softmax(-1)
     assert joined(witness.events, Attention(sinks=2)).shape[-1] == KEYS - 2
@@ -159,19 +153,19 @@ def test_gradients_under_temperature_are_those_of_divided_scores() -> None:
     assert max(float((a - b).abs().max()) for a, b in zip(got, wanted, strict=True)) < 1e-5
 
 
-@pytest.mark.parametrize("law", ["temperature", "head_off", "hidden_key", "cut_link"])
-def test_the_witness_edits_what_is_computed_again(law: str) -> None:
+def test_the_witness_edits_what_is_computed_again() -> None:
     """Gradients under checkpointing, both kinds, are those without it."""
-    once = oracle.witnessed(replace(STYLES["checkpoint_new"], run=without_checkpoint), law)
-    for name in ("checkpoint_new", "checkpoint_old"):
-        again = oracle.witnessed(STYLES[name], law)
-        assert oracle.apart(again.gradients, once.gradients) < 1e-6
-        assert len(again.witness.events) == 2
 
+    def without(module: Any, x: Tensor) -> Tensor:
+        x = x * module.start
+        return x + module.wo(module.attend(x))
 
-def without_checkpoint(module: Any, x: Tensor) -> Tensor:
-    x = x * module.start
-    return x + module.wo(module.attend(x))
+    for law in ("temperature", "head_off", "hidden_key", "cut_link"):
+        once = oracle.witnessed(replace(STYLES["checkpoint_new"], run=without), law)
+        for name in ("checkpoint_new", "checkpoint_old"):
+            again = oracle.witnessed(STYLES[name], law)
+            assert oracle.apart(again.gradients, once.gradients) < 1e-6, (law, name)
+            assert len(again.witness.events) == 2
 
 
 # ------------------------------------------------------------------ the scoreboard
@@ -179,75 +173,44 @@ def without_checkpoint(module: Any, x: Tensor) -> Tensor:
 
 @contextmanager
 def showing(*weights: Tensor, said: tuple[str, ...] = ()) -> Iterator[Any]:
-    """A probe that shows what it is told."""
+    """A probe that shows given weights."""
     run = oracle.Capture(unrecognised=list(said))
     yield run
     run.attentions += [record(one) for one in weights]
 
 
 def record(weights: Tensor) -> Any:
-    return SimpleNamespace(
-        weights=weights,
-        kind="self",
-        layer=0,
-        offset=0,
-        shape=tuple(weights.shape[2:]),
-        heads=4,
-        number=None,
-    )
+    names = {"kind": "self", "layer": 0, "offset": 0, "heads": 4, "number": None}
+    return SimpleNamespace(weights=weights, shape=tuple(weights.shape[2:]), **names)
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, *weights: Tensor, said: tuple[str, ...] = ()) -> Any:
-    """The row of a plain attention under a probe that shows these weights, no laws asked."""
-    monkeypatch.setattr(oracle, "probe", lambda *_: showing(*weights, said=said))
-    return scoreboard.row(replace(STYLES["plain"], laws=()))
-
-
-def truth() -> Tensor:
-    style = STYLES["plain"]
+def truth(name: str = "plain") -> Tensor:
+    style = STYLES[name]
     return oracle.attentions(style, oracle.witnessed(style))[0][0].float()
 
 
-def test_what_is_shown_right_is_ok(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measured(monkeypatch, truth()).verdict == "ok"
+NOTHING = "no attention found: nothing here multiplies a softmax of scores with values"
+NO_VALUES = "a softmax in the model meets no values of its keys"
 
 
-def test_other_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = measured(monkeypatch, truth() + 0.01)
-    assert (row.verdict, row.axes) == ("wrong", "ok")
-
-
-def test_exchanged_axes_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = truth()
-    row = measured(monkeypatch, true.transpose(0, 1).reshape(true.shape))
-    assert (row.verdict, row.axes) == ("wrong", "exchanged")
-
-
-def test_heads_as_batch_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = measured(monkeypatch, truth().reshape(8, 1, 9, 9))
-    assert (row.verdict, row.axes) == ("wrong", "(8, 1, 9, 9)")
-
-
-def test_a_map_too_many_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measured(monkeypatch, truth(), torch.eye(9).expand(2, 4, 9, 9)).verdict == "wrong"
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"),
-    [
-        ((), "silent"),
-        (
-            ("no attention found: nothing here multiplies a softmax of scores with values",),
-            "silent",
-        ),
-        (("a softmax in the model meets no values of its keys",), "said"),
-        (("a softmax in the model is odd", "no attention found"), "silent"),
-    ],
-)
-def test_what_is_not_shown_must_be_said_truly(
-    monkeypatch: pytest.MonkeyPatch, said: tuple[str, ...], verdict: str
+def test_what_is_shown_must_be_right_and_what_is_not_must_be_said_truly(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert measured(monkeypatch, said=said).verdict == verdict
+    true = truth()
+    for name, weights, said, verdict, axes in (
+        ("the truth", (true,), (), "ok", "ok"),
+        ("other numbers", (true + 0.01,), (), "wrong", "ok"),
+        ("axes", (true.transpose(0, 1).reshape(true.shape),), (), "wrong", "exchanged"),
+        ("heads as batch", (true.reshape(8, 1, 9, 9),), (), "wrong", "(8, 1, 9, 9)"),
+        ("a map too many", (true, torch.eye(9).expand_as(true)), (), "wrong", "(2, 4, 9, 9)"),
+        ("nothing, silently", (), (), "silent", "-"),
+        ("nothing, and a falsehood", (), (NOTHING,), "silent", "-"),
+        ("nothing, and the truth", (), (NO_VALUES,), "said", "-"),
+        ("both", (), ("a softmax in the model is odd", "no attention found"), "silent", "-"),
+    ):
+        monkeypatch.setattr(oracle, "probe", lambda *_, w=weights, s=said: showing(*w, said=s))
+        row = scoreboard.row(replace(STYLES["plain"], laws=()))
+        assert (row.verdict, row.axes) == (verdict, axes), name
 
 
 def test_an_error_in_other_words_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,83 +246,61 @@ def test_an_error_in_own_words_is_told_from_others() -> None:
 
 def test_an_edit_without_effect_and_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A probe that shows the truth and edits nothing; or the neighbour of the right head."""
-    style = replace(STYLES["plain"], laws=("head_off",))
-    monkeypatch.setattr(oracle, "probe", lambda *_: showing(truth()))
+    style, true = replace(STYLES["plain"], laws=("head_off",)), truth()
+    monkeypatch.setattr(oracle, "probe", lambda *_: showing(true))
     assert scoreboard.row(style).head_off == "no effect"
-    neighbour = Law("weights_off", index=2)
-    monkeypatch.setattr(oracle, "probe", lambda module, edits: both(edits, neighbour))
+
+    @contextmanager
+    def neighbour(module: nn.Module, edits: Any) -> Iterator[Any]:
+        law = Law("weights_off", index=2) if edits else None
+        with showing(true) as run, Witness((A,), law):
+            yield run
+
+    monkeypatch.setattr(oracle, "probe", neighbour)
     row = scoreboard.row(style)
     assert row.verdict == "wrong"
     assert row.head_off.startswith("off ")
 
 
-@contextmanager
-def both(edits: Any, law: Law) -> Iterator[Any]:
-    with showing(truth()) as run, Witness((A,), law if edits else None):
-        yield run
-
-
-def test_a_changed_module_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def touching(module: nn.Module, *_: Any) -> Iterator[Any]:
+def test_a_changed_module_and_random_numbers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(module: nn.Module) -> None:
         module.norm.calls += 1  # type: ignore[union-attr,operator]
-        with showing(oracle.attentions(style, oracle.witnessed(style))[0][0].float()) as run:
-            yield run
 
-    style = replace(STYLES["norm_counts"], laws=())
-    monkeypatch.setattr(oracle, "probe", touching)
-    row = scoreboard.row(style)
-    assert (row.verdict, row.unchanged) == ("wrong", "calls norm 1 -> 2")
+    for name, touch, unchanged in (
+        ("norm_counts", count, "calls norm 1 -> 2"),
+        ("plain", lambda module: torch.rand(1), "random numbers were consumed"),
+    ):
+        true = truth(name)
 
+        @contextmanager
+        def touching(module: nn.Module, *_: Any, touch=touch, true=true) -> Iterator[Any]:
+            touch(module)
+            with showing(true) as run:
+                yield run
 
-def test_random_numbers_and_outputs_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def drawing(*_: Any) -> Iterator[Any]:
-        torch.rand(1)
-        with showing(true) as run:
-            yield run
-
-    true = truth()
-    monkeypatch.setattr(oracle, "probe", drawing)
-    row = scoreboard.row(replace(STYLES["plain"], laws=()))
-    assert (row.verdict, row.unchanged) == ("wrong", "random numbers were consumed")
+        monkeypatch.setattr(oracle, "probe", touching)
+        row = scoreboard.row(replace(STYLES[name], laws=()))
+        assert (row.verdict, row.unchanged) == ("wrong", unchanged)
 
 
 # ------------------------------------------------------------------ the catalogue
 
 
-SOME = slice(None, None, 5)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("some", [SOME, pytest.param(slice(None), marks=pytest.mark.soak)])
-def test_the_truth_accounts_for_every_softmax(some: slice) -> None:
-    for style in list(STYLES.values())[some]:
-        seen = oracle.witnessed(style)
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+def test_the_witness_accounts_for_every_softmax_and_its_laws_make_a_difference(step: int) -> None:
+    """It changes nothing of its own accord; a law without effect would let an idle probe pass."""
+    for style in list(STYLES.values())[::step]:
+        seen, before = oracle.witnessed(style), oracle.unwatched(style)
         assert seen.error is None, (style.name, seen.error)
         assert len(seen.witness.events) == len(oracle.roles(style.truth)), style.name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("some", [SOME, pytest.param(slice(None), marks=pytest.mark.soak)])
-def test_every_law_that_is_asked_makes_a_difference(some: slice) -> None:
-    """Else a probe that does nothing would pass."""
-    for style in list(STYLES.values())[some]:
-        before = oracle.unwatched(style)
+        if style.plain is None:
+            assert scoreboard.apart_from(seen, before) == 0, style.name
+            assert torch.equal(seen.random, before.random), style.name
         for law in style.asked if style.attentions else ():
             after = oracle.witnessed(style, law)
             assert after.error is None, (style.name, law, after.error)
             assert scoreboard.apart_from(after, before) > 1e-3, (style.name, law)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("some", [SOME, pytest.param(slice(None), marks=pytest.mark.soak)])
-def test_the_witness_changes_nothing_of_its_own_accord(some: slice) -> None:
-    for style in list(STYLES.values())[some]:
-        seen, before = oracle.witnessed(style), oracle.unwatched(style)
-        if style.plain is None:
-            assert scoreboard.apart_from(seen, before) == 0, style.name
-            assert torch.equal(seen.random, before.random), style.name
 
 
 def test_the_catalogue_covers_the_known_faults() -> None:

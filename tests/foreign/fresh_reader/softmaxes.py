@@ -1,4 +1,4 @@
-"""Odd ways to turn scores into weights."""
+"""Odd ways to turn scores into weights, and weights that are changed after the softmax."""
 
 from __future__ import annotations
 
@@ -8,67 +8,35 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.foreign.fresh_reader import Known, Stranger, heads_left, law, merge, mixed, scaled, split
+from . import Known, Projected, Stranger
+from .parts import heads_left, law, linears, merge, mixed, scaled, split
 
 
-class Projected(Stranger):
-    """Four heads of width 4 over 16 features; what most of these modules start from."""
-
-    def build(self):
-        self.q, self.k, self.v, self.o = (nn.Linear(16, 16) for _ in range(4))
-
-    def qkv(self, x):
-        return split(self.q(x), 4), split(self.k(x), 4), split(self.v(x), 4)
-
-    def finish(self, weights, v, kind):
-        return Known(self.o(merge(mixed(weights, v, kind))), (weights,))
+def future(n: int) -> torch.Tensor:
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
 
 
 class LogSumExp(Projected):
     """Causal; the softmax as ``exp(s - logsumexp(s))``."""
 
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        scores = q @ k.mT / 2
-        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(future, float("-inf"))
-        log_weights = scores - torch.logsumexp(scores, dim=-1, keepdim=True)
-        return self.o(merge(log_weights.exp() @ v))
+    def attend(self, q, k, v):
+        scores = (q @ k.mT / 2).masked_fill(future(q.shape[2]), float("-inf"))
+        return (scores - torch.logsumexp(scores, dim=-1, keepdim=True)).exp() @ v
 
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
-        future = torch.full((6, 6), -torch.inf).triu(1)
-        return self.finish(law(scaled(q, k) + future, kind), v, kind)
-
-
-class InDouble(Projected):
-    """The softmax in float64, heads after tokens, and the weights cast back."""
-
-    def forward(self, x):
-        q, k, v = (f(x).view(*x.shape[:2], 4, 4) for f in (self.q, self.k, self.v))
-        scores = torch.einsum("bqhd,bkhd->bqkh", q, k) * 0.5
-        weights = scores.double().softmax(dim=2).to(x.dtype)
-        return self.o(torch.einsum("bqkh,bkhd->bqhd", weights, v).flatten(2))
-
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
-        return self.finish(law(scaled(q, k), kind), v, kind)
+    def true(self, q, k):
+        return scaled(q, k) + torch.full((6, 6), -torch.inf).triu(1)
 
 
 class InPlace(Projected):
     """One buffer from scores to weights: ``baddbmm``, ``sub_``, ``exp_``, ``div_``."""
 
-    def forward(self, x):
-        q, k, v = (t.flatten(0, 1) for t in self.qkv(x))
+    def attend(self, *qkv):
+        q, k, v = (t.flatten(0, 1) for t in qkv)
         buffer = torch.empty(q.shape[0], q.shape[1], k.shape[1])
         buffer = torch.baddbmm(buffer, q, k.mT, beta=0.0, alpha=0.5)
         buffer.sub_(buffer.amax(-1, keepdim=True)).exp_()
         buffer.div_(buffer.sum(-1, keepdim=True))
-        return self.o(merge(torch.bmm(buffer, v).unflatten(0, (-1, 4))))
-
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
-        return self.finish(law(scaled(q, k), kind), v, kind)
+        return torch.bmm(buffer, v).unflatten(0, (-1, 4))
 
 
 class Cosine(Projected):
@@ -78,19 +46,15 @@ class Cosine(Projected):
         super().build()
         self.logit_scale = nn.Parameter(torch.log(torch.tensor([2.0, 5.0, 10.0, 200.0])))
 
-    def forward(self, x):
-        q, k, v = self.qkv(x)
+    def attend(self, q, k, v):
         scale = torch.clamp(self.logit_scale, max=math.log(100)).exp()[:, None, None]
-        attn = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)) * scale
-        return self.o((attn.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
+        scores = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)) * scale
+        return scores.softmax(-1) @ v
 
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
+    def true(self, q, k):
         scores = torch.einsum("bhqd,bhkd->bhqk", q, k)
         scores = scores / q.norm(dim=-1)[..., :, None] / k.norm(dim=-1)[..., None, :]
-        return self.finish(
-            law(scores * torch.tensor([2.0, 5.0, 10.0, 100.0])[:, None, None], kind), v, kind
-        )
+        return scores * torch.tensor([2.0, 5.0, 10.0, 100.0])[:, None, None]
 
 
 class AlibiSink(Projected):
@@ -105,13 +69,11 @@ class AlibiSink(Projected):
         slopes = 2.0 ** -torch.arange(1, 5)
         return q @ k.mT / 2 - slopes[:, None, None] * (place[:, None] - place).abs()
 
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        sinks = self.sinks.reshape(1, -1, 1, 1).expand(x.shape[0], -1, x.shape[1], 1)
+    def attend(self, q, k, v):
+        sinks = self.sinks.reshape(1, -1, 1, 1).expand(q.shape[0], -1, q.shape[2], 1)
         combined = torch.cat([self.biased(q, k), sinks], dim=-1)
         combined = combined - combined.max(dim=-1, keepdim=True).values
-        weights = F.softmax(combined, dim=-1)[..., :-1]
-        return self.o(merge(weights @ v))
+        return F.softmax(combined, dim=-1)[..., :-1] @ v
 
     def known(self, inputs, kind):
         q, k, v = self.qkv(*inputs)
@@ -138,31 +100,15 @@ class TokenTemperature(Projected):
         return self.finish(law(scaled(q, k) / tau.mT[..., None], kind), v, kind)
 
 
-class Quantised(Projected):
-    """The weights are kept as uint8, as an accelerator would, and dequantised for the product."""
-
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        weights = torch.softmax(q @ k.mT / 2, -1)
-        stored = (weights * 255).round().clamp(0, 255).to(torch.uint8)
-        return self.o(merge((stored.float() / 255) @ v))
-
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
-        return self.finish(torch.round(law(scaled(q, k), kind) * 255) / 255, v, kind)
-
-
 class TopKScatter(Projected):
     """Each query keeps its three best keys: softmax over those, scattered back."""
 
     readings = (("hidden", "hidden after the choice"),)
 
-    def forward(self, x):
-        q, k, v = self.qkv(x)
+    def attend(self, q, k, v):
         scores = q @ k.mT / 2
         best, where = scores.topk(3, dim=-1)
-        weights = torch.zeros_like(scores).scatter(-1, where, best.softmax(-1))
-        return self.o(merge(weights @ v))
+        return torch.zeros_like(scores).scatter(-1, where, best.softmax(-1)) @ v
 
     def known(self, inputs, kind):
         q, k, v = self.qkv(*inputs)
@@ -176,93 +122,8 @@ class TopKScatter(Projected):
         return self.finish(law(scores, kind), v, kind)
 
 
-class Edges(Stranger):
-    """Graph attention: scores live on edges, the softmax is a scatter by receiving node."""
-
-    note, batched = "self, a node looks at its senders", False
-
-    def build(self):
-        self.value, self.o = nn.Linear(16, 16, bias=False), nn.Linear(16, 16)
-        self.send, self.receive = (nn.Parameter(torch.randn(4, 4)) for _ in range(2))
-
-    def example(self):
-        senders = torch.arange(5).repeat_interleave(5)
-        receivers = torch.arange(5).repeat(5)
-        kept = torch.rand(25, generator=torch.Generator().manual_seed(3)) < 0.7
-        kept |= (senders == receivers) | (senders == (receivers + 2) % 5)
-        return torch.randn(5, 16, generator=torch.Generator().manual_seed(7)), torch.stack(
-            [senders[kept], receivers[kept]]
-        )
-
-    def forward(self, x, edges):
-        source, target = edges
-        values = self.value(x).view(-1, 4, 4)
-        scores = (values * self.send).sum(-1)[source] + (values * self.receive).sum(-1)[target]
-        scores = F.leaky_relu(scores, 0.2)
-        index = target[:, None].expand_as(scores)
-        most = torch.full((x.shape[0], 4), -torch.inf).scatter_reduce(0, index, scores, "amax")
-        scores = (scores - most[target]).exp()
-        weights = scores / torch.zeros(x.shape[0], 4).index_add(0, target, scores)[target]
-        out = torch.zeros_like(values).index_add(0, target, weights[..., None] * values[source])
-        return self.o(out.flatten(1))
-
-    def known(self, inputs, kind):
-        x, edges = inputs
-        v = self.value(x).view(5, 4, 4)
-        sent, received = torch.einsum("nhd,hd->hn", v, self.send), (v * self.receive).sum(-1).T
-        scores = F.leaky_relu(received[:, :, None] + sent[:, None, :], 0.2)
-        linked = torch.zeros(5, 5, dtype=torch.bool)
-        linked[edges[1], edges[0]] = True
-        weights = law(scores.masked_fill(~linked, -torch.inf)[None], kind)
-        return Known(self.o(merge(mixed(weights, v.transpose(0, 1)[None], kind))[0]), (weights,))
-
-
-class Complex(Projected):
-    """Complex queries and keys; the score is the real part of their Hermitian product."""
-
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        q, k = (torch.view_as_complex(t.unflatten(-1, (2, 2)).contiguous()) for t in (q, k))
-        scores = torch.einsum("bhqd,bhkd->bhqk", q, k.conj()).real * 0.5
-        return self.o(merge(scores.softmax(-1) @ v))
-
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
-        return self.finish(law(scaled(q, k), kind), v, kind)
-
-
-class _Attend(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v):
-        weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
-        ctx.save_for_backward(q, k, v, weights)
-        return weights @ v
-
-    @staticmethod
-    def backward(ctx, grad):
-        q, k, v, weights = ctx.saved_tensors
-        inner = grad @ v.mT
-        inner = weights * (inner - (inner * weights).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
-        return inner @ k, inner.mT @ q, weights.mT @ grad
-
-
-class OwnGradient(Projected):
-    """The attention is a ``torch.autograd.Function`` with a hand-written backward."""
-
-    gradients = True
-
-    def forward(self, x):
-        return self.o(merge(_Attend.apply(*self.qkv(x))))
-
-    def known(self, inputs, kind):
-        q, k, v = self.qkv(*inputs)
-        return self.finish(law(scaled(q, k), kind), v, kind)
-
-
 class Slots(Stranger):
     """Slot attention: slots compete for inputs, so the softmax is over the queries; two rounds."""
-
-    note = "cross, slots look at inputs, one head, two rounds"
 
     def build(self):
         self.slots = nn.Parameter(torch.randn(3, 16))
@@ -295,41 +156,154 @@ class Slots(Stranger):
         return Known(slots, tuple(maps))
 
 
-class RandomFeatures(Projected):
-    """Performer: positive random features; the weights are never formed."""
+class AfterSoftmax(Projected, listed=False):
+    """What is mixed with the values is a function of the softmax."""
 
-    def build(self):
-        super().build()
-        self.register_buffer("features", torch.randn(4, 8))
-
-    def phi(self, x):
-        x = x / math.sqrt(2)
-        return torch.exp(x @ self.features - x.square().sum(-1, keepdim=True) / 2) / math.sqrt(8)
-
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        q, k = self.phi(q), self.phi(k)
-        context = torch.einsum("bhkf,bhkd->bhfd", k, v)
-        total = torch.einsum("bhqf,bhf->bhq", q, k.sum(2))
-        return self.o(merge(torch.einsum("bhqf,bhfd->bhqd", q, context) / total.unsqueeze(-1)))
+    def attend(self, q, k, v):
+        return self.after(torch.softmax(q @ k.mT / 2, -1)) @ v
 
     def known(self, inputs, kind):
         q, k, v = self.qkv(*inputs)
-        return self.finish(law((self.phi(q) @ self.phi(k).mT).log(), kind), v, kind)
+        return self.finish(self.after(law(scaled(q, k), kind)), v, kind)
 
 
-MODULES = (
-    LogSumExp,
-    InDouble,
-    InPlace,
-    Cosine,
-    AlibiSink,
-    TokenTemperature,
-    Quantised,
-    TopKScatter,
-    Edges,
-    Complex,
-    OwnGradient,
-    Slots,
-    RandomFeatures,
-)
+class Thresholded(AfterSoftmax):
+    """Weights below a bound are dropped and the rest is not made up."""
+
+    def after(self, weights):
+        return torch.where(weights > 0.15, weights, torch.zeros_like(weights))
+
+
+class Sharpened(AfterSoftmax):
+    """Inflation, as in Markov clustering: squared and made to sum to one again."""
+
+    def after(self, weights):
+        return weights.square() / weights.square().sum(-1, keepdim=True)
+
+
+class WithItself(AfterSoftmax):
+    """Half of each token's weight stays where it is."""
+
+    def after(self, weights):
+        return 0.5 * weights + 0.5 * torch.eye(weights.shape[-1])
+
+
+class Symmetric(AfterSoftmax):
+    """The map and its transpose, averaged. A hidden key still looks, so it is seen as a query."""
+
+    def after(self, weights):
+        return (weights + weights.mT) / 2
+
+
+class TwoHops(AfterSoftmax):
+    """Diffusion: the map times itself is what meets the values."""
+
+    def after(self, weights):
+        return weights @ weights
+
+
+class Quantised(Projected):
+    """The weights are kept as uint8, as an accelerator would, and dequantised for the product."""
+
+    def attend(self, q, k, v):
+        weights = torch.softmax(q @ k.mT / 2, -1)
+        stored = (weights * 255).round().clamp(0, 255).to(torch.uint8)
+        return (stored.float() / 255) @ v
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        return self.finish(torch.round(law(scaled(q, k), kind) * 255) / 255, v, kind)
+
+
+class TwiceApplied(Projected):
+    """The same map is applied to the values, and again to what came out."""
+
+    def attend(self, q, k, v):
+        weights = torch.softmax(q @ k.mT / 2, -1)
+        return 0.5 * v + 0.5 * (weights @ (weights @ v))
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        weights = law(scaled(q, k), kind)
+        hops = mixed(weights, mixed(weights, v, kind), kind)
+        return Known(self.o(merge((v + hops) / 2)), (weights,))
+
+
+class DualSoftmax(Projected):
+    """LoFTR: softmax over keys times softmax over queries."""
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT / 2
+        return (scores.softmax(-1) * scores.softmax(-2)) @ v
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        scores = scaled(q, k)
+        columns = torch.softmax(scores / (2 if kind == "temperature" else 1), -2)
+        return self.finish(law(scores, kind) * columns, v, kind)
+
+
+class BothWays(Stranger):
+    """Co-attention: one affinity matrix of 6 and 4 tokens, a softmax along either side."""
+
+    def build(self):
+        self.w, self.o1, self.o2 = linears(3)
+
+    def example(self):
+        make = torch.Generator().manual_seed(7)
+        return torch.randn(2, 6, 16, generator=make), torch.randn(2, 4, 16, generator=make)
+
+    def forward(self, x, y):
+        affinity = self.w(x) @ y.transpose(1, 2) / 4
+        to_y = torch.softmax(affinity, dim=2) @ y
+        to_x = torch.softmax(affinity, dim=1).transpose(1, 2) @ x
+        return torch.cat([self.o1(to_y), self.o2(to_x)], 1)
+
+    def known(self, inputs, kind):
+        x, y = inputs
+        scores = torch.einsum("bid,bjd->bij", self.w(x), y)[:, None] / 4
+        one, two = law(scores, kind), law(scores.mT, kind)
+        outs = mixed(one, y[:, None], kind)[:, 0], mixed(two, x[:, None], kind)[:, 0]
+        return Known(torch.cat([self.o1(outs[0]), self.o2(outs[1])], 1), (one, two))
+
+
+class MixtureOfSoftmaxes(Projected):
+    """Two softmaxes for each head, weighed by a prior of the query; their sum meets the values."""
+
+    def build(self):
+        super().build()
+        self.q2, self.prior = nn.Linear(16, 16), nn.Linear(16, 2)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        pi = self.prior(x).softmax(-1)[:, None]
+        one = (q @ k.mT / 2).softmax(-1)
+        two = (split(self.q2(x)) @ k.mT / 2).softmax(-1)
+        return self.o(merge((pi[..., :1] * one + pi[..., 1:] * two) @ v))
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        pi = torch.sigmoid(self.prior(*inputs) @ torch.tensor([1.0, -1.0]))[:, None, :, None]
+        one = law(scaled(q, k), kind)
+        two = law(scaled(split(self.q2(*inputs)), k), kind)
+        return self.finish(pi * one + (1 - pi) * two, v, kind)
+
+
+class Nystrom(Projected):
+    """Nystroem: six tokens meet over two landmarks; the product of three softmaxes is the map."""
+
+    def attend(self, q, k, v):
+        lq, lk = (t.unflatten(2, (2, 3)).mean(3) for t in (q, k))
+        one = torch.softmax(q @ lk.mT / 2, -1)
+        two = torch.softmax(lq @ lk.mT / 2, -1)
+        three = torch.softmax(lq @ k.mT / 2, -1)
+        return one @ torch.linalg.pinv(two) @ (three @ v)
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        lq, lk = (t.unflatten(2, (2, 3)).mean(3) for t in (q, k))
+        scores = scaled(q, lk), scaled(lq, lk), scaled(lq, k)
+        # Each softmax is a site of its own; a landmark is no token, so only the last can hide one.
+        one, two, three = (law(s, "" if kind == "hidden" else kind) for s in scores)
+        three = law(scores[2], kind) if kind == "hidden" else three
+        return self.finish(one @ torch.linalg.inv(two) @ three, v, kind)

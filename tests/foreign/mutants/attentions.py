@@ -79,45 +79,47 @@ class Late(Attend):
         return self.join(scores.softmax(-1) @ v)
 
 
-class Biased(Attend):
-    """A relative bias and a mask in one tensor (T5), or in one call with the product (BLOOM)."""
+class Written(Attend):
+    """Attention written in one of several ways; ``how`` names it."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
         self.how = how
+
+
+class Biased(Written):
+    """A bias by distance: ``one tensor`` with a mask (T5), in ``one call`` with the product
+    (BLOOM), or ``fused`` with a mask in one tensor (SDPA)."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
         self.slope = nn.Parameter(torch.tensor([0.3, 0.7, 1.1]))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         places = torch.arange(q.shape[2])
+        later = places[:, None] < places
         far = (places[:, None] - places).abs() * -self.slope[:, None, None]
         scale = q.shape[-1] ** -0.5
+        if self.how == "fused":
+            far = far.masked_fill(later, -torch.inf)
+            return self.join(F.scaled_dot_product_attention(q, k, v, far[None]))
         if self.how == "one tensor":
             far = far + torch.full(far.shape[1:], -torch.inf).triu(1)
             return self.join((q @ k.mT * scale + far[None]).softmax(-1) @ v)
         far = far.repeat(len(q), 1, 1)
         scores = far.baddbmm(q.flatten(0, 1), k.flatten(0, 1).mT, beta=0.5, alpha=scale)
-        scores = scores.unflatten(0, (len(q), -1)).masked_fill(places[:, None] < places, -1e9)
+        scores = scores.unflatten(0, (len(q), -1)).masked_fill(later, -1e9)
         return self.join(scores.softmax(-1) @ v)
 
 
-class Fused(Attend):
-    """SDPA: ``causal``, a scale of its own, a bias with a mask in one tensor, or a bool mask."""
-
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.how = how
-        self.slope = nn.Parameter(torch.tensor([0.3, 0.7, 1.1]))
+class Fused(Written):
+    """SDPA: ``causal``, or with a ``scale`` of its own and a bool mask."""
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         if self.how == "causal":
             return self.join(F.scaled_dot_product_attention(q, k, v, is_causal=True))
-        if self.how == "scale":
-            seen = None if mask is None else ~mask
-            return self.join(F.scaled_dot_product_attention(q, k, v, seen, scale=0.21))
-        places = torch.arange(q.shape[2])
-        far = (places[:, None] - places).abs() * -self.slope[:, None, None]
-        far = far.masked_fill(places[:, None] < places, -torch.inf)
-        return self.join(F.scaled_dot_product_attention(q, k, v, far[None]))
+        seen = None if mask is None else ~mask
+        return self.join(F.scaled_dot_product_attention(q, k, v, seen, scale=0.21))
 
 
 class FewKeys(Attend):
@@ -146,12 +148,8 @@ class FewKeys(Attend):
         return self.join(out.flatten(1, 2))
 
 
-class Letters(Attend):
+class Letters(Written):
     """Heads last in the scores, merged behind the batch, before it, or turned on the way."""
-
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.how = how
 
     def forward(self, x: Tensor, y: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         q, k, v = (w(x).unflatten(-1, (HEADS, -1)) for w in (self.wq, self.wk, self.wv))
@@ -230,12 +228,8 @@ class Parts(Attend):
         return self.join(torch.cat(parts, 2))
 
 
-class ByHand(Attend):
+class ByHand(Written):
     """Weights that no softmax call makes; ``sum`` weighs by broadcasting and a sum."""
-
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.how = how
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         scores = self.scores(q, k)

@@ -12,24 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .attentions import (
-    WIDTH,
-    Attend,
-    Biased,
-    ByHand,
-    FewKeys,
-    Fused,
-    HeadList,
-    Late,
-    Letters,
-    LibraryAttention,
-    Parts,
-    RootMeanSquare,
-    Rotary,
-    Scaled,
-    Sink,
-    Windows,
-)
+from . import attentions as kinds
+from .attentions import WIDTH, Attend, Fused
 
 VOCABULARY = 31
 IDS = (5, 9, 2, 7, 3, 11, 0)  # the last one is padding
@@ -135,31 +119,37 @@ class Towers(nn.Module):
 
 def rotary() -> nn.Module:
     """Rotations alone, and norms by hand."""
-    model = Words(Rotary(), Rotary())
+    model = Words(kinds.Rotary(), kinds.Rotary())
     nn.init.zeros_(model.places)
     for layer in model.layers:
-        layer.norms = nn.ModuleList(RootMeanSquare() for _ in range(2))
+        layer.norms = nn.ModuleList(kinds.RootMeanSquare() for _ in range(2))
     return model
 
 
 #: How to build each model, by name.
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "eager": lambda: Words(Attend(), Attend(), masked="padding"),
-    "causal": lambda: Words(Attend(), Late(), masked="causal"),
-    "bias": lambda: Words(Biased("one tensor"), Biased("one call")),
+    "causal": lambda: Words(Attend(), kinds.Late(), masked="causal"),
+    "bias": lambda: Words(kinds.Biased("one tensor"), kinds.Biased("one call")),
     "rotary": rotary,
     "cross": Both,
-    "library": lambda: Words(LibraryAttention(), LibraryAttention()),
-    "fused": lambda: Words(Fused("causal"), Fused("bias"), Fused("scale"), masked="padding"),
-    "few keys": lambda: Words(
-        FewKeys("fused"), FewKeys("repeat"), FewKeys("letters"), FewKeys("expand")
+    "library": lambda: Words(kinds.LibraryAttention(), kinds.LibraryAttention()),
+    "fused": lambda: Words(
+        Fused("causal"), kinds.Biased("fused"), Fused("scale"), masked="padding"
     ),
-    "letters": lambda: Words(*(Letters(how) for how in ("last", "merged", "first", "turned"))),
-    "windows": lambda: Words(Windows(), Windows()),
-    "sink": lambda: Words(Sink(), Sink(), masked="causal"),
-    "by hand": lambda: Words(ByHand("exp"), ByHand("sum"), ByHand("added"), Scaled()),
-    "heads": lambda: Words(HeadList(), HeadList()),
-    "parts": lambda: Words(Parts(), Parts()),
+    "few keys": lambda: Words(
+        *(kinds.FewKeys(how) for how in ("fused", "repeat", "letters", "expand"))
+    ),
+    "letters": lambda: Words(
+        *(kinds.Letters(how) for how in ("last", "merged", "first", "turned"))
+    ),
+    "windows": lambda: Words(kinds.Windows(), kinds.Windows()),
+    "sink": lambda: Words(kinds.Sink(), kinds.Sink(), masked="causal"),
+    "by hand": lambda: Words(
+        kinds.ByHand("exp"), kinds.ByHand("sum"), kinds.ByHand("added"), kinds.Scaled()
+    ),
+    "heads": lambda: Words(kinds.HeadList(), kinds.HeadList()),
+    "parts": lambda: Words(kinds.Parts(), kinds.Parts()),
     "cache": Cached,
     "towers": Towers,
 }

@@ -1,38 +1,11 @@
 """Foreign styles: importing this folder enters all of them into :data:`STYLES`."""
 
-from . import (
-    embeddings,
-    heads,
-    keys,
-    layouts,
-    masks,
-    nothing,
-    passes,
-    precision,
-    queries,
-    running,
-    scores,
-    sites,
-    softmaxes,
-    training,
-)
+import importlib
+import pkgutil
+
 from .base import STYLES, Style
 
-__all__ = [
-    "STYLES",
-    "Style",
-    "embeddings",
-    "heads",
-    "keys",
-    "layouts",
-    "masks",
-    "nothing",
-    "passes",
-    "precision",
-    "queries",
-    "running",
-    "scores",
-    "sites",
-    "softmaxes",
-    "training",
-]
+for found in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{found.name}")
+
+__all__ = ["STYLES", "Style"]

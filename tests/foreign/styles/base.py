@@ -1,4 +1,4 @@
-"""What a style is, the list of all, and the block that most of them fill in."""
+"""The description of a style, the list of all styles, and the block that most of them fill in."""
 
 from __future__ import annotations
 
@@ -10,24 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..witness import Attention, Other, groups
 
-__all__ = [
-    "LAWS",
-    "STYLES",
-    "Attention",
-    "Block",
-    "Norm",
-    "Other",
-    "Style",
-    "causal",
-    "ids",
-    "style",
-]
-
 BATCH, TOKENS, WIDTH, HEADS = 2, 9, 32, 4
 LAWS = ("temperature", "head_off", "hidden_key", "cut_link")
+sdpa = F.scaled_dot_product_attention
 
 
 def vectors() -> tuple[Tensor]:
@@ -54,13 +43,13 @@ class Style:
     whose input holds the heads side by side (``=wo``: change its weight, no hook reaches it), or a
     function ``(module, head)`` that silences a head; none: the witness zeroes weights. ``run``
     calls the module, ``plain`` calls it for the witness where ``run`` leads past it; ``probed``
-    picks what is probed. ``taps``: its softmax is none of aten's, it hands it to ``tap``.
+    picks what is probed. ``taps``: its softmax is none of aten's, it calls ``tap`` with it.
     ``says`` is what a true sentence must match where the probe shows nothing. ``rounds``: a fused
     attention is replaced by its formula, so outputs may differ in rounding. ``later``: backward
     runs after the with. ``tolerance`` is relative, of outputs and edits; ``exact`` of the weights
     that are shown. ``needs``: what a machine may lack, so that it does not run at all.
-    ``check`` gets the style and gives a fault, or nothing. ``row`` is the row
-    of the list of known faults.
+    ``check`` gets the style and returns a fault, or nothing. ``row`` is the row of the list of
+    known faults.
     """
 
     name: str
@@ -106,37 +95,93 @@ class Style:
 STYLES: dict[str, Style] = {}
 
 
-def style(*truth: Attention | Other, none: bool = False, **words: Any) -> Callable[[Any], Any]:
-    """Enter a module class, or a function that builds a module, into the list.
-
-    No ``truth`` is one plain attention; with ``none`` there is no softmax at all.
-    """
+def enter(
+    name: str, about: str, build: Any, *truth: Attention | Other, none: bool = False, **words: Any
+) -> None:
+    """Enter a builder into the list; no ``truth`` is one plain attention, or with ``none`` none."""
+    assert name not in STYLES, name
     truth = truth or (() if none else (Attention(),))
+    STYLES[name] = Style(name, build, truth, about, **words)
 
-    def enter(build: Any) -> Any:
-        key = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", build.__name__).lower()
-        assert key not in STYLES, key
-        about = (build.__doc__ or "").strip().splitlines()
-        said = about[0] if about and build.__doc__ != Block.__doc__ else ""
-        STYLES[key] = Style(key, build, truth, said, **words)
+
+def style(*truth: Attention | Other, **words: Any) -> Callable[[Any], Any]:
+    """Enter a class, or a function that builds a module, under its name and docstring."""
+
+    def decorate(build: Any) -> Any:
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", build.__name__).lower()
+        enter(name, build.__doc__.strip(), build, *truth, **words)
         return build
 
-    return enter
+    return decorate
 
 
-class Block(nn.Module):
-    """Self-attention of 4 heads of 8 with a residual connection; ``attend`` is the style."""
+def ways(part: str, base: type[Module] | None = None) -> Callable[[type], type]:
+    """Enter each function of a class: a module like ``base`` with it as its method ``part``."""
+
+    def decorate(table: type) -> type:
+        for name, function in vars(table).items():
+            if not name.startswith("_"):
+                truth, words = getattr(function, "options", ((), {}))
+                words = dict(words)
+                methods = {part: function} | words.pop("methods", {})
+                build = (base or Block).of(**methods)
+                enter(name, function.__doc__.strip(), build, *truth, **words)
+        return table
+
+    return decorate
+
+
+def options(*truth: Attention | Other, parts: Any = None, **words: Any) -> Callable[[Any], Any]:
+    """Give the truth and other fields of a style to `ways`; ``parts`` makes its other modules."""
+
+    def decorate(function: Any) -> Any:
+        methods = {} if parts is None else {"parts": staticmethod(parts)}
+        function.options = (truth, {"methods": methods, **words})
+        return function
+
+    return decorate
+
+
+def variants(part: str, table: dict[str, tuple[Any, ...]], base: Any = None, **words: Any) -> None:
+    """Enter short styles: by name what it is, and the method ``part`` of a module like ``base``."""
+    for name, (about, function) in table.items():
+        enter(name, about, (base or Block).of(**{part: function}), **words)
+
+
+class Module(nn.Module):
+    """A module of ``parts``, by name."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.wq, self.wk, self.wv, self.wo = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        with torch.no_grad():  # logits near 1: an edit is to make a difference
-            self.wq.weight *= 3
-            self.wk.weight *= 3
+        self.take(self.parts())
+
+    def take(self, parts: dict[str, Any]) -> None:
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    @classmethod
+    def of(cls, **methods: Any) -> type[Module]:
+        """A subclass with other methods: all that a short style needs."""
+        return type(cls.__name__, (cls,), methods)
+
+    def parts(self) -> dict[str, Any]:
+        return {}
 
     def tap(self, what: str, x: Tensor) -> Tensor:
         """Where the witness reads what it cannot see itself; does nothing."""
         return x
+
+
+class Block(Module):
+    """Self-attention of 4 heads of 8 with a residual connection; its methods are the style."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        with torch.no_grad():  # logits near 1: an edit is to make a difference
+            self.wq.weight *= 3
+            self.wk.weight *= 3
+        self.take(self.parts())
 
     def split(self, x: Tensor) -> Tensor:
         """``[batch, token, width]`` as ``[batch, head, token, width of a head]``."""
@@ -153,15 +198,42 @@ class Block(nn.Module):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         return q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
 
+    def soft(self, s: Tensor) -> Tensor:
+        return s.softmax(-1)
+
+    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
+        return self.soft(self.scores(q, k))
+
+    def combine(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.weigh(q, k) @ v
+
+    def attend(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return self.join(self.combine(*self.qkv(x, y)))
+
     def forward(self, x: Tensor) -> Tensor:
         return x + self.wo(self.attend(x))
 
-    def attend(self, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(x)
-        return self.join(self.weigh(q, k) @ v)
 
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.scores(q, k).softmax(-1)
+class Stack(Module):
+    """Blocks one after the other."""
+
+    block, depth = Block, 2
+
+    def parts(self) -> dict[str, Any]:
+        return {"layers": nn.ModuleList(self.block() for _ in range(self.depth))}
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def library(**words: Any) -> nn.Module:
+    """An nn.MultiheadAttention with logits near 1."""
+    attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, **words)
+    with torch.no_grad():
+        attention.in_proj_weight *= 2
+    return attention
 
 
 class Norm(nn.Module):

@@ -3,202 +3,76 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import TOKENS, WIDTH, Attention, Block, ids, style
+from .base import TOKENS, WIDTH, Attention, Block, ids, options, sdpa, variants, ways
 
 VOCABULARY = 50
+IDS = {"inputs": ids}
+LOOKED_UP = {"inputs": ids, "row": "S1"}
+
+
+def given(row: str, make, **parts) -> dict[str, object]:
+    """The options of a style with one input, and one further module, if any."""
+    words = {"inputs": lambda: (make(),), "row": row}
+    return words | ({"parts": lambda: {n: p() for n, p in parts.items()}} if parts else {})
 
 
 class Read(Block):
     """A block behind an embedding: ``embed`` is the style."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(VOCABULARY, WIDTH))
-        self.places = nn.Parameter(torch.randn(TOKENS, WIDTH) / 3)
+    def parts(self):
+        return {
+            "table": nn.Parameter(torch.randn(VOCABULARY, WIDTH)),
+            "places": nn.Parameter(torch.randn(TOKENS, WIDTH) / 3),
+        }
 
-    def embed(self, given: Any) -> Tensor:
-        return F.embedding(given, self.table)
-
-    def forward(self, given: Any) -> Tensor:
+    def forward(self, given):
         return super().forward(self.embed(given) + self.places)
 
 
-@style(inputs=ids)
-class EmbeddingModule(Block):
-    """nn.Embedding: the usual one"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(VOCABULARY, WIDTH)
-
-    def forward(self, given: Tensor) -> Tensor:
-        return super().forward(self.table(given))
-
-
-@style(inputs=ids)
-class EmbeddingFunction(Read):
-    """F.embedding"""
-
-
-@style(inputs=ids, row="S1")
-class EmbeddingIndex(Read):
-    """W[ids], as TransformerLens has it"""
-
-    def embed(self, given: Tensor) -> Tensor:
-        return self.table[given]
+variants("embed", {
+    "embedding_function": ("F.embedding", lambda self, given: F.embedding(given, self.table)),
+}, Read, **IDS)  # fmt: skip
+variants("embed", {
+    "embedding_index_sdpa": ("W[ids] before SDPA", lambda self, given: self.table[given]),
+}, Read.of(combine=lambda self, q, k, v: sdpa(q, k, v)), **IDS)  # fmt: skip
+variants("embed", {
+    "embedding_index": ("W[ids], as TransformerLens has it", lambda self, given: self.table[given]),
+    "embedding_index_tensor": ("W[ids, :]", lambda self, given: self.table[given, :]),
+    "embedding_one_hot": ("F.one_hot(ids).float() @ W",
+                          lambda self, given: F.one_hot(given, 50).float() @ self.table),
+    "embedding_eye": ("torch.eye(n)[ids] @ W",
+                      lambda self, given: torch.eye(50)[given] @ self.table),
+    "embedding_select": (
+        "W.index_select(0, ids)",
+        lambda self, given: self.table.index_select(0, given.flatten()).view(*given.shape, -1)),
+}, Read, **LOOKED_UP)  # fmt: skip
 
 
-@style(inputs=ids, row="S1")
-class EmbeddingIndexTensor(Read):
-    """W[ids, :], the weight of an nn.Embedding"""
+@ways("embed", Read)
+class Tables:
+    """Rows of a table by ids."""
 
-    def embed(self, given: Tensor) -> Tensor:
-        return self.table[given, :]
-
-
-@style(inputs=ids)
-class EmbeddingIndexSdpa(EmbeddingIndex):
-    """W[ids] before SDPA"""
-
-    def attend(self, x: Tensor) -> Tensor:
-        return self.join(F.scaled_dot_product_attention(*self.qkv(x)))
-
-
-@style(inputs=ids, row="S1")
-class EmbeddingOneHot(Read):
-    """F.one_hot(ids).float() @ W"""
-
-    def embed(self, given: Tensor) -> Tensor:
-        return F.one_hot(given, VOCABULARY).float() @ self.table
-
-
-@style(inputs=ids, row="S1")
-class EmbeddingEye(Read):
-    """torch.eye(n)[ids] @ W"""
-
-    def embed(self, given: Tensor) -> Tensor:
-        return torch.eye(VOCABULARY)[given] @ self.table
-
-
-@style(inputs=ids, row="S1")
-class EmbeddingSelect(Read):
-    """W.index_select(0, ids)"""
-
-    def embed(self, given: Tensor) -> Tensor:
-        return self.table.index_select(0, given.flatten()).view(*given.shape, -1)
-
-
-@style(inputs=ids, row="S1")
-class EmbeddingGather(Read):
-    """torch.gather over an expanded table"""
-
-    def embed(self, given: Tensor) -> Tensor:
+    @options(**LOOKED_UP)
+    def embedding_gather(self, given):
+        """torch.gather over an expanded table"""
         wide = self.table.expand(len(given), -1, -1)
         return wide.gather(1, given[..., None].expand(-1, -1, WIDTH))
 
-
-@style(inputs=ids, row="S1")
-class EmbeddingScatter(Read):
-    """zeros.scatter_(-1, ids, 1) through a linear layer"""
-
-    def embed(self, given: Tensor) -> Tensor:
+    @options(**LOOKED_UP)
+    def embedding_scatter(self, given):
+        """zeros.scatter_(-1, ids, 1) through a linear layer"""
         empty = torch.zeros(*given.shape, VOCABULARY)
         return F.linear(empty.scatter_(-1, given[..., None], 1.0), self.table.T)
 
-
-@style(inputs=lambda: (torch.randint(VOCABULARY, (2, TOKENS, 3)),), row="S1")
-class EmbeddingBag(Block):
-    """nn.EmbeddingBag: each token is a bag of three"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bag = nn.EmbeddingBag(VOCABULARY, WIDTH)
-
-    def forward(self, given: Tensor) -> Tensor:
-        bags = self.bag(given.flatten(0, 1)) * 2
-        return super().forward(bags.view(*given.shape[:2], -1))
-
-
-@style(inputs=lambda: (torch.randint(256, (2, 3, 12, 12), dtype=torch.uint8),), row="S1", key=2)
-class PictureBytes(Block):
-    """a picture of uint8, divided inside, in patches"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.patches = nn.Conv2d(3, WIDTH, 4, 4)
-
-    def forward(self, given: Tensor) -> Tensor:
-        return super().forward(self.patches(given.float() / 64).flatten(2).mT)
-
-
-@style(inputs=lambda: (torch.randn(2, 3, 12, 12),))
-class PictureFloats(Block):
-    """the same of floats"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.patches = nn.Conv2d(3, WIDTH, 4, 4)
-
-    def forward(self, given: Tensor) -> Tensor:
-        return super().forward(self.patches(given * 2).flatten(2).mT)
-
-
-@style(inputs=lambda: (torch.randint(9, (2, TOKENS, 5)),), row="S1")
-class TableOfIntegers(Block):
-    """integer features: x.float() through a linear layer"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Linear(5, WIDTH)
-
-    def forward(self, given: Tensor) -> Tensor:
-        return super().forward(self.read(given.float()) / 4)
-
-
-@style(Attention("hqk"), inputs=lambda: (torch.randn(TOKENS),), row="S1")
-class SeriesOneDimension(Block):
-    """a series of numbers [token]"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Linear(1, WIDTH)
-
-    def forward(self, given: Tensor) -> Tensor:
-        x = self.read(given[:, None]) * 2
-        q, k, v = (w(x).view(TOKENS, 4, 8).transpose(0, 1) for w in (self.wq, self.wk, self.wv))
-        out = (self.weigh(q, k) @ v).transpose(0, 1).reshape(TOKENS, WIDTH)
-        return x + self.wo(out)
-
-
-@style(inputs=lambda: (torch.randn(2 * TOKENS),), row="S1")
-class SeriesCutUp(Block):
-    """a long series of one dimension, cut into items and steps"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Linear(1, WIDTH)
-
-    def forward(self, given: Tensor) -> Tensor:
-        return super().forward(self.read(given.view(2, TOKENS, 1)) * 2)
-
-
-@style(inputs=lambda: (torch.randint(256, (2, TOKENS)),), row="S1")
-class BitsOfNumbers(Block):
-    """numbers as their bits"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Linear(8, WIDTH)
-
-    def forward(self, given: Tensor) -> Tensor:
-        bits = (given[..., None] >> torch.arange(8)) & 1
-        return super().forward(self.read(bits * 2.0 - 1))
+    @options(inputs=lambda: ([[1, 2, 3, 4, 5, 6, 7, 8, 9], [9, 8, 7, 6, 5, 4, 3, 2, 1]],), row="S1")
+    def input_numbers_of_python(self, given):
+        """lists of Python's numbers, made a tensor inside, W[ids]"""
+        return self.table[torch.tensor(given)]
 
 
 @dataclass
@@ -206,57 +80,106 @@ class Batch:
     tokens: Tensor
 
 
-@style(inputs=lambda: (Batch(torch.randn(2, TOKENS, WIDTH)),))
-class InputInObject(Block):
-    """the input is an object of the user's own"""
-
-    def forward(self, given: Batch) -> Tensor:
-        return super().forward(given.tokens)
+def read(width: int) -> dict[str, object]:
+    return {"read": lambda: nn.Linear(width, WIDTH)}
 
 
-@style(inputs=lambda: ({"tokens": torch.randn(2, TOKENS, WIDTH)},))
-class InputInDictionary(Block):
-    """the input is a dictionary"""
-
-    def forward(self, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"out": super().forward(given["tokens"])}
+def patches() -> nn.Module:
+    return nn.Conv2d(3, WIDTH, 4, 4)
 
 
-@style(inputs=lambda: (), row="S1")
-class InputInside(Block):
-    """no input at all: the data is a buffer"""
+@ways("forward")
+class Inputs:
+    """What comes in, and how it becomes tokens."""
 
-    def __init__(self) -> None:
+    @options(**IDS, parts=lambda: {"table": nn.Embedding(VOCABULARY, WIDTH)})
+    def embedding_module(self, given):
+        """nn.Embedding: the usual one"""
+        return Block.forward(self, self.table(given))
+
+    @options(
+        **given(
+            "S1",
+            lambda: torch.randint(VOCABULARY, (2, TOKENS, 3)),
+            bag=lambda: nn.EmbeddingBag(VOCABULARY, WIDTH),
+        )
+    )
+    def embedding_bag(self, given):
+        """nn.EmbeddingBag: each token is a bag of three"""
+        bags = self.bag(given.flatten(0, 1)) * 2
+        return Block.forward(self, bags.view(*given.shape[:2], -1))
+
+    @options(
+        **given(
+            "S1",
+            lambda: torch.randint(256, (2, 3, 12, 12), dtype=torch.uint8),
+            patches=patches,
+        ),
+        key=2,
+    )
+    def picture_bytes(self, given):
+        """a picture of uint8, divided inside, in patches"""
+        return Block.forward(self, self.patches(given.float() / 64).flatten(2).mT)
+
+    @options(**given("", lambda: torch.randn(2, 3, 12, 12), patches=patches))
+    def picture_floats(self, given):
+        """the same of floats"""
+        return Block.forward(self, self.patches(given * 2).flatten(2).mT)
+
+    @options(**given("S1", lambda: torch.randint(9, (2, TOKENS, 5)), **read(5)))
+    def table_of_integers(self, given):
+        """integer features: x.float() through a linear layer"""
+        return Block.forward(self, self.read(given.float()) / 4)
+
+    @options(Attention("hqk"), **given("S1", lambda: torch.randn(TOKENS), **read(1)))
+    def series_one_dimension(self, given):
+        """a series of numbers [token]"""
+        x = self.read(given[:, None]) * 2
+        q, k, v = (w(x).view(TOKENS, 4, 8).transpose(0, 1) for w in (self.wq, self.wk, self.wv))
+        out = (self.weigh(q, k) @ v).transpose(0, 1).reshape(TOKENS, WIDTH)
+        return x + self.wo(out)
+
+    @options(**given("S1", lambda: torch.randn(2 * TOKENS), **read(1)))
+    def series_cut_up(self, given):
+        """a long series of one dimension, cut into items and steps"""
+        return Block.forward(self, self.read(given.view(2, TOKENS, 1)) * 2)
+
+    @options(**given("S1", lambda: torch.randint(256, (2, TOKENS)), **read(8)))
+    def bits_of_numbers(self, given):
+        """numbers as their bits"""
+        bits = (given[..., None] >> torch.arange(8)) & 1
+        return Block.forward(self, self.read(bits * 2.0 - 1))
+
+    @options(**given("", lambda: Batch(torch.randn(2, TOKENS, WIDTH))))
+    def input_in_object(self, given):
+        """the input is an object of the user's own"""
+        return Block.forward(self, given.tokens)
+
+    @options(**given("", lambda: {"tokens": torch.randn(2, TOKENS, WIDTH)}))
+    def input_in_dictionary(self, given):
+        """the input is a dictionary"""
+        return {"out": Block.forward(self, given["tokens"])}
+
+    @options(**given("S1", lambda: torch.randn(2, TOKENS, WIDTH).numpy()))
+    def input_of_numpy(self, given):
+        """numpy, made a tensor inside"""
+        return Block.forward(self, torch.from_numpy(given))
+
+    @options(run=lambda module, given: module(tokens=given))
+    def input_by_keyword(self, tokens):
+        """called with a keyword"""
+        return Block.forward(self, tokens)
+
+
+class Holding(Block):
+    def __init__(self):
         super().__init__()
         self.register_buffer("data", torch.randn(2, TOKENS, WIDTH))
 
-    def forward(self) -> Tensor:
-        return super().forward(self.get_buffer("data"))
 
-
-@style(inputs=lambda: ([[1, 2, 3, 4, 5, 6, 7, 8, 9], [9, 8, 7, 6, 5, 4, 3, 2, 1]],), row="S1")
-class InputNumbersOfPython(Read):
-    """lists of Python's numbers, made a tensor inside, W[ids]"""
-
-    def embed(self, given: Any) -> Tensor:
-        return self.table[torch.tensor(given)]
-
-
-@style(inputs=lambda: (torch.randn(2, TOKENS, WIDTH).numpy(),), row="S1")
-class InputOfNumpy(Block):
-    """numpy, made a tensor inside"""
-
-    def forward(self, given: Any) -> Tensor:
-        return super().forward(torch.from_numpy(given))
-
-
-def main_input(module: nn.Module, given: Tensor) -> Any:
-    return module(tokens=given)
-
-
-@style(run=main_input)
-class InputByKeyword(Block):
-    """called with a keyword"""
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return super().forward(tokens)
+@ways("forward", Holding)
+class Nothing:
+    @options(inputs=tuple, row="S1")
+    def input_inside(self):
+        """no input at all: the data is a buffer"""
+        return Block.forward(self, self.data)

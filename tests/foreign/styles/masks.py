@@ -9,135 +9,22 @@ from torch.nn import functional as F
 from transformer_viz.core.interventions import Causal, Intervention
 
 from .. import oracle
-from .base import HEADS, TOKENS, Attention, Block, Style, causal, style
+from .base import HEADS, TOKENS, Attention, Block, Style, causal, options, sdpa, variants, ways
 
 
 def lower() -> Tensor:
     return torch.ones(TOKENS, TOKENS).tril()
 
 
-@style()
-class MaskFillInfinity(Block):
-    """masked_fill(-inf) above the diagonal"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return causal(self.scores(q, k)).softmax(-1)
-
-
-@style()
-class MaskFillInPlace(Block):
-    """masked_fill_(-1e9)"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        scores.masked_fill_(lower() == 0, -1e9)
-        return scores.softmax(-1)
-
-
-@style()
-class MaskWhere(Block):
-    """torch.where(mask, scores, -1e9)"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        return torch.where(lower().bool(), scores, torch.tensor(-1e9)).softmax(-1)
-
-
-@style()
-class MaskAdded(Block):
-    """a triangle of -inf is added"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return (self.scores(q, k) + torch.full((TOKENS, TOKENS), -torch.inf).triu(1)).softmax(-1)
-
-
-@style()
-class MaskAddedLeast(Block):
-    """the least float32 is added (Hugging Face)"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        least = torch.finfo(torch.float32).min
-        return F.softmax(self.scores(q, k) + (1 - lower()) * least, dim=-1)
-
-
-@style()
-class MaskProduct(Block):
-    """GPT-2 of 2019: w * b - 1e10 * (1 - b)"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        b = lower()
-        return (self.scores(q, k) * b - 1e10 * (1 - b)).softmax(-1)
-
-
-@style()
-class MaskAssigned(Block):
-    """scores[..., mask] = -inf"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        scores[..., lower() == 0] = -torch.inf
-        return scores.softmax(-1)
-
-
-@style()
-class MaskBuffer(Block):
-    """a registered buffer, cut to length (nanoGPT)"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("bias", torch.ones(1, 1, 32, 32).tril())
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        bias = self.get_buffer("bias")[:, :, :TOKENS, :TOKENS]
-        return self.scores(q, k).masked_fill(bias == 0, -torch.inf).softmax(-1)
+LEAST = torch.finfo(torch.float32).min
 
 
 def padded() -> tuple[Tensor, Tensor]:
     return torch.randn(2, TOKENS, 32), torch.arange(TOKENS) >= torch.tensor([[9], [6]])
 
 
-@style(inputs=padded)
-class MaskPadding(Block):
-    """padding keys of the second item, -1e4 is added"""
-
-    def forward(self, x: Tensor, padding: Tensor) -> Tensor:  # type: ignore[override]
-        q, k, v = self.qkv(x)
-        w = (self.scores(q, k) + padding[:, None, None].float() * -1e4).softmax(-1)
-        return x + self.wo(self.join(w @ v))
-
-
-@style(inputs=padded)
-class MaskPaddingSdpa(Block):
-    """padding keys as a bool mask of SDPA"""
-
-    def forward(self, x: Tensor, padding: Tensor) -> Tensor:  # type: ignore[override]
-        mask = ~padding[:, None, None]
-        return x + self.wo(self.join(F.scaled_dot_product_attention(*self.qkv(x), attn_mask=mask)))
-
-
-@style(Attention("bhqk", parts=9, join="q"), row="S4")
-class MaskBySlicing(Block):
-    """each query sees a slice of the keys, in a Python loop"""
-
-    def attend(self, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(x)
-        rows = [
-            self.weigh(q[:, :, i : i + 1], k[:, :, : i + 1]) @ v[:, :, : i + 1]
-            for i in range(TOKENS)
-        ]
-        return self.join(torch.cat(rows, 2))
-
-
-@style(row="S15")
-class MaskAfter(Block):
-    """the mask multiplies the weights, nothing is renormalised"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.tap("multiplied", self.scores(q, k).softmax(-1) * lower())
-
-
 def lifts_the_mask(style: Style) -> str:
-    """Whether “causal off” on a mask after the softmax acts, or is refused in own words."""
+    """Say if “causal off” on a mask after the softmax is accepted and does nothing."""
     module, inputs = oracle.fresh(style)
     edits = Intervention((Causal(on=False),))
     with torch.no_grad():
@@ -150,115 +37,143 @@ def lifts_the_mask(style: Style) -> str:
     return "causal off is accepted and does nothing" if torch.equal(clean, lifted) else ""
 
 
-@style(row="S15", check=lifts_the_mask)
-class MaskRenormalised(Block):
-    """the mask multiplies the weights, which are divided by their sum"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        w = self.scores(q, k).softmax(-1) * lower()
-        return self.tap("multiplied", w / w.sum(-1, keepdim=True))
-
-
-@style()
-class WeightsRenormalised(Block):
-    """weights divided by their sum plus a little, no mask"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        w = self.scores(q, k).softmax(-1) + 1e-8
-        return self.tap("multiplied", w / w.sum(dim=-1, keepdim=True))
+variants("soft", {
+    "mask_fill_infinity": ("masked_fill(-inf) above the diagonal",
+                           lambda self, s: causal(s).softmax(-1)),
+    "mask_where": ("torch.where(mask, scores, -1e9)",
+                   lambda self, s: torch.where(lower().bool(), s, torch.tensor(-1e9)).softmax(-1)),
+    "mask_added": ("a triangle of -inf is added",
+                   lambda self, s: (s + torch.full((9, 9), -torch.inf).triu(1)).softmax(-1)),
+    "mask_added_least": ("the least float32 is added (Hugging Face)",
+                         lambda self, s: F.softmax(s + (1 - lower()) * LEAST, dim=-1)),
+})  # fmt: skip
 
 
-@style()
-class WeightsNormalizeFunction(Block):
-    """F.normalize(weights, p=1)"""
+@ways("soft")
+class Before:
+    """Weights of scores that are masked first, or only in their rows."""
 
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        w = self.scores(q, k).softmax(-1) * lower()
-        return self.tap("multiplied", F.normalize(w, p=1.0, dim=-1))
+    def mask_fill_in_place(self, s):
+        """masked_fill_(-1e9)"""
+        s.masked_fill_(lower() == 0, -1e9)
+        return s.softmax(-1)
 
+    def mask_product(self, s):
+        """GPT-2 of 2019: w * b - 1e10 * (1 - b)"""
+        b = lower()
+        return (s * b - 1e10 * (1 - b)).softmax(-1)
 
-@style()
-class TopKeys(Block):
-    """only the three largest scores stay"""
+    def mask_assigned(self, s):
+        """scores[..., mask] = -inf"""
+        s[..., lower() == 0] = -torch.inf
+        return s.softmax(-1)
 
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        least = scores.topk(5, dim=-1).values[..., -1:]
-        return scores.masked_fill(scores < least, -torch.inf).softmax(-1)
+    def top_keys(self, s):
+        """only the five largest scores stay"""
+        least = s.topk(5, dim=-1).values[..., -1:]
+        return s.masked_fill(s < least, -torch.inf).softmax(-1)
 
-
-@style()
-class LocalBand(Block):
-    """a band of two to each side"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
+    def local_band(self, s):
+        """a band of two to each side"""
         steps = torch.arange(TOKENS)
         band = (steps[:, None] - steps).abs() <= 2
-        return self.scores(q, k).masked_fill(~band, -torch.inf).softmax(-1)
+        return s.masked_fill(~band, -torch.inf).softmax(-1)
 
-
-@style()
-class RowsEmptied(Block):
-    """rows that the mask empties are set to zero by nan_to_num"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
+    def rows_emptied(self, s):
+        """rows that the mask empties are set to zero by nan_to_num"""
         mask = torch.zeros(TOKENS, TOKENS, dtype=torch.bool)
         mask[4] = True
-        w = scores.masked_fill(mask, -torch.inf).softmax(-1)
+        w = s.masked_fill(mask, -torch.inf).softmax(-1)
         return self.tap("multiplied", w.nan_to_num(0.0))
 
+    @options(Attention("bhqk", sinks=1), parts=lambda: {"sinks": nn.Parameter(torch.randn(HEADS))})
+    def sink_column(self, s):
+        """a learned sink beside the scores, dropped after the softmax (gpt-oss)"""
+        sinks = self.sinks.view(1, -1, 1, 1).expand(*s.shape[:3], 1)
+        return torch.cat([s, sinks], -1).softmax(-1)[..., :-1]
 
-@style(Attention("bhqk", sinks=1))
-class SinkColumn(Block):
-    """a learned sink beside the scores, dropped after the softmax (gpt-oss)"""
+    def dropout_of_keys(self, s):
+        """DropKey: scores lose keys at random, in evaluation too"""
+        return (s + torch.bernoulli(torch.full_like(s, 0.1)) * -1e12).softmax(-1)
 
-    def __init__(self) -> None:
+    def clamped_scores(self, s):
+        """scores minus their largest, clamped"""
+        s = s - s.amax(-1, keepdim=True).detach()
+        return s.clamp(min=-50).softmax(-1)
+
+
+@ways("soft")
+class After:
+    """Weights that are changed after the softmax."""
+
+    @options(row="S15")
+    def mask_after(self, s):
+        """the mask multiplies the weights, nothing is renormalised"""
+        return self.tap("multiplied", s.softmax(-1) * lower())
+
+    @options(row="S15", check=lifts_the_mask)
+    def mask_renormalised(self, s):
+        """the mask multiplies the weights, which are divided by their sum"""
+        w = s.softmax(-1) * lower()
+        return self.tap("multiplied", w / w.sum(-1, keepdim=True))
+
+    def weights_renormalised(self, s):
+        """weights divided by their sum plus a little, no mask"""
+        w = s.softmax(-1) + 1e-8
+        return self.tap("multiplied", w / w.sum(dim=-1, keepdim=True))
+
+    def weights_normalize_function(self, s):
+        """F.normalize(weights, p=1)"""
+        return self.tap("multiplied", F.normalize(s.softmax(-1) * lower(), p=1.0, dim=-1))
+
+    @options(parts=lambda: {"drop": nn.Dropout(0.3)})
+    def dropout_inside(self, s):
+        """dropout on the weights, in evaluation"""
+        return self.drop(s.softmax(dim=-1))
+
+
+class Buffered(Block):
+    def __init__(self):
         super().__init__()
-        self.sinks = nn.Parameter(torch.randn(HEADS))
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        sinks = self.sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
-        return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+        self.register_buffer("bias", torch.ones(1, 1, 32, 32).tril())
 
 
-@style(row="S5")
-class ZeroKey(Block):
-    """a key and a value of zeros are appended (add_zero_attn)"""
+@ways("soft", Buffered)
+class OfABuffer:
+    def mask_buffer(self, s):
+        """a registered buffer, cut to length (nanoGPT)"""
+        bias = self.bias[:, :, :TOKENS, :TOKENS]
+        return s.masked_fill(bias == 0, -torch.inf).softmax(-1)
 
-    def attend(self, x: Tensor) -> Tensor:
-        q, k, v = (self.split(w(x)) for w in (self.wq, self.wk, self.wv))
+
+@ways("forward")
+class Padding:
+    @options(inputs=padded)
+    def mask_padding(self, x, padding):
+        """padding keys of the second item, -1e4 is added"""
+        q, k, v = self.qkv(x)
+        w = (self.scores(q, k) + padding[:, None, None].float() * -1e4).softmax(-1)
+        return x + self.wo(self.join(w @ v))
+
+    @options(inputs=padded)
+    def mask_padding_sdpa(self, x, padding):
+        """padding keys as a bool mask of SDPA"""
+        return x + self.wo(self.join(sdpa(*self.qkv(x), attn_mask=~padding[:, None, None])))
+
+
+@ways("combine")
+class Slices:
+    @options(Attention("bhqk", parts=9, join="q"), row="S4")
+    def mask_by_slicing(self, q, k, v):
+        """each query sees a slice of the keys, in a Python loop"""
+        rows = [
+            self.weigh(q[:, :, i : i + 1], k[:, :, : i + 1]) @ v[:, :, : i + 1]
+            for i in range(TOKENS)
+        ]
+        return torch.cat(rows, 2)
+
+    @options(row="S5")
+    def zero_key(self, q, k, v):
+        """a key and a value of zeros are appended (add_zero_attn)"""
         k, v = (torch.cat([y, torch.zeros(2, HEADS, 1, 8)], 2) for y in (k, v))
-        return self.join(self.weigh(q, k) @ v)
-
-
-@style()
-class DropoutInside(Block):
-    """dropout on the weights, in evaluation"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.drop = nn.Dropout(0.3)
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.drop(self.scores(q, k).softmax(dim=-1))
-
-
-@style()
-class DropoutOfKeys(Block):
-    """DropKey: scores lose keys at random, in evaluation too"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        return (scores + torch.bernoulli(torch.full_like(scores, 0.1)) * -1e12).softmax(-1)
-
-
-@style()
-class ClampedScores(Block):
-    """scores minus their largest, clamped"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.scores(q, k)
-        scores = scores - scores.amax(-1, keepdim=True).detach()
-        return scores.clamp(min=-50).softmax(-1)
+        return self.weigh(q, k) @ v

@@ -8,26 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from .. import oracle
-from .base import TOKENS, WIDTH, Attention, Block, Norm, Style, style
+from .base import WIDTH, Attention, Block, Norm, Style, enter, options, ways
 
 
 class Normed(Block):
     """A block with a norm by hand in front: ``make`` is the style."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = self.make()
+    make: Any = Norm
 
-    def make(self) -> nn.Module:
-        return Norm()
+    def parts(self):
+        return {"norm": self.make()}
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return x + self.wo(self.attend(self.norm(x)))
-
-
-@style(row="S14")
-class NormCounts(Normed):
-    """a layer norm by hand that counts its calls"""
 
 
 class Rms(Norm):
@@ -36,14 +29,6 @@ class Rms(Norm):
     def forward(self, x: Tensor) -> Tensor:
         self.calls += 1
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.gain
-
-
-@style(row="S14")
-class NormRmsCounts(Normed):
-    """an RMS norm by hand (Llama) that counts its calls"""
-
-    def make(self) -> nn.Module:
-        return Rms()
 
 
 class Annotated(nn.Module):
@@ -55,18 +40,9 @@ class Annotated(nn.Module):
         self.register_buffer("seen", torch.zeros((), dtype=torch.long))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.get_buffer("seen").add_(1)
-        return (
-            self.a_2 * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.b_2
-        )
-
-
-@style(row="S14")
-class NormCountsInBuffer(Normed):
-    """the annotated Transformer's norm, counting in a buffer"""
-
-    def make(self) -> nn.Module:
-        return Annotated()
+        self.seen.add_(1)
+        deviation = x.std(-1, keepdim=True) + 1e-6
+        return self.a_2 * (x - x.mean(-1, keepdim=True)) / deviation + self.b_2
 
 
 class Running(nn.Module):
@@ -79,17 +55,9 @@ class Running(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.no_grad():
-            self.get_buffer("mean").lerp_(x.mean((0, 1)), 0.1)
-        x = x - self.get_buffer("mean")
+            self.mean.lerp_(x.mean((0, 1)), 0.1)
+        x = x - self.mean
         return x / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt() * self.weight
-
-
-@style(row="S14")
-class NormRunning(Normed):
-    """a norm with running statistics"""
-
-    def make(self) -> nn.Module:
-        return Running()
 
 
 class Noisy(Norm):
@@ -97,14 +65,6 @@ class Noisy(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.dropout(super().forward(x), 0.1, training=True)
-
-
-@style(row="S14")
-class NormNoisy(Normed):
-    """a norm with a dropout inside: random numbers"""
-
-    def make(self) -> nn.Module:
-        return Noisy()
 
 
 class Hooked(Norm):
@@ -120,14 +80,6 @@ class Hooked(Norm):
         self.calls = 100 * self.hooks + self.calls % 100
 
 
-@style(row="S14")
-class NormHooked(Normed):
-    """a norm with a forward hook of the user's that counts"""
-
-    def make(self) -> nn.Module:
-        return Hooked()
-
-
 class Offloaded(Norm):
     """A norm whose parameter stands on no device until it is called (accelerate's offload)."""
 
@@ -135,6 +87,9 @@ class Offloaded(Norm):
         super().__init__()
         self.stored = torch.linspace(0.5, 1.5, WIDTH)
         self.gain = nn.Parameter(torch.empty(WIDTH, device="meta"))
+        self.attach()
+
+    def attach(self) -> None:
         self.register_forward_pre_hook(self._load)
         self.register_forward_hook(self._drop)
 
@@ -145,21 +100,10 @@ class Offloaded(Norm):
         self.gain = nn.Parameter(torch.empty(WIDTH, device="meta"))
 
 
-@style(row="S14")
-class NormOffloaded(Normed):
-    """a norm whose weights are loaded by a hook and dropped again"""
-
-    def make(self) -> nn.Module:
-        return Offloaded()
-
-
 class Wrapped(Offloaded):
     """The same by a forward of the instance, as accelerate wraps it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._forward_pre_hooks.clear()
-        self._forward_hooks.clear()
+    def attach(self) -> None:
         written = self.forward
 
         def forward(x: Tensor) -> Tensor:
@@ -171,40 +115,36 @@ class Wrapped(Offloaded):
         self.forward = forward  # type: ignore[method-assign]
 
 
-@style(row="S14")
-class NormWrapped(Normed):
-    """a norm whose weights are loaded by a wrapped forward (accelerate's offload)"""
-
-    def make(self) -> nn.Module:
-        return Wrapped()
-
-
-@style(row="S14")
-class ScoresCount(Block):
-    """attention by hand that counts its own calls"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        self.calls += 1
-        return super().weigh(q, k)
+for name, about, norm in (
+    ("counts", "a layer norm by hand that counts its calls", Norm),
+    ("rms_counts", "an RMS norm by hand (Llama) that counts its calls", Rms),
+    ("counts_in_buffer", "the annotated Transformer's norm, counting in a buffer", Annotated),
+    ("running", "a norm with running statistics", Running),
+    ("noisy", "a norm with a dropout inside: random numbers", Noisy),
+    ("hooked", "a norm with a forward hook of the user's that counts", Hooked),
+    ("offloaded", "a norm whose weights are loaded by a hook and dropped again", Offloaded),
+    ("wrapped", "a norm whose weights are loaded by a wrapped forward (accelerate)", Wrapped),
+):
+    enter(f"norm_{name}", about, Normed.of(make=staticmethod(norm)), row="S14")
 
 
-@style(row="S14")
-class PositionsCount(Block):
-    """sinusoids made anew in each call by a module that counts"""
+def two_that_share() -> nn.Module:
+    blocks = nn.Sequential(Normed(), Normed())
+    blocks[1].norm = blocks[0].norm
+    return blocks
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.places = Places()
 
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(self.places(x))
+enter(
+    *("norm_shared", "two blocks share one norm by hand", two_that_share),
+    *(Attention(), Attention(layer=1)),
+    project=("0.wo", "1.wo"),
+    row="S14",
+)
 
 
 class Places(nn.Module):
+    """Sinusoids made anew in each call, which are counted."""
+
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0
@@ -215,25 +155,14 @@ class Places(nn.Module):
         return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-@style(Attention(), Attention(layer=1), project=("0.wo", "1.wo"), row="S14")
-def norm_shared() -> nn.Module:
-    """two blocks share one norm by hand"""
-    blocks = nn.Sequential(NormCounts(), NormCounts())
-    blocks[1].norm = blocks[0].norm
-    return blocks
-
-
-@style(inputs=lambda: (torch.randn(2, TOKENS, WIDTH),))
-class ForwardHooksChange(Block):
-    """a forward hook of the user's doubles what the projection gives"""
-
+class Doubled(Block):
     def __init__(self) -> None:
         super().__init__()
         self.wo.register_forward_hook(lambda module, args, out: out * 2)
 
 
 def error_passes(style: Style) -> str:
-    """Whether an error of the model comes out as it is, and leaves nothing behind."""
+    """Say if an error of the model does not come out as it is, or leaves something behind."""
     module, (x,) = oracle.fresh(style)
     with torch.no_grad():
         before = module(x)
@@ -246,16 +175,28 @@ def error_passes(style: Style) -> str:
     return "the error of the model is lost"
 
 
-@style(check=error_passes)
-class ErrorInside(Block):
-    """an error of the model inside the with"""
+enter("forward_hooks_change", "a hook of the user's doubles what the projection gives", Doubled)
+enter("error_inside", "an error of the model inside the with", Block, check=error_passes)
 
 
-@style()
-class InPlace(Block):
-    """the residual is added in place, into a clone of the input"""
+@ways("weigh")
+class Counted:
+    @options(row="S14", parts=lambda: {"calls": 0})
+    def scores_count(self, q, k):
+        """attention by hand that counts its own calls"""
+        self.calls += 1
+        return Block.weigh(self, q, k)
 
-    def forward(self, x: Tensor) -> Tensor:
+
+@ways("forward")
+class Around:
+    @options(row="S14", parts=lambda: {"places": Places()})
+    def positions_count(self, x):
+        """sinusoids made anew in each call by a module that counts"""
+        return Block.forward(self, self.places(x))
+
+    def in_place(self, x):
+        """the residual is added in place, into a clone of the input"""
         x = x.clone()
         x += self.wo(self.attend(x))
         return x

@@ -3,106 +3,71 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from .base import HEADS, LAWS, WIDTH, Attention, Block, style
+from . import base
+from .base import HEADS, LAWS, WIDTH, Attention, Block, Module, enter, options, sdpa, style, ways
 
 CROSS = Attention(kind="cross")
+
+
+def learned(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.randn(*shape))
 
 
 class Ask(Block):
     """Five learned queries look at the tokens."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = nn.Parameter(torch.randn(5, WIDTH))
+    def parts(self):
+        return {"asked": learned(5, WIDTH)}
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         asked = self.asked.expand(len(x), -1, -1)
-        return asked + self.wo(self.ask(asked, x))
-
-    def ask(self, asked: Tensor, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(asked, x)
-        return self.join(self.weigh(q, k) @ v)
+        return asked + self.wo(self.attend(asked, x))
 
 
-@style(CROSS, row="S7")
-class LearnedQueries(Ask):
-    """learned queries, eager"""
+enter("learned_queries", "learned queries, eager", Ask, CROSS, row="S7")
 
 
-@style(Attention("(bh)qk", kind="cross"), row="S7")
-class LearnedQueriesBmm(Ask):
-    """learned queries, bmm over (batch head)"""
-
-    def ask(self, asked: Tensor, x: Tensor) -> Tensor:
+@ways("attend", Ask)
+class Asked:
+    @options(Attention("(bh)qk", kind="cross"), row="S7")
+    def learned_queries_bmm(self, asked, x):
+        """learned queries, bmm over (batch head)"""
         q, k, v = (y.flatten(0, 1) for y in self.qkv(asked, x))
         w = torch.bmm(q, k.mT).div(8**0.5).softmax(-1)
         return self.join(torch.bmm(w, v).unflatten(0, (-1, HEADS)))
 
+    @options(CROSS)
+    def learned_queries_sdpa(self, asked, x):
+        """learned queries over SDPA"""
+        return self.join(sdpa(*self.qkv(asked, x)))
 
-@style(CROSS)
-class LearnedQueriesSdpa(Ask):
-    """learned queries over SDPA"""
+    @options(CROSS, row="S7")
+    def learned_queries_one_row(self, asked, x):
+        """one set of queries, never expanded: [1, head, query, width]"""
+        return Block.attend(self, asked[:1], x)
 
-    def ask(self, asked: Tensor, x: Tensor) -> Tensor:
-        return self.join(F.scaled_dot_product_attention(*self.qkv(asked, x)))
-
-
-@style(CROSS, row="S7")
-class LearnedQueriesOneRow(Ask):
-    """one set of queries, never expanded: [1, head, query, width]"""
-
-    def ask(self, asked: Tensor, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(asked[:1], x)
-        return self.join(self.weigh(q, k) @ v)
-
-
-@style(Attention("bqk", kind="cross", heads=1), project=None, head=0, row="S7")
-class LearnedQueriesOneHead(Ask):
-    """learned queries, one head, three dimensions"""
-
-    def ask(self, asked: Tensor, x: Tensor) -> Tensor:
+    @options(Attention("bqk", kind="cross", heads=1), project=None, head=0, row="S7")
+    def learned_queries_one_head(self, asked, x):
+        """learned queries, one head, three dimensions"""
         return self.weigh(self.wq(asked), self.wk(x)) @ self.wv(x)
 
 
 @style(
-    Attention("(bh)qk", kind="cross"), row="S7", grad=True, project="=pool.out_proj", laws=LAWS[:3]
-)
-class PoolingHead(nn.Module):
-    """nn.MultiheadAttention with a learned probe (SigLIP)"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.probe = nn.Parameter(torch.randn(1, 1, WIDTH))
-        self.pool = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-        with torch.no_grad():
-            self.pool.in_proj_weight *= 2
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.pool(self.probe.repeat(len(x), 1, 1), x, x)[0][:, 0]
-
-
-@style(
-    Attention(layer=0),
-    Attention(kind="cross", layer=0),
-    Attention(layer=1),
-    Attention(kind="cross", layer=1),
+    *(Attention(kind=kind, layer=i) for i in range(2) for kind in ("self", "cross")),
     project=tuple(f"layers.{i}.{n}.wo" for i in range(2) for n in ("own", "other")),
     row="S7",
 )
-class Detr(nn.Module):
+class Detr(Module):
     """two decoder layers on queries that begin as zeros plus learned places"""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.places = nn.Parameter(torch.randn(5, WIDTH))
-        self.layers = nn.ModuleList(
-            nn.ModuleDict({"own": Block(), "other": Block()}) for _ in range(2)
-        )
+    def parts(self):
+        places = learned(5, WIDTH)
+        layers = [nn.ModuleDict({"own": Block(), "other": Block()}) for _ in range(2)]
+        return {"places": places, "layers": nn.ModuleList(layers)}
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         places = self.places.expand(len(x), -1, -1)
         target = torch.zeros_like(places)
         for layer in self.layers:
@@ -110,82 +75,87 @@ class Detr(nn.Module):
             q, k, _ = own.qkv(target + places)
             v = own.split(own.wv(target))
             target = target + own.wo(own.join(own.weigh(q, k) @ v))
-            q, k, v = other.qkv(target + places, x)
-            target = target + other.wo(other.join(other.weigh(q, k) @ v))
+            target = target + other.wo(other.attend(target + places, x))
         return target
 
 
-class Latents(nn.Module):
+class Latents(Module):
     """Latents that look at the input, then at each other."""
 
-    def __init__(self, rounds: int) -> None:
-        super().__init__()
-        self.latents = nn.Parameter(torch.randn(5, WIDTH))
-        self.cross = nn.ModuleList(Block() for _ in range(rounds))
-        self.own = nn.ModuleList(Block() for _ in range(rounds))
+    rounds = 1
 
-    def forward(self, x: Tensor) -> Tensor:
+    def parts(self):
+        parts = {"latents": learned(5, WIDTH)}
+        for name in ("cross", "own"):
+            parts[name] = nn.ModuleList(Block() for _ in range(self.rounds))
+        return parts
+
+    def forward(self, x):
         z = self.latents.expand(len(x), -1, -1)
         for cross, own in zip(self.cross, self.own, strict=True):
-            q, k, v = cross.qkv(z, x)  # type: ignore[operator]
-            z = z + cross.wo(cross.join(cross.weigh(q, k) @ v))  # type: ignore[operator]
+            q, k, v = cross.qkv(z, x)
+            z = z + cross.wo(cross.join(cross.weigh(q, k) @ v))  # weighed here, not in the block
             z = own(z)
         return z
 
 
-@style(CROSS, Attention(), project=("cross.0.wo", "own.0.wo"), row="S7")
-def perceiver() -> nn.Module:
-    """a Perceiver of one round"""
-    return Latents(1)
-
-
-@style(
+enter(
+    *("perceiver", "a Perceiver of one round", Latents, CROSS, Attention()),
+    project=("cross.0.wo", "own.0.wo"),
+    row="S7",
+)
+enter(
+    *("perceiver_twice", "two rounds: the second cross-attention is cross too"),
+    Latents.of(rounds=2),
     *(CROSS, Attention(), Attention(kind="cross", layer=1), Attention(layer=1)),
     project=("cross.0.wo", "own.0.wo", "cross.1.wo", "own.1.wo"),
     row="S12",
 )
-def perceiver_twice() -> nn.Module:
-    """two rounds: the second cross-attention is cross too"""
-    return Latents(2)
 
 
 @style(CROSS, Attention(kind="cross", layer=None), project=("one.wo", "two.wo"), row="S7")
-class InducedSets(nn.Module):
+class InducedSets(Module):
     """induced set attention: learned points ask the set, the set asks the points"""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.points = nn.Parameter(torch.randn(1, 3, WIDTH))
-        self.one, self.two = Block(), Block()
+    def parts(self):
+        return {"points": learned(1, 3, WIDTH), "one": Block(), "two": Block()}
 
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = self.one.qkv(self.points.repeat(len(x), 1, 1), x)
-        points = self.points + self.one.wo(self.one.join(self.one.weigh(q, k) @ v))
-        q, k, v = self.two.qkv(x, points)
-        return x + self.two.wo(self.two.join(self.two.weigh(q, k) @ v))
+    def forward(self, x):
+        points = self.points.repeat(len(x), 1, 1)
+        points = self.points + self.one.wo(self.one.attend(points, x))
+        return x + self.two.wo(self.two.attend(x, points))
 
 
-@style(Attention(site=False), row="S7")
-class LearnedEverything(Block):
-    """a table of learned tokens attends to itself, the input is only added"""
+@ways("forward")
+class Tables:
+    @options(Attention(site=False), row="S7", parts=lambda: {"tokens": learned(2, 9, WIDTH)})
+    def learned_everything(self, x):
+        """a table of learned tokens attends to itself, the input is only added"""
+        return x + Block.forward(self, self.tokens)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.tokens = nn.Parameter(torch.randn(2, 9, WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + super().forward(self.tokens)
-
-
-@style(CROSS, laws=("temperature", "head_off"), row="S7")
-class SlotAttention(Block):
-    """slots compete for tokens: a softmax over the slots, then a mean over tokens"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slots = nn.Parameter(torch.randn(3, WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
+    @options(
+        CROSS,
+        laws=("temperature", "head_off"),
+        row="S7",
+        parts=lambda: {"slots": learned(3, WIDTH)},
+    )
+    def slot_attention(self, x):
+        """slots compete for tokens: a softmax over the slots, then a mean over tokens"""
         q, k, v = self.qkv(self.slots.expand(len(x), -1, -1), x)
         w = self.scores(q, k).softmax(2) + 1e-8
         return self.wo(self.join(self.tap("multiplied", w / w.sum(-1, keepdim=True)) @ v))
+
+
+@ways("forward", Module)
+class Pooled:
+    @options(
+        *(Attention("(bh)qk", kind="cross"),),
+        row="S7",
+        grad=True,
+        project="=pool.out_proj",
+        laws=LAWS[:3],
+        parts=lambda: {"query": learned(1, 1, WIDTH), "pool": base.library()},
+    )
+    def pooling_head(self, x):
+        """nn.MultiheadAttention with a learned probe (SigLIP)"""
+        return self.pool(self.query.repeat(len(x), 1, 1), x, x)[0][:, 0]

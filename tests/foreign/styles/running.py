@@ -1,9 +1,8 @@
-"""Ways of running a module: compiled, scripted, mapped, nested, quantised, in parallel."""
+"""Ways of running a module: compiled, scripted, mapped, quantised, in parallel, in other types."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,61 +11,36 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from .base import HEADS, TOKENS, WIDTH, Attention, Block, style, vectors
+from .base import HEADS, TOKENS, WIDTH, Attention, Block, Stack, enter, sdpa, style, vectors
 
-COMPILED = r"compile|_orig_mod|dynamo"
-
-
-def original(module: Any, *inputs: Any) -> Any:
-    """A compiled module as it was written."""
-    return module._orig_mod(*inputs)
+S10, SECTION_3 = {"row": "S10"}, {"row": "section 3"}
+COMPILED = {"says": r"compile|_orig_mod|dynamo", "needs": "torch.compile", **SECTION_3}
+SCRIPT = {"project": "=wo", "says": "TorchScript|script|trace", **SECTION_3}
 
 
-@style(
-    run=lambda m, x: m(x),
-    plain=original,
-    project="_orig_mod.wo",
-    says=COMPILED,
-    needs="torch.compile",
-    row="section 3",
-)
-def compiled_eager() -> Any:
-    """torch.compile, backend eager, first called inside the with"""
-    return torch.compile(Block(), backend="eager")
-
-
-def warmed(module: Any, x: Tensor) -> Any:
+def plainly(module: nn.Module, x: Tensor) -> Any:
     return module(x)
 
 
-@style(
-    plain=original, project="_orig_mod.wo", says=COMPILED, needs="torch.compile", row="section 3"
-)
+def original(module: Any, *inputs: Any) -> Any:
+    """Call a compiled module as it was written."""
+    return module._orig_mod(*inputs)
+
+
+ORIGINAL = {"plain": original, "project": "_orig_mod.wo", **COMPILED}
+
+
 def compiled_before() -> Any:
-    """torch.compile, called once before the with"""
     module = torch.compile(Block(), backend="eager")
     module(*vectors())
     return module
 
 
-@style(
-    run=lambda m, x: torch.compile(m, backend="aot_eager")(x),
-    plain=lambda m, x: m(x),
-    says=COMPILED,
-    needs="torch.compile",
-    row="section 3",
-)
-class CompiledInside(Block):
-    """torch.compile inside the with, backend aot_eager"""
-
-
-@style(
-    plain=lambda m, x: m(x, False), says=COMPILED + "|flex", needs="torch.compile", row="section 3"
-)
+@style(**COMPILED | {"plain": lambda m, x: m(x, False), "says": COMPILED["says"] + "|flex"})
 class Flex(Block):
     """flex_attention"""
 
-    def forward(self, x: Tensor, flex: bool = True) -> Tensor:  # type: ignore[override]
+    def forward(self, x, flex=True):
         if not flex:
             return super().forward(x)
         from torch.nn.attention.flex_attention import flex_attention
@@ -93,19 +67,19 @@ class Scriptable(nn.Module):
         return x + self.wo((w @ v).transpose(1, 2).reshape(b, t, 32))
 
 
-SCRIPT = "TorchScript|script|trace"
+class Exported(nn.Module):
+    """Holds a module out of torch.export, and shows its projection."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.export.export(Scriptable().eval(), vectors()).module()
+        self.wo: Any = self.inner.get_submodule("wo")
 
-@style(project="=wo", says=SCRIPT, row="section 3")
-def jit_script() -> Any:
-    """torch.jit.script of the whole module"""
-    return torch.jit.script(Scriptable())
+    def train(self, mode: bool = True) -> Exported:
+        return self  # exported modules refuse it
 
-
-@style(project="=wo", says=SCRIPT, row="section 3")
-def jit_trace() -> Any:
-    """torch.jit.trace of the whole module"""
-    return torch.jit.trace(Scriptable().eval(), vectors())
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
 
 
 def clamp(s: Tensor) -> Tensor:
@@ -113,72 +87,27 @@ def clamp(s: Tensor) -> Tensor:
     return torch.tanh(s / 5.0) * 5.0
 
 
-@cache
-def traced_clamp() -> Callable[[Tensor], Tensor]:
-    """The same, compiled by tracing; made when it is first needed."""
+@cache  # made when they are first needed
+def compiled_clamp(how: str) -> Any:
+    if how == "script":
+        return torch.jit.script(clamp)
     return torch.jit.trace(clamp, (torch.zeros(2, HEADS, TOKENS, TOKENS),))
 
 
-@cache
-def scripted_clamp() -> Callable[[Tensor], Tensor]:
-    """The same, compiled by scripting."""
-    return torch.jit.script(clamp)
-
-
 class Helped(Block):
-    """A block whose scores pass through a traced helper."""
+    """A block whose scores pass through a traced or scripted helper."""
 
-    plain = False
-    compiled = staticmethod(traced_clamp)
+    plain, how = False, "trace"
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return (clamp if self.plain else self.compiled())(super().scores(q, k))
+    def scores(self, q, k):
+        return (clamp if self.plain else compiled_clamp(self.how))(super().scores(q, k))
 
 
 def in_python(module: nn.Module, x: Tensor) -> Any:
-    """With the helper as it was written: traced code and dispatch modes do not always agree."""
+    """Call with the helper as written: traced code and dispatch modes do not always agree."""
     for part in module.modules():
-        part.plain = True  # type: ignore[assignment]
+        part.plain = True
     return module(x)
-
-
-@style(plain=in_python, row="S10")
-class HelperTraced(Helped):
-    """a traced helper on the scores (softclamp)"""
-
-
-@style(plain=in_python, row="S10")
-class HelperScripted(Helped):
-    """a scripted helper on the scores"""
-
-    compiled = staticmethod(scripted_clamp)
-
-
-@style(
-    *(Attention(layer=layer) for layer in range(3)),
-    plain=in_python,
-    project=tuple(f"layers.{i}.wo" for i in range(3)),
-    row="S8",
-)
-class HelperTracedLayers(nn.Module):
-    """three layers with it"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(Helped() for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@style(row="S10")
-class HelperAutograd(Block):
-    """the scores pass through an autograd.Function that is the identity"""
-
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return Identity.apply(super().scores(q, k))
 
 
 class Identity(torch.autograd.Function):
@@ -195,30 +124,9 @@ def mapped(module: nn.Module, x: Tensor) -> Tensor:
     return torch.vmap(lambda one: module(one[None])[0])(x)
 
 
-@style(Attention("bwhqk"), run=mapped, says="vmap", row="section 3")
-class Vmap(Block):
-    """torch.vmap over the batch"""
-
-
-@style(
-    Attention(),
-    run=lambda m, x: torch.vmap(m)(x[None])[0],
-    plain=lambda m, x: m(x),
-    says="vmap",
-    row="section 3",
-)
-class VmapModels(Block):
-    """torch.vmap over an axis of one"""
-
-
 def by_call(module: nn.Module, x: Tensor) -> Tensor:
     words = {name: p.detach() * 1.1 for name, p in module.named_parameters()}
     return torch.func.functional_call(module, words, (x,))
-
-
-@style(run=by_call, row="S10")
-class FunctionalCall(Block):
-    """torch.func.functional_call with parameters computed inside the with"""
 
 
 def block_and_words() -> tuple[Tensor, dict[str, Tensor]]:
@@ -226,66 +134,35 @@ def block_and_words() -> tuple[Tensor, dict[str, Tensor]]:
     return vectors()[0], {name: p.detach() for name, p in Block().named_parameters()}
 
 
-@style(
-    inputs=block_and_words,
-    run=lambda m, x, words: torch.func.functional_call(m, words, (x,)),
-    row="S10",
-)
-class FunctionalCallOutside(Block):
-    """torch.func.functional_call with parameters that were made before"""
-
-
-@style(run=lambda m, x: torch.func.jvp(m, (x,), (x,))[0], plain=lambda m, x: m(x))
-class Jvp(Block):
-    """torch.func.jvp"""
-
-
-@style(run=lambda m, x: torch.func.grad(lambda y: m(y).square().mean())(x))
-class Grad(Block):
-    """torch.func.grad"""
-
-
-@style(project="module.wo")
-def data_parallel() -> nn.Module:
-    """nn.DataParallel on a CPU"""
-    return nn.DataParallel(Block())
-
-
-@style()
 def weight_norm() -> nn.Module:
-    """weight_norm on all projections, by parametrisation"""
     block = Block()
     for part in (block.wq, block.wk, block.wv, block.wo):
         parametrizations.weight_norm(part)
     return block
 
 
-@style()
 def spectral_norm() -> nn.Module:
-    """spectral_norm on the values, by parametrisation"""
     block = Block()
     parametrizations.spectral_norm(block.wv)
     return block
 
 
-@style(says="quanti|int8|packed", needs="an engine for quantised layers", row="section 3")
 def int8_dynamic() -> nn.Module:
-    """quantize_dynamic to int8"""
     return torch.ao.quantization.quantize_dynamic(Block(), {nn.Linear}, dtype=torch.qint8)
 
 
-@style(row="section 3")
+@style(**SECTION_3)
 class Int8Weights(Block):
     """weights of int8 and a scale, multiplied out in forward"""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         scale = self.wq.weight.detach().abs().max() / 127
         self.register_buffer("scale", scale)
         self.register_buffer("stored", (self.wq.weight.detach() / scale).round().to(torch.int8))
 
-    def qkv(self, x: Tensor, y: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        q = F.linear(x, self.get_buffer("stored").float() * self.get_buffer("scale"))
+    def qkv(self, x, y=None):
+        q = F.linear(x, self.stored.float() * self.scale)
         return self.split(q), self.split(self.wk(x)), self.split(self.wv(x))
 
 
@@ -301,17 +178,16 @@ def ragged() -> tuple[Tensor]:
     laws=(),
     rounds=True,
     says="nested|jagged",
-    row="section 3",
+    **SECTION_3,
 )
 class NestedJagged(Block):
     """SDPA on jagged nested tensors"""
 
-    def split(self, x: Tensor) -> Tensor:
+    def split(self, x):
         return x.unflatten(-1, [HEADS, 8]).transpose(1, 2)
 
-    def forward(self, x: Tensor) -> Tensor:
-        out = F.scaled_dot_product_attention(*self.qkv(x))
-        return self.wo(out.transpose(1, 2).flatten(-2))
+    def forward(self, x):
+        return self.wo(sdpa(*self.qkv(x)).transpose(1, 2).flatten(-2))
 
 
 def encoder() -> nn.Module:
@@ -322,7 +198,7 @@ def encoder() -> nn.Module:
 
 
 def slow(module: nn.Module, *inputs: Any) -> Any:
-    """Without the fast path, which no witness sees into."""
+    """Call without the fast path, which no witness sees into."""
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         return module(*inputs)
@@ -334,59 +210,111 @@ def with_padding() -> tuple[Tensor, None, Tensor]:
     return torch.randn(2, TOKENS, WIDTH), None, torch.arange(TOKENS) >= torch.tensor([[9], [6]])
 
 
-@style(plain=slow, project="=layers.0.self_attn.out_proj", inputs=vectors)
-def encoder_fast_path() -> nn.Module:
-    """nn.TransformerEncoder in evaluation: the fast path"""
-    return encoder()
-
-
-@style(
-    plain=slow,
-    project="=layers.0.self_attn.out_proj",
-    inputs=with_padding,
-    row="S19",
-    says="padd|fast path|nested",
-)
-def encoder_padding() -> nn.Module:
-    """nn.TransformerEncoder with a padding mask: zeros at padded places by the nested path"""
-    return encoder()
-
-
-@style(run=lambda m, x: copy.deepcopy(m)(x))
-class Copied(Block):
-    """a deepcopy of the probed module runs in the with"""
-
-
-@style(around=torch.inference_mode)
-class InferenceMode(Block):
-    """torch.inference_mode"""
-
-
 class Tagged(torch.Tensor):
     """A subclass of Tensor that does nothing of its own."""
 
 
-@style(run=lambda m, x: m(x.as_subclass(Tagged)).as_subclass(torch.Tensor), plain=lambda m, x: m(x))
-class TensorSubclass(Block):
-    """the input is of a subclass of Tensor"""
+HELPER = {"plain": in_python, **S10}
+FAST = {"plain": slow, "project": "=layers.0.self_attn.out_proj"}
+for name, about, build, truth, words in (
+    ("compiled_eager", "torch.compile, backend eager, first called inside the with",
+     lambda: torch.compile(Block(), backend="eager"), (), ORIGINAL),
+    ("compiled_before", "torch.compile, called once before the with",
+     compiled_before, (), ORIGINAL),
+    ("compiled_inside", "torch.compile inside the with, backend aot_eager", Block, (),
+     COMPILED | {"run": lambda m, x: torch.compile(m, backend="aot_eager")(x), "plain": plainly}),
+    ("jit_script", "torch.jit.script of the whole module",
+     lambda: torch.jit.script(Scriptable()), (), SCRIPT),
+    ("jit_trace", "torch.jit.trace of the whole module",
+     lambda: torch.jit.trace(Scriptable().eval(), vectors()), (), SCRIPT),
+    ("exported_module", "a module out of torch.export", Exported, (), {"project": "=wo"}),
+    ("helper_traced", "a traced helper on the scores (softclamp)", Helped, (), HELPER),
+    ("helper_scripted", "a scripted helper on the scores", Helped.of(how="script"), (), HELPER),
+    ("helper_traced_layers", "three layers with it", Stack.of(block=Helped, depth=3),
+     tuple(Attention(layer=layer) for layer in range(3)),
+     {"plain": in_python, "project": tuple(f"layers.{i}.wo" for i in range(3)), "row": "S8"}),
+    ("vmap", "torch.vmap over the batch", Block,
+     (Attention("bwhqk"),), {"run": mapped, "says": "vmap", **SECTION_3}),
+    ("vmap_models", "torch.vmap over an axis of one", Block, (),
+     {"run": lambda m, x: torch.vmap(m)(x[None])[0], "plain": plainly,
+      "says": "vmap", **SECTION_3}),
+    ("functional_call", "torch.func.functional_call with parameters computed inside the with",
+     Block, (), {"run": by_call, **S10}),
+    ("functional_call_outside", "torch.func.functional_call with parameters that were made before",
+     Block, (), {"inputs": block_and_words, **S10,
+                 "run": lambda m, x, words: torch.func.functional_call(m, words, (x,))}),
+    ("jvp", "torch.func.jvp", Block, (),
+     {"run": lambda m, x: torch.func.jvp(m, (x,), (x,))[0], "plain": plainly}),
+    ("grad", "torch.func.grad", Block, (),
+     {"run": lambda m, x: torch.func.grad(lambda y: m(y).square().mean())(x)}),
+    ("data_parallel", "nn.DataParallel on a CPU",
+     lambda: nn.DataParallel(Block()), (), {"project": "module.wo"}),
+    ("weight_norm", "weight_norm on all projections, by parametrisation", weight_norm, (), {}),
+    ("spectral_norm", "spectral_norm on the values, by parametrisation", spectral_norm, (), {}),
+    ("int8_dynamic", "quantize_dynamic to int8", int8_dynamic, (),
+     {"says": "quanti|int8|packed", "needs": "an engine for quantised layers", **SECTION_3}),
+    ("encoder_fast_path", "nn.TransformerEncoder in evaluation: the fast path",
+     encoder, (), FAST),
+    ("encoder_padding", "nn.TransformerEncoder with padding: zeros there by the nested path",
+     encoder, (), FAST | {"inputs": with_padding, "row": "S19", "says": "padd|fast path|nested"}),
+    ("copied", "a deepcopy of the probed module runs in the with", Block, (),
+     {"run": lambda m, x: copy.deepcopy(m)(x)}),
+    ("inference_mode", "torch.inference_mode", Block, (), {"around": torch.inference_mode}),
+    ("tensor_subclass", "the input is of a subclass of Tensor", Block, (),
+     {"run": lambda m, x: m(x.as_subclass(Tagged)).as_subclass(torch.Tensor), "plain": plainly}),
+    ("helper_autograd", "the scores pass through an autograd.Function that is the identity",
+     Block.of(scores=lambda self, q, k: Identity.apply(Block.scores(self, q, k))), (), S10),
+):  # fmt: skip
+    enter(name, about, build, *truth, **words)
+
+# Numbers of other types.
+
+HALF = 2e-2  # relative; two neighbours in bfloat16 are up to 8e-3 apart, in float16 an eighth
+SHOWN = 1e-4  # weights are shown in float32, whatever the model rounds to
 
 
-@style(run=lambda m, x: m(x), project="=wo")
-def exported_module() -> Any:
-    """a module out of torch.export"""
-    return Exported()
+def of_type(dtype: torch.dtype) -> dict[str, Any]:
+    return {"inputs": lambda: (torch.randn(2, TOKENS, WIDTH).to(dtype),)}
 
 
-class Exported(nn.Module):
-    """Holds a module out of torch.export, and shows its projection."""
+class Fused(Block):
+    """Sharp logits over SDPA."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.inner = torch.export.export(Scriptable().eval(), vectors()).module()
-        self.wo: Any = self.inner.get_submodule("wo")
+        with torch.no_grad():
+            self.wq.weight *= 2
 
-    def train(self, mode: bool = True) -> Exported:
-        return self  # exported modules refuse it
+    def combine(self, q, k, v):
+        return sdpa(q, k, v)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.inner(x)
+
+BFLOAT = {**of_type(torch.bfloat16), "tolerance": HALF}
+DOUBLE = {"inputs": lambda: (torch.randn(2, TOKENS, WIDTH, dtype=torch.float64),),
+          "tolerance": 1e-12, "row": "smaller"}  # fmt: skip
+AUTOCAST = {"around": lambda: torch.autocast("cpu", torch.bfloat16), "tolerance": HALF}
+SDPA = {"exact": SHOWN, "row": "S13"}
+for name, about, build, words in (
+    ("bfloat_eager", "bfloat16, eager", lambda: Block().bfloat16(), BFLOAT),
+    ("bfloat_sdpa", "bfloat16 over SDPA", lambda: Fused().bfloat16(), BFLOAT | SDPA),
+    ("half_sdpa", "float16 over SDPA", lambda: Fused().half(),
+     {"inputs": lambda: (torch.randn(2, TOKENS, WIDTH).bfloat16().half(),),
+      "tolerance": HALF / 8, **SDPA}),
+    ("autocast_eager", "autocast to bfloat16, eager", Block, AUTOCAST),
+    ("autocast_sdpa", "autocast to bfloat16 over SDPA", Fused, AUTOCAST | SDPA),
+    ("float64_eager", "float64: edited in float64", lambda: Block().double(), DOUBLE),
+    ("float64_sdpa", "float64 over SDPA", lambda: Fused().double(), DOUBLE),
+):  # fmt: skip
+    enter(name, about, build, **words)
+
+
+@style(**BFLOAT)
+class Upcast(Block):
+    """bfloat16, softmax in float32 (Llama)"""
+
+    def __init__(self):
+        super().__init__()
+        self.bfloat16()
+
+    def soft(self, s):
+        return self.tap("multiplied", F.softmax(s, dim=-1, dtype=torch.float32).to(s.dtype))

@@ -10,45 +10,36 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from .base import HEADS, WIDTH, Attention, Block, Norm, style
+from .base import Attention, Block, Module, Norm, enter, library, options, sdpa, style, ways
 from .passes import Normed, Rms
 
-ONCE, AGAIN = Attention(), Attention(optional=True)
-
-
-@style(train=True)
-class TrainPlain(Block):
-    """one training step"""
-
-
-@style(train=True)
-class TrainDropout(Block):
-    """dropout on the weights in training"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.tap("multiplied", F.dropout(super().weigh(q, k), 0.2, self.training))
+AGAIN = (Attention(), Attention(optional=True))
 
 
 def by_formula(module: nn.Module, x: Tensor) -> Any:
-    """Without the fused kernel, whose backward no witness can edit."""
+    """Call without the fused kernel, whose backward no witness can edit."""
     with sdpa_kernel([SDPBackend.MATH]):
         return module(x)
 
 
-@style(train=True, rounds=True, plain=by_formula)
-class TrainSdpa(Block):
-    """SDPA in training"""
-
-    def attend(self, x: Tensor) -> Tensor:
-        return self.join(F.scaled_dot_product_attention(*self.qkv(x)))
+def dropped(self, q, k):
+    return self.tap("multiplied", F.dropout(Block.weigh(self, q, k), 0.2, self.training))
 
 
-@style(train=True, rounds=True)
-class TrainSdpaDropout(Block):
-    """SDPA with dropout in training"""
+Dropped = Block.of(weigh=dropped)
 
-    def attend(self, x: Tensor) -> Tensor:
-        return self.join(F.scaled_dot_product_attention(*self.qkv(x), dropout_p=0.2))
+
+@ways("combine")
+class Fused:
+    @options(train=True, rounds=True, plain=by_formula)
+    def train_sdpa(self, q, k, v):
+        """SDPA in training"""
+        return sdpa(q, k, v)
+
+    @options(train=True, rounds=True)
+    def train_sdpa_dropout(self, q, k, v):
+        """SDPA with dropout in training"""
+        return sdpa(q, k, v, dropout_p=0.2)
 
 
 @style(
@@ -58,40 +49,21 @@ class TrainSdpaDropout(Block):
     row="smaller",
     laws=("temperature", "hidden_key", "cut_link"),
 )
-class TrainTorchModule(nn.Module):
+class TrainTorchModule(Module):
     """nn.MultiheadAttention with dropout that gives its weights"""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(WIDTH, HEADS, dropout=0.2, batch_first=True)
-        with torch.no_grad():
-            self.attention.in_proj_weight *= 2
+    def parts(self):
+        return {"attention": library(dropout=0.2)}
 
-    def tap(self, what: str, x: Tensor) -> Tensor:
-        return x
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         out, weights = self.attention(x, x, x, average_attn_weights=False)
         self.tap("multiplied", weights.flatten(0, 1))  # after dropout, as they met the values
         return x + out
 
 
-@style(train=True, row="S14")
-class TrainNorm(Normed):
-    """a norm by hand in training"""
-
-
 class NoisyNorm(Norm):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return F.dropout(super().forward(x), 0.2, self.training)
-
-
-@style(train=True, row="S14")
-class TrainNormDropout(Normed):
-    """a norm by hand with a dropout inside, in training"""
-
-    def make(self) -> nn.Module:
-        return NoisyNorm()
 
 
 class Again(Block):
@@ -99,87 +71,29 @@ class Again(Block):
 
     reentrant = False
 
-    def forward(self, x: Tensor) -> Tensor:
+    def parts(self):
+        return {"start": nn.Parameter(torch.ones(()))}
+
+    def forward(self, x):
         x = x * self.start
         return x + self.wo(checkpoint(self.attend, x, use_reentrant=self.reentrant))
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.start = nn.Parameter(torch.ones(()))
-
-
-@style(ONCE, AGAIN, train=True, row="S18")
-class CheckpointNew(Again):
-    """checkpoint, use_reentrant=False"""
-
-
-@style(ONCE, AGAIN, train=True, row="S18")
-class CheckpointOld(Again):
-    """checkpoint, use_reentrant=True"""
-
-    reentrant = True
-
-
-@style(ONCE, AGAIN, train=True, later=True, row="S18")
-class CheckpointNewLater(Again):
-    """checkpoint, use_reentrant=False, backward after the with"""
-
-
-@style(ONCE, AGAIN, train=True, later=True, row="S18")
-class CheckpointOldLater(Again):
-    """checkpoint, use_reentrant=True, backward after the with"""
-
-    reentrant = True
-
-
-@style(train=True, later=True)
-class TrainLater(Block):
-    """backward after the with"""
 
 
 class AgainNormed(Normed):
     """Norm and attention are computed again in backward."""
 
-    reentrant = False
+    reentrant, make = False, staticmethod(Rms)
 
-    def make(self) -> nn.Module:
-        return Rms()
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         x = x * self.norm.gain.mean()
         return x + self.wo(checkpoint(self.inner, x, use_reentrant=self.reentrant))
 
-    def inner(self, x: Tensor) -> Tensor:
+    def inner(self, x):
         return self.attend(self.norm(x))
 
 
-@style(ONCE, AGAIN, train=True, row="S14")
-class CheckpointNorm(AgainNormed):
-    """checkpoint over a norm by hand, use_reentrant=False (Hugging Face)"""
-
-
-@style(ONCE, AGAIN, train=True, row="S14")
-class CheckpointNormOld(AgainNormed):
-    """the same, use_reentrant=True"""
-
-    reentrant = True
-
-
-@style(ONCE, AGAIN, train=True, later=True, row="S14")
-class CheckpointNormLater(AgainNormed):
-    """the same, use_reentrant=False, backward after the with"""
-
-
-@style(ONCE, AGAIN, train=True, row="S18")
-class CheckpointDropout(Again):
-    """checkpoint with a dropout on the weights"""
-
-    def weigh(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.tap("multiplied", F.dropout(super().weigh(q, k), 0.2, self.training))
-
-
 def steps(module: Any, x: Tensor) -> list[Tensor]:
-    """Three steps of SGD in one with; their losses."""
+    """Make three steps of SGD in one with; return their losses."""
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     losses = []
     for _ in range(3):
@@ -191,6 +105,30 @@ def steps(module: Any, x: Tensor) -> list[Tensor]:
     return [loss.detach().requires_grad_() for loss in losses]
 
 
-@style(*(Attention() for _ in range(3)), run=steps, train=True, row="S4", laws=("temperature",))
-class ThreeSteps(TrainDropout):
-    """three steps of SGD with dropout, all in one with"""
+OLD, LATER, ONE = {"reentrant": True}, {"later": True}, ()
+S14, S18 = {"row": "S14"}, {"row": "S18"}
+for name, about, build, truth, words in (
+    ("train_plain", "one training step", Block, ONE, {}),
+    ("train_dropout", "dropout on the weights in training", Dropped, ONE, {}),
+    ("train_later", "backward after the with", Block, ONE, LATER),
+    ("train_norm", "a norm by hand in training", Normed, ONE, S14),
+    ("train_norm_dropout", "a norm by hand with a dropout inside, in training",
+     Normed.of(make=staticmethod(NoisyNorm)), ONE, S14),
+    ("three_steps", "three steps of SGD with dropout, all in one with", Dropped,
+     (Attention(),) * 3, {"run": steps, "row": "S4", "laws": ("temperature",)}),
+    ("checkpoint_new", "checkpoint, use_reentrant=False", Again, AGAIN, S18),
+    ("checkpoint_old", "checkpoint, use_reentrant=True", Again.of(**OLD), AGAIN, S18),
+    ("checkpoint_new_later", "checkpoint, use_reentrant=False, backward after the with",
+     Again, AGAIN, S18 | LATER),
+    ("checkpoint_old_later", "checkpoint, use_reentrant=True, backward after the with",
+     Again.of(**OLD), AGAIN, S18 | LATER),
+    ("checkpoint_dropout", "checkpoint with a dropout on the weights",
+     Again.of(weigh=dropped), AGAIN, S18),
+    ("checkpoint_norm", "checkpoint over a norm by hand, use_reentrant=False (Hugging Face)",
+     AgainNormed, AGAIN, S14),
+    ("checkpoint_norm_old", "the same, use_reentrant=True",
+     AgainNormed.of(**OLD), AGAIN, S14),
+    ("checkpoint_norm_later", "the same, use_reentrant=False, backward after the with",
+     AgainNormed, AGAIN, S14 | LATER),
+):  # fmt: skip
+    enter(name, about, build, *truth, train=True, **words)
