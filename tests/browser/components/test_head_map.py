@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -96,18 +96,17 @@ def part(page: Page) -> dict[str, list[int]]:
 # ---- colours
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_cells_have_the_colour_of_their_weight(stage: Page, dark: bool) -> None:
-    show(stage, crossed(), dark=dark)
-    seen, weights = pixels(stage), CLEAN.attention("cross", 1)[2].astype(float)
-    ramp = (DARK if dark else LIGHT).amounts
-    for row, column in np.ndindex(4, 5):
-        x, y = centre(stage, row, column)
-        code = np.floor(weights[row, column] / weights.max() * 255 + 0.5)
-        assert np.abs(seen[int(y), int(x)] - shade(ramp, code / 255)).max() <= 1, (row, column)
-
-
-def test_ramp_gamma_and_threshold_change_the_colours(stage: Page) -> None:
+def test_colours_of_cells(stage: Page) -> None:
+    # cells have the colour of their weight
+    for dark in (False, True):
+        show(stage, crossed(), dark=dark)
+        seen, weights = pixels(stage), CLEAN.attention("cross", 1)[2].astype(float)
+        ramp = (DARK if dark else LIGHT).amounts
+        for row, column in np.ndindex(4, 5):
+            x, y = centre(stage, row, column)
+            code = np.floor(weights[row, column] / weights.max() * 255 + 0.5)
+            assert np.abs(seen[int(y), int(x)] - shade(ramp, code / 255)).max() <= 1, (row, column)
+    # ramp gamma and threshold change the colours
     weights = CLEAN.attention("cross", 1)[2].astype(float)
     least = float(np.median(weights))
     show(stage, crossed(ramp="viridis", gamma=0.5, threshold=least, most=1.0))
@@ -119,9 +118,7 @@ def test_ramp_gamma_and_threshold_change_the_colours(stage: Page) -> None:
         expected = shade(VIRIDIS, (code / 255) ** 0.5)
         assert np.abs(seen[int(y), int(x)] - expected).max() <= 1, (row, column)
     expect(stage.locator(".legend")).to_contain_text(f"1.00 · blank below {round(least, 4)}")
-
-
-def test_a_change_is_blue_or_orange_around_nothing(stage: Page) -> None:
+    # a change is blue or orange around nothing
     show(stage, map_data(WARM, "cross", 1, 2, before=CLEAN))
     grown = WARM.attention("cross", 1)[2].astype(float) - CLEAN.attention("cross", 1)[2]
     limit, seen = np.abs(grown).max(), pixels(stage)
@@ -134,9 +131,7 @@ def test_a_change_is_blue_or_orange_around_nothing(stage: Page) -> None:
     sign = "+" if grown[1, 2] > 0 else "−"
     expect(stage.locator(TIP)).to_have_text(f"Ka → at: {sign}{abs(grown[1, 2]):.4f}")
     expect(stage.locator(".legend")).to_contain_text(f"−{limit:.2f}+{limit:.2f}")
-
-
-def test_masked_cells_are_hatched_and_others_are_plain(stage: Page) -> None:
+    # masked cells are hatched and others are plain
     show(stage, map_data(CLEAN, "decoder", 1, 2))
     seen = pixels(stage)
     for row, column in np.ndindex(4, 4):
@@ -147,6 +142,22 @@ def test_masked_cells_are_hatched_and_others_are_plain(stage: Page) -> None:
     expect(stage.locator(".masked")).to_be_visible()
     show(stage, crossed())
     expect(stage.locator(".masked")).to_be_hidden()
+    # without an end the colours reach the largest weight
+    for data in (crossed(), map_data(WARM, "cross", 1, 2, before=CLEAN)):
+        show(stage, data)
+        drawn = pixels(stage)
+        header, arrays = stages.decoded(data)
+        limit = header["most"]
+        stages.update(stage, pack(header | {"most": None}, **arrays))
+        assert stages.describe(stage)["limit"] == pytest.approx(limit, abs=1e-7)
+        assert (pixels(stage) == drawn).all()
+    # weights below a hundredth are not written as none
+    flat = np.full_like(long_trace(300).block("encoder", 0).weights, 1 / 300)
+    trace = other_weights(long_trace(300), "encoder", flat)
+    show(stage, map_data(trace, "encoder", 0, 0))
+    expect(stage.locator(".legend")).to_contain_text("0.0033")
+    hover(stage, 10, 10)
+    expect(stage.locator(TIP)).to_contain_text("0.0033, the largest of 2 × 2 weights")
 
 
 def test_a_sharp_screen_gets_its_own_pixels(browser: Browser, modules: str) -> None:
@@ -165,7 +176,8 @@ def test_a_sharp_screen_gets_its_own_pixels(browser: Browser, modules: str) -> N
 # ---- pointing and choosing
 
 
-def test_pointing_tells_the_exact_weight(stage: Page) -> None:
+def test_pointing_tells_weights_and_lights_words(stage: Page) -> None:
+    # pointing tells the exact weight
     show(stage, crossed())
     tip, weights = stage.locator(TIP), CLEAN.attention("cross", 1)[2]
     expect(tip).to_be_hidden()
@@ -176,9 +188,7 @@ def test_pointing_tells_the_exact_weight(stage: Page) -> None:
     assert stages.said(stage) == []
     stage.mouse.move(5, 5)
     expect(tip).to_be_hidden()
-
-
-def test_cells_without_a_weight_say_why(stage: Page) -> None:
+    # cells without a weight say why
     show(stage, map_data(CLEAN, "decoder", 1, 2))
     tip = stage.locator(TIP)
     hover(stage, 0, 3)
@@ -188,10 +198,7 @@ def test_cells_without_a_weight_say_why(stage: Page) -> None:
     show(stage, map_data(other_weights(CLEAN, "cross", weights), "cross", 0, 0))
     hover(stage, 1, 1)
     expect(tip).to_have_text("Ka → c: not a number")
-
-
-def test_a_masked_cell_may_have_a_weight_all_the_same(stage: Page) -> None:
-    """A model whose own mask empties a row looks evenly at what is masked: that is what it did."""
+    # a masked cell may have a weight all the same
     old = CLEAN.block("cross", 0)
     weights, scores = old.weights.copy(), np.array(old.scores)
     weights[0, 1], scores[0, 1] = 0.2, -1e9
@@ -199,28 +206,13 @@ def test_a_masked_cell_may_have_a_weight_all_the_same(stage: Page) -> None:
     show(stage, map_data(dataclasses.replace(CLEAN, attentions=(new,)), "cross", 0, 0))
     hover(stage, 1, 1)
     expect(stage.locator(TIP)).to_have_text("Ka → c: 0.2000 (masked)")
-
-
-def test_without_an_end_the_colours_reach_the_largest_weight(stage: Page) -> None:
-    for data in (crossed(), map_data(WARM, "cross", 1, 2, before=CLEAN)):
-        show(stage, data)
-        drawn = pixels(stage)
-        header, arrays = stages.decoded(data)
-        limit = header["most"]
-        stages.update(stage, pack(header | {"most": None}, **arrays))
-        assert stages.describe(stage)["limit"] == pytest.approx(limit, abs=1e-7)
-        assert (pixels(stage) == drawn).all()
-
-
-def test_rows_that_are_new_say_so(stage: Page) -> None:
+    # rows that are new say so
     now, was = long_trace(6), long_trace(5)
     show(stage, map_data(now, "encoder", 0, 0, before=was))
     hover(stage, 5, 1)
     expect(stage.locator(TIP)).to_have_text("wordlik5 → wor1: this row was not there before")
     expect(stage.locator(".note")).to_contain_text("Its own rows are new, and left empty.")
-
-
-def test_pointing_lights_both_words_everywhere(stage: Page) -> None:
+    # pointing lights both words everywhere
     show(stage, crossed())
     hover(stage, 2, 3)
     hover(stage, 2.2, 3.2)  # still the same cell: nothing is said again
@@ -232,9 +224,7 @@ def test_pointing_lights_both_words_everywhere(stage: Page) -> None:
         },
         {"row": None, "column": None},
     ]
-
-
-def test_words_that_are_lit_elsewhere_are_marked_here(stage: Page) -> None:
+    # words that are lit elsewhere are marked here
     show(stage, crossed())
     before = pixels(stage)
     spots = {
@@ -251,7 +241,8 @@ def test_words_that_are_lit_elsewhere_are_marked_here(stage: Page) -> None:
     assert (pixels(stage) == before).all()
 
 
-def test_a_click_chooses_row_and_column_and_again_lets_go(stage: Page) -> None:
+def test_choosing_by_clicks_and_the_table(stage: Page) -> None:
+    # a click chooses row and column and again lets go
     show(stage, crossed(words=True))  # rows die, Katze; columns the, cat, the (2), </s>
     stage.mouse.click(*centre(stage, 1, 1))
     stage.mouse.move(5, 5)
@@ -265,9 +256,7 @@ def test_a_click_chooses_row_and_column_and_again_lets_go(stage: Page) -> None:
         ("picked", {"row": 1, "column": None}),
         ("picked", {"row": 0, "column": 3}),
     ]
-
-
-def test_the_table_tells_the_chosen_row(stage: Page) -> None:
+    # the table tells the chosen row
     show(stage, map_data(CLEAN, "decoder", 1, 2, MapLook(token=1)))
     button = stage.get_by_role("button", name="the chosen row as a table")
     expect(stage.locator("table")).to_have_count(0)
@@ -282,9 +271,7 @@ def test_the_table_tells_the_chosen_row(stage: Page) -> None:
     expect(stage.locator("tbody td").first).to_have_text(f"{weights[0, 0]:.4f}")
     button.click()
     expect(stage.locator("table")).to_have_count(0)
-
-
-def test_what_stands_below_comes_from_the_data(stage: Page) -> None:
+    # what stands below comes from the data
     show(stage, crossed(token=0, numbers="entropy 1.00 → 2.00 bits"))
     expect(stage.locator(".said")).to_contain_text("“die” looks most at")
     expect(stage.locator(".numbers")).to_have_text("entropy 1.00 → 2.00 bits")
@@ -296,6 +283,7 @@ def test_what_stands_below_comes_from_the_data(stage: Page) -> None:
 
 
 def test_a_long_map_is_exact_where_it_is_enlarged(stage: Page) -> None:
+    # a long map is exact where it is enlarged
     trace = long_trace(512)
     weights = trace.attention("encoder", 0)[0]
     show(stage, map_data(trace, "encoder", 0, 0))
@@ -325,9 +313,7 @@ def test_a_long_map_is_exact_where_it_is_enlarged(stage: Page) -> None:
     stage.get_by_role("button", name="the chosen row as a table").click()
     stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(token=500)))
     expect(stage.locator("tbody td").nth(7)).to_have_text(f"{weights[500, 7]:.4f}")
-
-
-def test_a_report_can_hold_all_weights_or_say_that_it_does_not(stage: Page) -> None:
+    # a report can hold all weights or say that it does not
     trace = long_trace(300)
     weights = trace.attention("encoder", 0)[0]
     header, arrays = stages.decoded(map_data(trace, "encoder", 0, 0))
@@ -350,14 +336,13 @@ def test_a_report_can_hold_all_weights_or_say_that_it_does_not(stage: Page) -> N
     expect(stage.locator(TIP)).to_contain_text(f": {weights[151, 140]:.4f}")
 
 
-def test_the_wheel_alone_belongs_to_the_page(stage: Page) -> None:
+def test_zooming_by_hand(stage: Page) -> None:
+    # the wheel alone belongs to the page
     show(stage, crossed())
     hover(stage, 1, 1)
     stage.mouse.wheel(0, -100)
     assert zoomed(stage) == "nothing"
-
-
-def test_buttons_and_a_double_click_zoom(stage: Page) -> None:
+    # buttons and a double click zoom
     show(stage, map_data(long_trace(20), "encoder", 0, 0))
     larger, smaller, whole = (
         stage.get_by_role("button", name=name)
@@ -375,9 +360,7 @@ def test_buttons_and_a_double_click_zoom(stage: Page) -> None:
     stage.mouse.dblclick(*centre(stage, 9, 9))
     assert zoomed(stage) is None
     assert [name for name, _ in stages.said(stage)].count("picked") == 1
-
-
-def test_dragging_moves_what_is_enlarged(stage: Page) -> None:
+    # dragging moves what is enlarged
     zoom = ((5, 15), (5, 15))
     show(stage, map_data(long_trace(20), "encoder", 0, 0, MapLook(zoom=zoom)))
     stage.mouse.move(*centre(stage, 10, 10))
@@ -392,9 +375,7 @@ def test_dragging_moves_what_is_enlarged(stage: Page) -> None:
     stage.mouse.move(*centre(stage, 4, 4), steps=3)
     stage.mouse.up()
     assert zoomed(stage) == "nothing"  # the whole map has nowhere to go
-
-
-def test_a_press_that_ends_outside_does_not_hold_on(stage: Page) -> None:
+    # a press that ends outside does not hold on
     show(stage, map_data(long_trace(20), "encoder", 0, 0, MapLook(zoom=((5, 15), (5, 15)))))
     stage.mouse.move(*centre(stage, 14, 14))
     stage.mouse.down()
@@ -404,18 +385,7 @@ def test_a_press_that_ends_outside_does_not_hold_on(stage: Page) -> None:
     stage.mouse.up()
     stage.mouse.move(*centre(stage, 8, 8), steps=3)  # with no button down
     assert zoomed(stage) == "nothing"
-
-
-def test_weights_below_a_hundredth_are_not_written_as_none(stage: Page) -> None:
-    flat = np.full_like(long_trace(300).block("encoder", 0).weights, 1 / 300)
-    trace = other_weights(long_trace(300), "encoder", flat)
-    show(stage, map_data(trace, "encoder", 0, 0))
-    expect(stage.locator(".legend")).to_contain_text("0.0033")
-    hover(stage, 10, 10)
-    expect(stage.locator(TIP)).to_contain_text("0.0033, the largest of 2 × 2 weights")
-
-
-def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
+    # an old answer does not take the picture away
     trace = long_trace(20)
     show(stage, map_data(trace, "encoder", 0, 0))
     larger = stage.get_by_role("button", name="enlarge the map")
@@ -440,6 +410,7 @@ def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
 
 
 def test_the_keyboard_reads_chooses_and_zooms(stage: Page) -> None:
+    # the keyboard reads chooses and zooms
     trace = long_trace(23)
     weights = trace.attention("encoder", 0)[0]
     show(stage, map_data(trace, "encoder", 0, 0, MapLook(token=2, key=3)))
@@ -479,9 +450,7 @@ def test_the_keyboard_reads_chooses_and_zooms(stage: Page) -> None:
     stage.keyboard.press("Tab")  # a single stop: the next is the first button
     expect(stage.get_by_role("button", name="show more of the map")).to_be_focused()
     expect(stage.locator(TIP)).to_be_hidden()
-
-
-def test_the_keyboard_passes_a_pooled_cell_in_one_step(stage: Page) -> None:
+    # the keyboard passes a pooled cell in one step
     show(stage, map_data(long_trace(512), "encoder", 0, 0))
     stage.keyboard.press("Tab")
     stage.keyboard.press("ArrowDown")
@@ -503,36 +472,35 @@ def crossing(one: list[list[float]], other: list[list[float]]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("width", ["700px", "320px"])
-@pytest.mark.parametrize("count", [20, 60, 128, 512])
-def test_names_never_touch_each_other(stage: Page, count: int, width: str) -> None:
-    data = map_data(long_trace(count), "encoder", 0, 0, MapLook(token=11, key=12))
-    show(stage, data, width=width)
-    for place in (None, (10, 13), (count - 1, count - 1)):
-        if place:
-            hover(stage, *place)
-        names = stages.describe(stage)["names"]
-        least = 10 if width == "700px" else 5
-        assert len(names) >= 2 * least, [name["text"] for name in names]
-        touching = [
-            (a["text"], b["text"])
-            for a, b in combinations(names, 2)
-            if crossing(a["corners"], b["corners"])
-        ]
-        assert touching == []
-        corners = np.array([name["corners"] for name in names])
-        room = stage.locator(".picture").evaluate("one => [one.clientWidth, one.clientHeight]")
-        assert corners.min() >= 0 and (corners.max(axis=(0, 1)) <= room).all()
-
-
-def test_a_chosen_and_a_pointed_name_is_there_however_dense(stage: Page) -> None:
+def test_names_never_touch_each_other(stage: Page) -> None:
+    # names never touch each other
+    for count, width in product((20, 60, 128, 512), ("700px", "320px")):
+        data = map_data(long_trace(count), "encoder", 0, 0, MapLook(token=11, key=12))
+        show(stage, data, width=width)
+        for place in (None, (10, 13), (count - 1, count - 1)):
+            if place:
+                hover(stage, *place)
+            names = stages.describe(stage)["names"]
+            least = 10 if width == "700px" else 5
+            assert len(names) >= 2 * least, [name["text"] for name in names]
+            touching = [
+                (a["text"], b["text"])
+                for a, b in combinations(names, 2)
+                if crossing(a["corners"], b["corners"])
+            ]
+            assert touching == []
+            corners = np.array([name["corners"] for name in names])
+            room = stage.locator(".picture").evaluate("one => [one.clientWidth, one.clientHeight]")
+            assert corners.min() >= 0 and (corners.max(axis=(0, 1)) <= room).all()
+    # a chosen and a pointed name is there however dense
     show(stage, map_data(long_trace(128), "encoder", 0, 0, MapLook(token=51, key=77)))
     hover(stage, 91, 13)
     names = {name["text"] for name in stages.describe(stage)["names"]}
     assert {"word51", "wo77", "wo91", "wordlike13"} <= names
 
 
-def test_an_update_keeps_size_tip_and_table(stage: Page) -> None:
+def test_updates_and_ends(stage: Page) -> None:
+    # an update keeps size tip and table
     show(stage, crossed(token=0))
     hover(stage, 2, 1)
     stage.get_by_role("button", name="the chosen row as a table").dispatch_event("click")
@@ -545,27 +513,14 @@ def test_an_update_keeps_size_tip_and_table(stage: Page) -> None:
     expect(stage.locator(TIP)).to_have_text(f"tze → c: {weight[2, 1]:.4f}")
     expect(stage.locator("tbody td").first).to_have_text(f"{weight[0, 0]:.4f}")
     assert both.evaluate_all(heights) == before
-
-
-def test_a_narrower_place_is_filled_anew(stage: Page) -> None:
+    # a narrower place is filled anew
     show(stage, crossed())
     stage.evaluate("document.querySelector('#host').style.width = '330px'")
     expect(stage.locator(".picture canvas").first).to_have_css("width", "330px")
     hover(stage, 3, 4)
     expect(stage.locator(TIP)).to_contain_text("</s> → </s>: ")
     assert stage.locator(".tv-map").evaluate("one => one.scrollWidth") <= 330
-
-
-def test_a_view_that_ended_does_nothing(stage: Page) -> None:
-    show(stage, map_data(long_trace(20), "encoder", 0, 0))
-    stage.get_by_role("button", name="enlarge the map").click()
-    stage.evaluate("view.end()")
-    stage.mouse.click(*centre(stage, 9, 9))
-    stage.wait_for_timeout(350)
-    assert stages.said(stage) == []
-
-
-def test_one_class_shows_every_view_of_a_head(stage: Page) -> None:
+    # one class shows every view of a head
     stages.show(stage, "head_map/head.js", "Head", crossed(), css="head.css")
     expect(stage.locator(".tv-map .picture")).to_be_visible()
     stages.update(stage, lines_data(CLEAN, "cross", [(1, 2)]))
@@ -574,9 +529,7 @@ def test_one_class_shows_every_view_of_a_head(stage: Page) -> None:
     stages.update(stage, crossed())
     expect(stage.locator(".tv-lines")).to_have_count(0)
     expect(stage.locator(".tv-map .picture")).to_be_visible()
-
-
-def test_escape_puts_the_tip_away_until_another_cell_is_pointed_at(stage: Page) -> None:
+    # escape puts the tip away until another cell is pointed at
     show(stage, crossed())
     tip = stage.locator(TIP)
     hover(stage, 1, 2)
@@ -592,3 +545,10 @@ def test_escape_puts_the_tip_away_until_another_cell_is_pointed_at(stage: Page) 
     stage.mouse.move(5, 5)
     stage.keyboard.press("Escape")
     assert not stage.evaluate("taken")
+    # a view that ended does nothing
+    show(stage, map_data(long_trace(20), "encoder", 0, 0))
+    stage.get_by_role("button", name="enlarge the map").click()
+    stage.evaluate("view.end()")
+    stage.mouse.click(*centre(stage, 9, 9))
+    stage.wait_for_timeout(350)
+    assert stages.said(stage) == []
