@@ -150,6 +150,7 @@ def test_pointing_at_a_word_leaves_its_lines(stage: Page) -> None:
     assert {query for _, query, _ in links(stage, "focus")} == {2}
     stages.shine(stage, {"sentence": "source", "tokens": [2]}, None)
     assert links(stage, "focus") == []
+    stages.shine(stage, None, None)
     # a chosen word stands out before the others
     show(stage, made(WEIGHTS), token=2)
     assert {query for _, query, _ in links(stage, "focus")} == {2}
