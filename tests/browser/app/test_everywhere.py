@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support import page_actions
 from tests.support.browser import running_app, visit
-from tests.support.page_actions import after, differing, go, query
+from tests.support.page_actions import differing, follows_theme, go, query
 from tests.support.rest import rest
 from tests.support.scripts import script
 from transformer_viz.app.pages import PAGES
@@ -123,8 +123,8 @@ KEPT: dict[str, Any] = {
 WAYS = ("lang", "present", "station", "branch")
 
 
-#: Pages with pictures of different makers (ours, plotly's, tables), looked at in both themes.
-RECOLOURED = ("Explore", "Positions", "Norms")
+#: Pages with pictures of plotly's and tables, looked at in both themes.
+RECOLOURED = ("Positions", "Norms")
 TALL = 1100
 #: Whether Streamlit has taken a theme.
 SCHEME = """scheme => scheme === getComputedStyle(
@@ -152,7 +152,9 @@ def test_keys_widths_and_themes_on_every_page_and_back(page: Page, url: str) -> 
             if found := page.evaluate(script("too_wide")):
                 wide.append((name, width, found))
         if name in RECOLOURED:
-            _is_recoloured(page, apart="" if name == "Explore" else MAP)
+            follows_theme(
+                page, apart=MAP
+            )  # of a difference that is nothing; test_layout.py sees it
         if name == "Lessons":
             _can_be_read_dark(page)
         if name == "About":
@@ -171,26 +173,6 @@ def _stands(page: Page, name: str) -> None:
     """Wait until a page is there and rests."""
     expect(page.locator((STANDS | MARKS)[name]).first).to_be_visible()
     rest(page)
-
-
-def _is_recoloured(page: Page, apart: str) -> None:
-    """Background and pictures follow the theme; all is as before when it is light again.
-
-    Args:
-        apart: a picture that looks the same in both, as a map in the colours of the link does.
-    """
-    light = page_actions.still(page)
-    names = [name for key in light["charts"] if (name := f"charts.{key}") != apart]
-    assert names and _lightness(page) > 0.9
-    _, dark = after(page, lambda p: p.emulate_media(color_scheme="dark"), *names)
-    assert _lightness(page) < 0.2 and dark["said"] == light["said"]
-    _, again = after(page, lambda p: p.emulate_media(color_scheme="light"), *names)
-    assert differing(light, again) == set()
-
-
-def _lightness(page: Page) -> float:
-    colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
-    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
 
 
 def _can_be_read_dark(page: Page) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from tests.support import page_actions
-from tests.support.page_actions import address, go, press, still
+from tests.support.page_actions import address, follows_theme, go, press, still
 from tests.support.rest import rest
 from tests.support.scripts import script
 from transformer_viz.app.pages import PAGES
@@ -30,6 +30,7 @@ def test_controls_and_pictures_are_on_one_screen(page: Page, url: str) -> None:
             assert now["said"]["before"] and now["said"]["after"] not in ("", "…")
         for width, height in SCREENS:
             _fits(page, width, height)
+    follows_theme(page)
     page.locator(".st-key-clean button").click()
     expect(page.locator(".tv-as-trained")).to_be_visible()
     expect(page.locator(".tv-hint")).to_be_hidden()

