@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -132,17 +133,17 @@ def _restarted(page: Page) -> None:
 
 
 def _travels(lab: Lab, page: Page, browser: Browser) -> None:
-    """The saved notebook, changed by other hands: it is neither trusted nor run."""
+    """The saved notebook, opened on a machine that neither trusts it nor runs it."""
     page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
     saved = json.loads((lab.folder / NAME).read_text())
     outputs = [cell["outputs"][0]["data"] for cell in saved["cells"][1:]]
     assert all({VIEW, "image/png"} <= set(data) for data in outputs)
-    saved["metadata"]["travelled"] = True  # not what this machine has signed
-    (lab.folder / "travelled.ipynb").write_text(json.dumps(saved))
-    reader = browser.new_page(viewport={"width": 1440, "height": 1200})
-    reader.goto(lab.address("travelled.ipynb"))
-    stills = reader.locator(".jp-RenderedImage img")
-    expect(stills).to_have_count(2)
-    assert stills.nth(0).evaluate("still => still.naturalWidth") == 1600
-    assert reader.locator(SHOWN).count() == 0
-    reader.close()
+    with running_lab() as elsewhere:
+        shutil.copy(lab.folder / NAME, elsewhere.folder / NAME)
+        reader = browser.new_page(viewport={"width": 1440, "height": 1200})
+        reader.goto(elsewhere.address(NAME))
+        stills = reader.locator(".jp-RenderedImage img")
+        expect(stills).to_have_count(2)
+        assert stills.nth(0).evaluate("still => still.naturalWidth") == 1600
+        assert reader.locator(SHOWN).count() == 0
+        reader.close()
