@@ -122,8 +122,13 @@ def executed(source: Path, manager: KernelManager) -> NotebookNode:
     return notebook
 
 
-def all_shown(names: tuple[str, ...] = ()) -> Iterator[Shown]:
-    """Every notebook, run and made a page; with `names` only these."""
+def all_shown(names: tuple[str, ...] = (), *, others: bool = False) -> Iterator[Shown]:
+    """Yield the page of every notebook after a run.
+
+    Args:
+        names: run only these, such as `first-look`; empty: all.
+        others: yield pages of the other notebooks too, of their text and code without outputs.
+    """
     with kernel() as manager:
         for path in sources():
             if not names or name_of(path) in names:
@@ -131,6 +136,8 @@ def all_shown(names: tuple[str, ...] = ()) -> Iterator[Shown]:
                 page = shown(name_of(path), executed(path, manager))
                 page.seconds = time.perf_counter() - begun
                 yield page
+            elif others:
+                yield shown(name_of(path), jupytext.read(path))
 
 
 def shown(name: str, notebook: NotebookNode) -> Shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -20,6 +21,8 @@ BESIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/RESULTS.md": "results.md",
 }
+#: Names of the notebooks that run; empty: all. Tests build a site in which a few do.
+RUN = tuple(os.environ.get("GALLERY_RUN", "").split())
 REPORT = "report.html"
 SENTENCE = "The animal didn't cross the street because it was too tired."
 #: What the theme would fetch from elsewhere, and our own in its place.
@@ -34,7 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, place, content=text))
     page = views.report(trace(load("en-de"), SENTENCE))
     files.append(File.generated(config, REPORT, content=page))
-    for notebook in all_shown():
+    for notebook in all_shown(RUN, others=True):
         whole = {f"{notebook.name}.md": notebook.text} | notebook.beside
         for name, content in whole.items():
             files.append(File.generated(config, f"gallery/{name}", content=content))

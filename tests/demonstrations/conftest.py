@@ -51,5 +51,8 @@ def one_layer(once: Callable[..., Any]) -> list[Snapshot]:
 
 @pytest.fixture(scope="session")
 def translator(once: Callable[..., Any]) -> Model:
-    """The translator between two made-up languages, D6."""
-    return tv.load(once("translator", lambda: synthetic_pair.translator().module))
+    """The translator between two made-up languages, D6, after 700 of its 1,200 steps.
+
+    Its best head has an error rate of .11 by then, and all words are right.
+    """
+    return tv.load(once("translator", lambda: synthetic_pair.translator(steps=700).module))

@@ -68,8 +68,8 @@ def test_its_search_finds_the_page_from_a_disk(site: Path, browser: Browser) -> 
     found = {}
     for question, answer in QUESTIONS.items():
         box = page.locator("input.md-search__input")
-        box.fill("")
-        box.press_sequentially(question)
+        box.fill(question[:-1])  # the search follows each key: one is enough
+        box.press_sequentially(question[-1])
         links = page.locator(f".md-search-result__link[href*='{answer}']")
         links.first.wait_for(state="attached", timeout=20_000)
         every = page.locator(".md-search-result__link").evaluate_all("all => all.map(a => a.href)")

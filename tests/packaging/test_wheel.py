@@ -126,6 +126,7 @@ def test_models_and_a_run_from_an_empty_folder(installed: Path, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.soak  # the code: tests/architecture/test_docs.py; the wheel: above
 def test_what_readme_shows_runs_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -115,6 +115,27 @@ def differing(before: Look, now: Look) -> set[str]:
     return names
 
 
+def follows_theme(page: Page, apart: str = "") -> None:
+    """Make the page dark and light again: background and pictures follow, then all is as before.
+
+    Args:
+        page: where; light.
+        apart: a part of a look that is the same in both.
+    """
+    light = still(page)
+    names = [name for key in light["charts"] if (name := f"charts.{key}") != apart]
+    assert names and _lightness(page) > 0.9
+    _, dark = after(page, lambda p: p.emulate_media(color_scheme="dark"), *names)
+    assert _lightness(page) < 0.2 and dark["said"] == light["said"]
+    _, again = after(page, lambda p: p.emulate_media(color_scheme="light"), *names)
+    assert differing(light, again) == set()
+
+
+def _lightness(page: Page) -> float:
+    colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
+
+
 def address(base: str, path: str = "", **words: Any) -> str:
     """A link of the app."""
     return f"{base}/{path}?{urlencode(words)}"

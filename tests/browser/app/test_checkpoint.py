@@ -1,11 +1,11 @@
-"""The page Checkpoint in a real browser: a visitor's own files, and what is refused."""
+"""The page Checkpoint in Chromium: a visitor's own files, and what is refused."""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -98,56 +98,65 @@ def opened(page: Page, text: str) -> None:
 # ---- What becomes of them -----------------------------------------------------------------------
 
 
-def test_a_nanogpt_file_is_uploaded_understood_and_explored(
-    page: Page, url: str, tmp_path: Path
-) -> None:
-    path = nanogpt(tmp_path)
-    drop(page, url, path)
-    opened(page, "layout nanogpt")
-    seen = inspect(load(str(path)))
-    opened(page, f"{seen.parameters:,} parameters")
-    for number, finding in enumerate(seen.findings):
-        place = page.locator(f'[data-what="finding-{number}"]')
-        expect(place).to_contain_text(finding.sentence)
-        expect(place).to_have_attribute("data-status", finding.status)
-    row = page.locator('[data-word="heads"]')
-    expect(row).to_contain_text("2")
-    page_actions.click(page, "Explore this model")
-    page_actions.shows_page(page, "Explore")
-    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("ckpt.pt")
-    assert query(page)["model"] == "upload:ckpt.pt"
+def give(page: Page, path: Path) -> None:
+    page.locator('.st-key-checkpoint-files input[type="file"]').set_input_files(path)
 
 
-def test_a_zip_opens_other_weights_replace_it_and_what_stands_beside_them_joins(
-    page: Page, url: str, tmp_path: Path
+def test_own_files_are_understood_put_right_or_refused(
+    page: Page, url: str, browser: Browser, tmp_path: Path
 ) -> None:
-    drop(page, url, bert_zip(tmp_path))
+    drop(page, url, hostile(tmp_path))
+    alert = page.get_by_test_id("stAlert")
+    expect(alert).to_contain_text("refused")
+    assert "\n" not in alert.inner_text().strip()
+    expect(page.locator(HEADING)).to_have_text("model.pt")
+    assert page.get_by_role("button", name="Explore this model").count() == 0
+    assert not (tmp_path / "canary").exists(), "a program in a file was run"
+
+    give(page, torch_core(tmp_path))
+    opened(page, "layout torch_transformer")
+    _put_a_guess_right(page)
+
+    give(page, bert_zip(tmp_path))
     opened(page, "layout hugging_face")
     expect(page.locator(".st-key-card-vocabulary")).to_contain_text("[MASK]")
     page_actions.click(page, "Explore this model")
     expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
     page_actions.visit_page(page, "Checkpoint")
     opened(page, "layout hugging_face")
-    files = page.locator('.st-key-checkpoint-files input[type="file"]')
-    files.set_input_files(nanogpt(tmp_path))  # Streamlit's box keeps the zip
+    path = nanogpt(tmp_path)
+    give(page, path)  # Streamlit's box keeps the zip
     opened(page, "layout nanogpt")
     expect(page.locator(HEADING)).to_have_text("ckpt.pt")
+    seen = inspect(load(str(path)))
+    opened(page, f"{seen.parameters:,} parameters")
+    for number, finding in enumerate(seen.findings):
+        place = page.locator(f'[data-what="finding-{number}"]')
+        expect(place).to_contain_text(finding.sentence)
+        expect(place).to_have_attribute("data-status", finding.status)
     (tmp_path / "README.md").write_text("Learned from nothing.", encoding="utf-8")
-    files.set_input_files(tmp_path / "README.md")
+    give(page, tmp_path / "README.md")  # what stands beside the weights joins them
     expect(page.locator(HEADING)).to_have_text("ckpt")
     opened(page, "layout nanogpt")
-    assert page.get_by_test_id("stAlert").count() == 0
+    assert alert.count() == 0
+    page_actions.click(page, "Explore this model")
+    page_actions.shows_page(page, "Explore")
+    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model")).to_have_value(re.compile("^ckpt"))
+    assert query(page)["model"].startswith("upload:ckpt")
+
+    _open_a_path(page, browser)
+    _names_on_a_dark_phone(page, url, tmp_path)
 
 
-def test_a_guess_is_put_right_beside_where_it_stands(page: Page, url: str, tmp_path: Path) -> None:
-    drop(page, url, torch_core(tmp_path))
-    opened(page, "layout torch_transformer")
+def _put_a_guess_right(page: Page) -> None:
+    """A guess is overridden where it stands; a value that does not fit is refused there."""
+    heads = page.locator('[data-word="heads"]')
+    expect(heads).to_contain_text("guess")
     box = page.locator(".st-key-row-heads").get_by_role("textbox")
-    expect(page.locator('[data-word="heads"]')).to_contain_text("guess")
     box.fill("6")
     box.press("Enter")
-    expect(page.locator('[data-word="heads"]')).to_contain_text("you said so")
+    expect(heads).to_contain_text("you said so")
     expect(page.locator('[data-what="finding-0"]')).to_contain_text("36 heads")
     box = page.get_by_role("textbox", name="value")
     page_actions.choose(page, "say what a word is", "heads")
@@ -158,46 +167,10 @@ def test_a_guess_is_put_right_beside_where_it_stands(page: Page, url: str, tmp_p
     opened(page, "layout torch_transformer")
 
 
-def test_the_form_of_names_can_be_read_on_a_dark_phone(
-    page: Page, url: str, tmp_path: Path
-) -> None:
-    """Its button stands out, and a guess stands below its name."""
-    page.set_viewport_size({"width": 400, "height": 800})
-    page.emulate_media(color_scheme="dark")
-    core = torch.load(torch_core(tmp_path))
-    words = {name: torch.zeros(9, 24) for name in ("woerter", "words", "speak.weight")}
-    torch.save({**words, **{f"machine.{key}": core[key] for key in core}}, tmp_path / "mine.pt")
-    drop(page, url, tmp_path / "mine.pt")
-    button = page.get_by_role("button", name="Open with these names")
-    expect(button).to_be_visible()
-    end = time.monotonic() + 10  # the colours change with a movement
-    while button.evaluate(script("contrast")) < 4.5:
-        assert time.monotonic() < end
-        page.wait_for_timeout(100)
-    page.locator(".st-key-card-names").get_by_role("spinbutton").first.fill("6")
-    button.click()
-    expect(page.locator('[data-what="names-mapped"]')).to_be_visible()
-    row = page.locator(".st-key-row-norm")
-    name, control = row.locator(".tv-guess").bounding_box(), row.locator("input").bounding_box()
-    assert name and control and name["y"] + name["height"] <= control["y"] + 1
-
-
-def test_a_hostile_file_is_refused_in_one_sentence_and_runs_nothing(
-    page: Page, url: str, tmp_path: Path
-) -> None:
-    drop(page, url, hostile(tmp_path))
-    alert = page.get_by_test_id("stAlert")
-    expect(alert).to_contain_text("refused")
-    assert "\n" not in alert.inner_text().strip()
-    expect(page.locator(HEADING)).to_have_text("model.pt")
-    assert page.get_by_role("button", name="Explore this model").count() == 0
-    assert not (tmp_path / "canary").exists()
-
-
-def test_a_path_of_the_server_is_opened_and_its_link_opens_it_elsewhere(
-    page: Page, url: str, browser: Browser
-) -> None:
-    page.goto(f"{url}/checkpoint")
+def _open_a_path(page: Page, browser: Browser) -> None:
+    """A path of the server opens, if it may be opened; its link opens it elsewhere."""
+    page_actions.visit_page(page, "Checkpoint")
+    expect(page.locator(FACTS)).to_be_visible()
     box = page.get_by_role("textbox", name="Path on the server")
     box.fill("/etc/passwd")
     box.press("Enter")
@@ -216,28 +189,21 @@ def test_a_path_of_the_server_is_opened_and_its_link_opens_it_elsewhere(
         assert page_actions.differing(now, there) == set(), (now["alerts"], there["alerts"])
 
 
-def test_back_from_a_page_without_a_sentence_finds_everything(page: Page, url: str) -> None:
-    there = page_actions.go(page, page_actions.address(url, text="I love my dog.", layer=1, head=2))
-    page_actions.visit_page(page, "About")
-    expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
-    page.wait_for_url("**/about?*layer=1*")
-    page.go_back()
-    if "/about" in page.url:  # Streamlit may write the page's address first, and its link then
-        expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
-        page.go_back()
-    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
-    assert page_actions.differing(there, page_actions.still(page)) == set()
-
-
-def test_a_page_as_it_was_before_its_link_was_written_loses_nothing(page: Page, url: str) -> None:
-    there = page_actions.go(page, page_actions.address(url, text="I love my dog.", layer=1, head=2))
-    push = "History.prototype.pushState.call(history, {}, '', '%s')"  # not merged into one
-    page.evaluate(push % "/about")
-    page.evaluate(push % "/about?text=I+love+my+dog.&layer=1&head=2")
-    page.go_back()
-    expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
-    page.wait_for_timeout(500)
-    assert page.url.endswith("/about")
-    page_actions.visit_page(page, "Explore")
-    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
-    assert page_actions.differing(there, page_actions.still(page)) <= {"page", "query"}
+def _names_on_a_dark_phone(page: Page, url: str, folder: Path) -> None:
+    """The button of the form of names stands out, and a guess stands below its name."""
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.emulate_media(color_scheme="dark")
+    core = torch.load(torch_core(folder))
+    words = {name: torch.zeros(9, 24) for name in ("woerter", "words", "speak.weight")}
+    torch.save({**words, **{f"machine.{key}": core[key] for key in core}}, folder / "mine.pt")
+    drop(page, url, folder / "mine.pt")
+    button = page.get_by_role("button", name="Open with these names")
+    expect(button).to_be_visible()
+    contrast = f"button => ({script('contrast')})(button) >= 4.5"
+    page.wait_for_function(contrast, arg=button.element_handle(), timeout=10_000)
+    page.locator(".st-key-card-names").get_by_role("spinbutton").first.fill("6")
+    button.click()
+    expect(page.locator('[data-what="names-mapped"]')).to_be_visible()
+    row = page.locator(".st-key-row-norm")
+    name, control = row.locator(".tv-guess").bounding_box(), row.locator("input").bounding_box()
+    assert name and control and name["y"] + name["height"] <= control["y"] + 1

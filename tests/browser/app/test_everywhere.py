@@ -1,26 +1,23 @@
-"""What all pages share, in a real browser: the link, the theme, narrow windows, keys, long work."""
+"""What all pages share, in Chromium: keys of the link, widths, themes, the Tab key, long work."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support import page_actions
 from tests.support.browser import running_app, visit
-from tests.support.page_actions import after, go, query
+from tests.support.page_actions import differing, follows_theme, go, query
 from tests.support.rest import rest
 from tests.support.scripts import script
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_state import KEYS
-from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 
 #: The address of each page by its name in the navigation.
 PATHS = {page.title: page.path for page in PAGES}
@@ -47,14 +44,6 @@ MARKS = {
 }
 MAP = "charts.head-view"
 WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),))
-CHANGED = Intervention(
-    (
-        Temperature(value=2.5, stack="encoder", block="self", layer=0),
-        BlockKeys(keys=(8,), stack="encoder", block="self"),
-    )
-)
-
-
 # ---- what every page keeps ----------------------------------------------------------------------
 
 #: Every key of the link at a value that is not its default, all at once.
@@ -134,35 +123,50 @@ KEPT: dict[str, Any] = {
 WAYS = ("lang", "present", "station", "branch")
 
 
-#: Not reloaded here: a state comes back from its link on them in tests/app/pages/test_pages.py.
-COME_BACK = ("Positions", "Norms")
+#: Pages with pictures of plotly's and tables, looked at in both themes.
+RECOLOURED = ("Positions", "Norms")
+TALL = 1100
+#: Whether Streamlit has taken a theme.
+SCHEME = """scheme => scheme === getComputedStyle(
+    document.querySelector('[data-testid="stApp"]')).colorScheme"""
 
 
-@dataclass(frozen=True)
-class Walk:
-    """The link's keys at every station, and what stood on the first page before and afterwards."""
+def test_keys_widths_and_themes_on_every_page_and_back(page: Page, url: str) -> None:
+    """Walk by the navigation: every key survives, nothing is too wide, themes are followed."""
+    walked = [key for key in KEYS if key.name not in WAYS]
+    assert list(KEPT) == [key.name for key in walked], "the walk moves every key"
+    assert all(key.read(KEPT[key.name]) != key.default for key in walked)
+    assert {*STANDS} == {one.title for one in PAGES if not one.framed}
+    assert {*MARKS} == {one.title for one in PAGES if one.framed}
 
-    links: dict[str, dict[str, str]]
-    before: page_actions.Look
-    after: page_actions.Look
-
-
-@pytest.fixture(scope="module")
-def walk(browser: Browser, url: str) -> Walk:
-    """A walk over all pages and back."""
-    links = {}
-    with visit(browser) as page:
-        before = go(page, page_actions.address(url, **KEPT))
-        for name in (*list(PATHS)[1:], "Explore"):
-            page_actions.visit_page(page, name)
-            expect(page).to_have_url(re.compile(f"^{url}/{PATHS[name]}\\?"))
+    before = go(page, page_actions.address(url, **KEPT))
+    lost: list[tuple[str, str]] = []
+    wide: list[tuple[str, int, list[str]]] = []
+    for name in (*list(PATHS)[1:], "Explore"):
+        page_actions.visit_page(page, name)
+        expect(page).to_have_url(re.compile(f"^{url}/{PATHS[name]}\\?"))
+        _stands(page, name)
+        for width in (800, 640, 1440):
+            page.set_viewport_size({"width": width, "height": TALL})
+            rest(page, still=100)
+            if found := page.evaluate(script("too_wide")):
+                wide.append((name, width, found))
+        if name in RECOLOURED:
+            follows_theme(
+                page, apart=MAP
+            )  # of a difference that is nothing; test_layout.py sees it
+        if name == "Lessons":
+            _can_be_read_dark(page)
+        if name == "About":
+            assert page.get_by_text("CC BY 2.0").count() == 2
+        if query(page) != KEPT:
+            lost += [(name, key) for key, _ in query(page).items() ^ KEPT.items()]
+        if name == "Norms":  # reloads of the other pages: tests/app/pages/test_pages.py
+            page.reload()
             _stands(page, name)
-            links[f"on {name}"] = query(page)
-            if name not in COME_BACK:
-                page.reload()
-                _stands(page, name)
-                links[f"{name}, reloaded"] = query(page)
-        return Walk(links, before, page_actions.still(page))
+            assert query(page) == KEPT
+    assert not lost and not wide
+    assert differing(before, page_actions.still(page)) == set(), "Explore is as it was"
 
 
 def _stands(page: Page, name: str) -> None:
@@ -171,98 +175,16 @@ def _stands(page: Page, name: str) -> None:
     rest(page)
 
 
-def test_the_walk_moves_every_key(url: str) -> None:
-    walked = [key for key in KEYS if key.name not in WAYS]
-    assert list(KEPT) == [key.name for key in walked]
-    assert all(key.read(KEPT[key.name]) != key.default for key in walked)
-
-
-def test_each_page_has_a_sign_that_it_stands() -> None:
-    assert {*STANDS} == {page.title for page in PAGES if not page.framed}
-    assert {*MARKS} == {page.title for page in PAGES if page.framed}
-
-
-@pytest.mark.parametrize("key", KEPT)
-def test_each_key_survives_every_page_and_back(walk: Walk, key: str) -> None:
-    assert {where: link.get(key) for where, link in walk.links.items()} == dict.fromkeys(
-        walk.links, KEPT[key]
-    )
-
-
-def test_every_page_and_back_changes_nothing_else(walk: Walk) -> None:
-    more = {where: link.keys() - KEPT.keys() for where, link in walk.links.items()}
-    assert not any(more.values()), more
-    assert page_actions.differing(walk.before, walk.after) == set()
-
-
-# ---- narrow windows and the theme ---------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def narrow(browser: Browser) -> Iterator[Page]:
-    """One visit that opens every page: the second one has its scripts already."""
-    with visit(browser) as page:
-        yield page
-
-
-@pytest.mark.parametrize("name", PATHS)
-def test_a_page_fits_a_narrow_window_and_follows_the_theme(
-    narrow: Page, url: str, name: str
-) -> None:
-    """Opened at 800 pixels, dark and light again without a click, and made narrower while open."""
-    page = narrow
-    page.set_viewport_size({"width": 800, "height": 1100})
-    page.emulate_media(color_scheme="light")
-    page.goto(page_actions.address(url, PATHS[name], edits=CHANGED.to_json()))
-    _stands(page, name)
-    if name in RECOLOURED:
-        _is_recoloured(page)
-    if name == "Lessons":
-        for scheme in SCHEMES:  # switched while the page is open
-            page.emulate_media(color_scheme=scheme)
-            page.wait_for_function(SCHEME, arg=scheme)
-            _can_be_read(page, scheme)
-    if name == "About":
-        assert page.get_by_text("CC BY 2.0").count() == 2
-    for width in (800, 640):
-        page.set_viewport_size({"width": width, "height": 1100})
-        rest(page)
-        assert page.evaluate(script("too_wide")) == [], f"{name} at {width} pixels"
-
-
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark", "light")
-#: Whether Streamlit has taken a theme.
-SCHEME = """scheme => scheme === getComputedStyle(
-    document.querySelector('[data-testid="stApp"]')).colorScheme"""
-#: Pages with pictures of different makers: our own, plotly's, tables.
-RECOLOURED = ("Explore", "Positions", "Norms")
-
-
-def _is_recoloured(page: Page) -> None:
-    """Background, pictures, and the words in them; all as before when it is light again."""
-    light = page_actions.still(page)
-    names = [f"charts.{key}" for key in light["charts"]]
-    assert names and _lightness(page) > 0.9
-    _, dark = after(page, lambda p: p.emulate_media(color_scheme="dark"), *names)
-    assert _lightness(page) < 0.2
-    _, again = after(page, lambda p: p.emulate_media(color_scheme="light"), *names)
-    assert page_actions.differing(light, again) == set()
-    assert dark["said"] == light["said"]
-
-
-def _lightness(page: Page) -> float:
-    colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
-    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
-
-
-def _can_be_read(page: Page, scheme: str) -> None:
-    """The words of the first button stand out from it."""
-    first = page.locator(".st-key-begin button")
-    end = time.monotonic() + 10  # the colours change with a movement
-    contrast = script("contrast")
-    while (found := first.evaluate(contrast)) < 4.5:
-        assert time.monotonic() < end, f"{scheme}: a contrast of {found:.2f}"
-        page.wait_for_timeout(100)
+def _can_be_read_dark(page: Page) -> None:
+    """The words of the first button stand out from it in both themes, switched while open."""
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.wait_for_function(SCHEME, arg=scheme)
+        contrast = f"button => ({script('contrast')})(button) >= 4.5"
+        first = page.locator(".st-key-begin button").element_handle()
+        page.wait_for_function(
+            contrast, arg=first, timeout=10_000
+        )  # colours change with a movement
 
 
 # ---- the keyboard -------------------------------------------------------------------------------
@@ -280,31 +202,36 @@ REACHED = {
 }
 
 
-@pytest.mark.parametrize("name", REACHED)
+@pytest.mark.parametrize(
+    "names", [("Explore", "Norms"), pytest.param(("Positions",), marks=pytest.mark.soak)]
+)
 def test_the_tab_key_reaches_everything_and_shows_where_it_is(
-    page: Page, url: str, name: str
+    page: Page, url: str, names: tuple[str, ...]
 ) -> None:
-    go(page, page_actions.address(url, PATHS[name], layer=1, head=7, edits=WARM.to_json()))
+    for name in names:
+        go(page, page_actions.address(url, PATHS[name], layer=1, head=7, edits=WARM.to_json()))
+        walk = _walk_by_tab(page)
+        unseen = [was["name"] for was, now in pairwise(walk) if not now["left"] and not was["ring"]]
+        assert unseen == [], name
+        found = [place["name"].strip() for place in walk]
+        wanted = [word.strip() for word in re.sub(r"\s+", " ", REACHED[name]).split("|")]
+        assert [w for w in wanted if not any(n.startswith(w) for n in found)] == [], name
+
+
+def _walk_by_tab(page: Page) -> list[dict[str, Any]]:
+    """Press Tab until the page ends; what has the focus each time, and whether a ring is seen."""
     page.add_style_tag(content="* { transition: none !important; }")  # look at once
     page.mouse.click(5, 500)  # beside everything
     walk: list[dict[str, Any]] = []
-    focus = script("focus")
     for _ in range(90):
         thumb = _thumb(page) if walk and walk[-1]["thumb"] else None
         page.keyboard.press("Tab")
         if thumb is not None:
             walk[-1]["ring"] = _thumb(page) != thumb
-        walk.append(page.evaluate(focus))
+        walk.append({"ring": False} | page.evaluate(script("focus")))
         if len(walk) > 5 and walk[-1]["name"].startswith("attention weights are not"):
             break
-    unseen = [
-        was["name"] for was, now in pairwise(walk) if not (now["left"] or was.get("ring", False))
-    ]
-    assert unseen == []
-    names = [place["name"].strip() for place in walk]
-    wanted = [word.strip() for word in re.sub(r"\s+", " ", REACHED[name]).split("|")]
-    missing = [word for word in wanted if not any(n.startswith(word) for n in names)]
-    assert missing == []
+    return walk
 
 
 def _thumb(page: Page) -> bytes:
@@ -323,6 +250,7 @@ def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.mark.soak  # held without a browser by tests/app/ui/test_progress.py
 def test_long_work_makes_way_and_can_be_stopped_and_gone_on_with(
     browser: Browser, hold: Path
 ) -> None:
@@ -350,4 +278,4 @@ def test_long_work_makes_way_and_can_be_stopped_and_gone_on_with(
         expect(waits).to_be_visible()
         hold.unlink()
         expect(page.locator('[data-what="after"]')).to_contain_text("Mann")
-        assert page_actions.differing(stopped, page_actions.still(page)) == {"said.after"}
+        assert differing(stopped, page_actions.still(page)) == {"said.after"}

@@ -1,27 +1,14 @@
-"""Strange input in a real browser: what the person then reads, sentence by sentence."""
+"""Strange input in Chromium; tests/app/ui/test_odd_inputs.py holds the whole list without it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from ...support.odd_inputs import BOX, ODD, OPENED, TYPED, Input, do, odd_app, said
-from ..conftest import visit
+from tests.support.odd_inputs import BOX, ODD, OPENED, TYPED, Input, do, said
 
-
-@pytest.fixture(scope="module")
-def tab(browser: Browser) -> Iterator[Page]:
-    """One visit for the whole list: what came before must not harm what comes next."""
-    with visit(browser, viewport={"width": 1000, "height": 800}) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
-def odd_url() -> Iterator[str]:
-    with odd_app() as address:
-        yield address
+#: What a browser could read, draw or escape otherwise than Python sends it.
+DRAWN = ("blank", "emoji", "direction", "markup", "edits", "link-several")
 
 
 def _is_explained(page: Page, strange: Input) -> None:
@@ -30,31 +17,29 @@ def _is_explained(page: Page, strange: Input) -> None:
         if said(page) == strange.says:
             break
         page.wait_for_timeout(100)
-    assert said(page) == strange.says
-    assert page.get_by_test_id("stException").count() == 0
+    assert said(page) == strange.says, strange.name
+    assert page.get_by_test_id("stException").count() == 0, strange.name
     if strange.text is not None:
-        assert page.get_by_label(BOX).input_value() == strange.text
+        assert page.get_by_label(BOX).input_value() == strange.text, strange.name
     if strange.reads:
-        assert strange.reads in page.locator(".tv-chip").all_inner_texts()
-        assert page.locator('[data-what="translation"]').inner_text()
+        assert strange.reads in page.locator(".tv-chip").all_inner_texts(), strange.name
+        assert page.locator('[data-what="translation"]').inner_text(), strange.name
 
 
-@pytest.mark.parametrize("strange", TYPED, ids=lambda strange: strange.name)
-def test_typed(tab: Page, url: str, strange: Input) -> None:
-    if not tab.url.startswith(url):
-        tab.goto(url)
-        tab.locator(".tv-foot").wait_for()
-    do(tab, url, strange)
-    _is_explained(tab, strange)
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_what_is_typed_or_linked_is_explained(page: Page, url: str, every: bool) -> None:
+    """In one visit: what came before must not harm what comes next."""
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.goto(url)
+    page.locator(".tv-foot").wait_for()
+    for strange in (*TYPED, *OPENED):
+        if every or strange.name in DRAWN:
+            do(page, url, strange)
+            _is_explained(page, strange)
 
 
-@pytest.mark.parametrize("strange", OPENED, ids=lambda strange: strange.name)
-def test_opened(tab: Page, url: str, strange: Input) -> None:
-    do(tab, url, strange)
-    _is_explained(tab, strange)
-
-
-@pytest.mark.parametrize("strange", ODD, ids=lambda strange: strange.name)
-def test_a_model_that_cannot_be_shown(odd_url: str, page: Page, strange: Input) -> None:
-    do(page, odd_url, strange)
-    _is_explained(page, strange)
+@pytest.mark.soak
+def test_a_model_that_cannot_be_shown(page: Page, models_url: str) -> None:
+    for strange in ODD:
+        do(page, models_url, strange)
+        _is_explained(page, strange)

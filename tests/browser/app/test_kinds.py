@@ -1,39 +1,32 @@
-"""Every kind of model in a real browser: what one types, clicks and chooses, wide and narrow."""
+"""Every kind of model in Chromium: what one types, clicks and gives, wide and narrow."""
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.support import page_actions
-from tests.support.browser import running_app
 from tests.support.map_pages import MAP_PAGES
-from tests.support.model_kinds import NAMES, write_kinds
-from tests.support.page_actions import address, after, go, query
+from tests.support.model_kinds import NAMES
+from tests.support.page_actions import address, after, chip, differing, go, look, query, still
+from tests.support.pictured import picture
 from tests.support.rest import rest
 from tests.support.scripts import script
+from transformer_viz.preprocessing.wav import wav_bytes
 
 TEXT = "The cat sat on the mat."
 MAP, OVER = "charts.head-view", "charts.over-image"
 #: Width and colours: the first of each page, both of Explore.
 SCREENS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((800, "light"), (1440, "dark"))
-
-
-@pytest.fixture(scope="module")
-def kinds_url(
-    tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[..., bytes]
-) -> Iterator[str]:
-    """The address of an app that has a tiny model of every kind beside those in the box."""
-    folder = write_kinds(tmp_path_factory.mktemp("kinds"), make_vocabulary)
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TRANSFORMER_VIZ_MODELS", str(folder))
-        with running_app() as url:
-            yield url
+OWN = "Shown is your own picture"
+HEARS = re.compile(r"looks most at “(\d\.\d\d s)”")
+SHARE = re.compile(r"(\d+)% of its weight is on the picture")
 
 
 def hot(page: Page) -> None:
@@ -42,111 +35,140 @@ def hot(page: Page) -> None:
     page_actions.press(page, "temperature", "End")
 
 
-def test_a_language_model(page: Page, kinds_url: str) -> None:
-    now = go(page, address(kinds_url, model="lm", text=TEXT))
+def upload(page: Page, button: str, name: str, kind: str, content: bytes) -> None:
+    """Give a file of one's own in the panel that a button opens."""
+    page.get_by_role("button", name=button).click()
+    file = {"name": name, "mimeType": kind, "buffer": content}
+    page.get_by_test_id("stFileUploader").locator("input").set_input_files(file)  # type: ignore[arg-type]
+
+
+def png(image: Image.Image) -> bytes:
+    held = io.BytesIO()
+    image.save(held, "PNG")
+    return held.getvalue()
+
+
+def test_models_of_text_and_of_vectors(page: Page, models_url: str) -> None:
+    """A language model, a masked one whose words are hidden by clicks, vectors, ids."""
+    now = go(page, address(models_url, model="lm", text=TEXT))
     assert now["said"]["lead"].startswith(TEXT) and now["said"]["now"]
     assert page.get_by_role("radiogroup", name="block").count() == 0
     _, hotter = after(page, hot, MAP, "chances", "said.after")
     assert hotter["said"]["before"] == now["said"]["now"]
-    page_actions.chip(page, "text", 3).click()
+    chip(page, "text", 3).click()
     expect(page).to_have_url(re.compile("token=2"))  # the row that says it
     box = page.get_by_role("textbox", name="Text")
     _, typed = after(page, lambda p: (box.fill("A dog"), box.press("Enter")), "chips", MAP)
     assert typed["edits"] == hotter["edits"] and typed["said"]["lead"].startswith("A dog")
-    assert page_actions.differing(typed, go(page, page.url)) == set()
 
-
-def test_a_click_on_a_word_hides_it_from_a_masked_model_and_back(
-    page: Page, kinds_url: str
-) -> None:
-    plain = go(page, address(kinds_url, model="mlm", text=TEXT))
+    plain = go(page, address(models_url, model="mlm", text=TEXT))
     assert "Click a word above" in page.locator(".st-key-card-outcome").inner_text()
-    _, hidden = after(
-        page, lambda p: page_actions.chip(p, "text", 1).click(), "chips", MAP, "chances"
-    )
+    _, hidden = after(page, lambda p: chip(p, "text", 1).click(), "chips", MAP, "chances")
     assert query(page)["masked"] == "1" and hidden["chips"][1][0] == "<mask>"
     assert page.locator('[data-what="lead"] .tv-new').count() == 1
-    after(page, lambda p: page_actions.chip(p, "text", 3).click(), "chips", "chances")
+    after(page, lambda p: chip(p, "text", 3).click(), "chips", "chances")
+    chip(page, "text", len(plain["chips"]) - 1).click()  # the end mark is no word to hide
+    now = still(page)
     assert query(page)["masked"] == "1,3"
-    last = len(plain["chips"]) - 1
-    page_actions.chip(page, "text", last).click()  # the end mark is no word to hide
-    page_actions.still(page)
-    assert query(page)["masked"] == "1,3"
-    again = page_actions.still(page)
-    assert page_actions.differing(again, go(page, page.url)) == set()
-    after(page, hot, MAP, "chances")
+    assert differing(now, go(page, page.url)) == set(), "the link keeps the hidden words"
     for number in (1, 3):
-        after(page, lambda p, n=number: page_actions.chip(p, "text", n).click(), "chips")
+        after(page, lambda p, n=number: chip(p, "text", n).click(), "chips")
     assert "masked" not in query(page)
-    assert [chip[0] for chip in page_actions.look(page)["chips"]] == [c[0] for c in plain["chips"]]
+    assert [one[0] for one in look(page)["chips"]] == [one[0] for one in plain["chips"]]
+
+    go(page, address(models_url, model="core"))
+    seed = lambda p: page_actions.enter(p, "Random vectors, drawn with seed", "4")  # noqa: E731
+    after(page, seed, MAP, "chances")
+    assert query(page)["seed"] == "4"
+    _, now = after(page, lambda p: page_actions.choose(p, "Model", "ids"), "chips", MAP)
+    assert now["alerts"] == [] and page.get_by_role("textbox", name="Token ids").input_value()
+    _, now = after(page, lambda p: page_actions.choose(p, "Model", "en-de"), "chips", MAP)
+    assert now["alerts"] == [] and now["said"]["translation"]
 
 
-def test_a_picture_its_patches_and_its_classes(page: Page, kinds_url: str) -> None:
-    now = go(page, address(kinds_url, model="vit"))
+def test_models_that_see_and_hear(page: Page, models_url: str) -> None:
+    """Patches and classes of a picture, pictures and sounds of one's own, never in the link."""
+    now = go(page, address(models_url, model="vit"))
     assert re.match(r"zero|one|two|three|four", now["said"]["lead"])
     after(page, lambda p: page_actions.click_plot(p, "over-image", 0.9, 0.2), OVER, MAP, "said.row")
     assert query(page)["token"] == "3"  # the third patch of the first row, behind the class token
     after(page, lambda p: page_actions.pick(p, "over the picture", "What speaks for a class"), OVER)
     page.wait_for_url("**over=gradients**")  # the next choice waits until the list is there for it
-    page_actions.still(page)
+    still(page)
     page_actions.choose(page, "class", "three")
     page.wait_for_url("**chosen=3**")
     after(page, lambda p: page_actions.choose(p, "Picture", "right"), MAP, OVER, "chances")
-    after(page, hot, MAP, "chances")
-    assert page_actions.differing(page_actions.still(page), go(page, page.url)) == set()
+    _, now = after(page, hot, MAP, "chances")
+    assert differing(now, go(page, page.url)) == set(), "the link brings it back"
+    for width, colours in SCREENS:
+        _fits(page, width, colours, "vit")
 
-
-def test_a_picture_of_ones_own(page: Page, kinds_url: str, tmp_path: Path) -> None:
-    from PIL import Image
-
-    go(page, address(kinds_url, model="vit"))
-    path = tmp_path / "mine.png"
-    Image.linear_gradient("L").save(path)
-    page.get_by_role("button", name="Your own picture").click()
-    before = page_actions.look(page)
-    page.locator('input[type="file"]').set_input_files(path)
+    before = look(page)
+    upload(page, "Your own picture", "mine.png", "image/png", png(Image.linear_gradient("L")))
     page_actions.changed(page, before, MAP, "chances")
     page.keyboard.press("Escape")
-    expect(page.get_by_text("Shown is your own picture")).to_be_visible()
+    expect(page.get_by_text(OWN)).to_be_visible()
     page_actions.visit_page(page, "Norms")
-    expect(page.get_by_text("Shown is your own picture")).to_be_visible()
+    expect(page.get_by_text(OWN)).to_be_visible()
     page_actions.visit_page(page, "Explore")
-    page_actions.still(page)
+    rest(page)
     after(page, lambda p: p.get_by_role("button", name="mine.png").click(), MAP, "chances")
-    assert page.get_by_text("Shown is your own picture").count() == 0
+    assert page.get_by_text(OWN).count() == 0
+
+    page.set_viewport_size({"width": 400, "height": 850})
+    link = {"picture": "house", "layer": "1", "head": "0", "token": "22"}
+    text = "what is in the picture ?"
+    before = go(page, address(models_url, model="llava", text=text, **link))
+    upload(page, "Your own picture", "cat.png", "image/png", png(picture()))
+    expect(page.get_by_text("Beside the text stands your own picture")).to_be_visible()
+    page.keyboard.press("Escape")
+    page_actions.changed(page, before, MAP)
+    expect(page.get_by_text("picture, 4 × 4 patches")).to_be_visible()
+    card = page.locator(".st-key-card-patches")
+    expect(card.locator(".js-plotly-plot")).to_be_visible()
+    expect(card.locator("[data-what=patch]")).to_contain_text(SHARE)
+    assert "file" not in query(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+    page.set_viewport_size({"width": 1440, "height": 1100})
+    before = go(page, address(models_url, model="whisper", beam="1", layer="1", head="0"))
+    expect(page.get_by_text(HEARS)).to_have_count(1)
+    assert before["said"]["now"]
+    expect(page.get_by_role("radio", name="Cross")).to_be_checked()
+    expect(page.get_by_test_id("stAudio")).to_have_count(1)
+    expect(page.get_by_test_id("stAudioInput")).to_be_visible()
+    upload(page, "Your own sound", "no.wav", "audio/wav", b"ID3 no sound at all")
+    expect(page.get_by_text("begins as an MP3 file")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="no.wav").click()
+    expect(page.get_by_text(HEARS)).to_be_visible()
+    rest(page)
+    voice = wav_bytes(np.random.default_rng(4).normal(0, 0.2, 30_000), 22_050)
+    upload(page, "Your own sound", "me.wav", "audio/wav", voice)
+    expect(page.get_by_text("Heard is your own sound")).to_be_visible()
+    page.keyboard.press("Escape")
+    page_actions.changed(page, before, MAP)
+    expect(page.get_by_text(HEARS)).to_be_visible()
+    assert "file" not in query(page)
 
 
-def test_vectors_and_ids(page: Page, kinds_url: str) -> None:
-    go(page, address(kinds_url, model="core"))
-    after(
-        page,
-        lambda p: page_actions.enter(p, "Random vectors, drawn with seed", "4"),
-        MAP,
-        "chances",
-    )
-    assert query(page)["seed"] == "4"
-    after(page, hot, MAP, "chances")
-    _, now = after(page, lambda p: page_actions.choose(p, "Model", "ids"), "chips", MAP)
-    assert now["alerts"] == [] and page.get_by_role("textbox", name="Token ids").input_value()
-    _, last = after(page, lambda p: page_actions.choose(p, "Model", "en-de"), "chips", MAP)
-    assert last["alerts"] == [] and last["said"]["translation"]
+def _fits(page: Page, width: int, colours: Literal["light", "dark"], where: str) -> None:
+    """Nothing is too wide, and no box complains."""
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.emulate_media(color_scheme=colours)
+    rest(page)
+    assert page.get_by_test_id("stException").count() == 0, (where, width)
+    assert page.get_by_test_id("stAlert").all_inner_texts() == [], (where, width)
+    assert page.evaluate(script("too_wide")) == [], (where, width)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_page_of_every_kind_fits_and_complains_about_nothing(
-    page: Page, kinds_url: str, name: str
-) -> None:
-    """Opened narrow and light; Explore is made wide and dark while it is open."""
-    for path in MAP_PAGES:
-        page.set_viewport_size({"width": 800, "height": 1000})
-        page.emulate_media(color_scheme="light")
-        page.goto(address(kinds_url, path, model=name, masked="1"))
-        expect(page.locator(".tv-foot")).to_be_visible()
-        for width, colours in SCREENS[: 1 if path else 2]:
-            page.set_viewport_size({"width": width, "height": 1000})
-            page.emulate_media(color_scheme=colours)
-            rest(page)
-            where = f"{name}, page '{path}', {width} pixels, {colours}"
-            assert page.get_by_test_id("stException").count() == 0, where
-            assert page.get_by_test_id("stAlert").all_inner_texts() == [], where
-            assert page.evaluate(script("too_wide")) == [], where
+@pytest.mark.soak  # no complaint on any page: tests/app/pages/test_kinds.py
+def test_every_page_of_every_kind_fits(page: Page, models_url: str) -> None:
+    for name in NAMES:
+        for path in MAP_PAGES:
+            page.set_viewport_size({"width": 800, "height": 1000})
+            page.emulate_media(color_scheme="light")
+            page.goto(address(models_url, path, model=name, masked="1"))
+            expect(page.locator(".tv-foot")).to_be_visible()
+            for width, colours in SCREENS[: 1 if path else 2]:
+                _fits(page, width, colours, f"{name}, page '{path}'")

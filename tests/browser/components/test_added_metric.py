@@ -34,7 +34,8 @@ def numbers(stage: Page) -> list[str]:
     return stage.locator(f"tbody tr > :nth-child({heading + 1})").all_inner_texts()
 
 
-def test_a_new_metric_stands_in_menu_legend_and_table(stage: Page, added: dict[str, Any]) -> None:
+def test_a_new_metric_in_menu_legend_and_table(stage: Page, added: dict[str, Any]) -> None:
+    # a new metric stands in menu legend and table
     show(stage, added["atlas"])
     menu = stage.get_by_role("combobox", name="sort")
     titles = [metric.title for metric in shown_metrics()]
@@ -42,16 +43,12 @@ def test_a_new_metric_stands_in_menu_legend_and_table(stage: Page, added: dict[s
     expect(menu).to_have_value("self")
     shown = [float(text) for text in numbers(stage)]
     assert len(shown) == 14 and shown == sorted(shown, reverse=True) and shown[0] > shown[-1]
-
-
-def test_an_unknown_number_is_a_dash_and_stands_last(stage: Page, added: dict[str, Any]) -> None:
+    # an unknown number is a dash and stands last
     show(stage, added["gaps"])
     *known, last = numbers(stage)
     assert last == DASH and DASH not in known and len(known) == 13
     assert [float(text) for text in known] == sorted(map(float, known), reverse=True)
-
-
-def test_a_stored_trace_shows_dashes(stage: Page, added: dict[str, Any]) -> None:
+    # a stored trace shows dashes
     show(stage, added["older"])
     assert numbers(stage) == [DASH] * 14
     names = stage.locator("tbody th").all_inner_texts()

@@ -81,35 +81,30 @@ def warm() -> Trace:
     return make_trace(temperature=3.0, probability=0.25)
 
 
-def test_a_first_mount_colours_the_tiles_once(stage: Page, clean: Trace) -> None:
+def test_tiles_have_the_colours_of_their_weights(stage: Page, clean: Trace) -> None:
+    # a first mount colours the tiles once
     stage.evaluate(script("count_paints"))
     show(stage, atlas_data(clean, ["encoder"]))
     stage.wait_for_timeout(300)  # a frame of another size would be drawn anew by now
     assert stage.evaluate("window.painted") == 1  # one sheet holds all tiles of the block
-
-
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_each_head_is_drawn_on_its_own_scale(stage: Page, clean: Trace, dark: bool) -> None:
-    show(stage, atlas_data(clean, ["decoder", "cross"]), dark=dark)
-    for number, (block, columns) in enumerate((("decoder", 4), ("cross", 5))):
-        for layer, head in ((0, 0), (1, 2)):
-            tile = clean.thumbnail(block)[layer, head].astype(float)
-            expected = colours(tile / tile.max(), (DARK if dark else LIGHT).amounts)
-            drawn = cells(stage, (number, layer, head), 4, columns)
-            assert np.abs(drawn - expected).max() <= 1
-
-
-@pytest.mark.parametrize("ramp", ["viridis", "cividis", "grey"])
-def test_all_heads_share_a_scale_when_asked(stage: Page, clean: Trace, ramp: str) -> None:
-    show(stage, atlas_data(clean, ["encoder", "cross"], MapLook(ramp=ramp), scale="common"))
-    most = max(clean.thumbnail(block).max() for block in ("encoder", "cross"))
-    for layer, head in np.ndindex(2, 3):
-        tile = clean.thumbnail("cross")[layer, head].astype(float)
-        expected = colours(tile / most, ramps()[ramp])
-        assert np.abs(cells(stage, (1, layer, head), 4, 5) - expected).max() <= 1
-
-
-def test_gamma_and_threshold_change_what_is_seen(stage: Page, clean: Trace) -> None:
+    # each head is drawn on its own scale
+    for dark in (False, True):
+        show(stage, atlas_data(clean, ["decoder", "cross"]), dark=dark)
+        for number, (block, columns) in enumerate((("decoder", 4), ("cross", 5))):
+            for layer, head in ((0, 0), (1, 2)):
+                tile = clean.thumbnail(block)[layer, head].astype(float)
+                expected = colours(tile / tile.max(), (DARK if dark else LIGHT).amounts)
+                drawn = cells(stage, (number, layer, head), 4, columns)
+                assert np.abs(drawn - expected).max() <= 1
+    # all heads share a scale when asked
+    for ramp in ("viridis", "cividis", "grey"):
+        show(stage, atlas_data(clean, ["encoder", "cross"], MapLook(ramp=ramp), scale="common"))
+        most = max(clean.thumbnail(block).max() for block in ("encoder", "cross"))
+        for layer, head in np.ndindex(2, 3):
+            tile = clean.thumbnail("cross")[layer, head].astype(float)
+            expected = colours(tile / most, ramps()[ramp])
+            assert np.abs(cells(stage, (1, layer, head), 4, 5) - expected).max() <= 1
+    # gamma and threshold change what is seen
     show(stage, atlas_data(clean, ["cross"], MapLook(gamma=0.5, threshold=0.2)))
     tile = clean.thumbnail("cross")[1, 0].astype(float)
     amounts = np.where(tile / 255 < 0.2, 0, np.floor(tile / tile.max() * 255 + 0.5) / 255)
@@ -119,9 +114,41 @@ def test_gamma_and_threshold_change_what_is_seen(stage: Page, clean: Trace) -> N
     expected = np.stack([np.interp(amounts**0.5, places, stops[:, n]) for n in range(3)], -1)
     assert np.abs(cells(stage, (0, 1, 0), 4, 5) - expected).max() <= 1
     assert "below 0.2 left blank" in stage.locator(".tv-legend").inner_text()
+    # tiles have the colour of a number when asked
+    for dark in (False, True):
+        values = np.array([[0.2, -0.3, np.nan], [0.7, 0.45, 0.1]])
+        given = [HeadNumber("diagonality", "diagonal", {"cross": values})]
+        words = {"sort": "diagonality", "scale": "diagonality", "numbers": given}
+        show(stage, atlas_data(clean, ["cross"], **words), dark=dark)
+        own = DARK if dark else LIGHT
+        for layer, head in np.argwhere(np.isfinite(values)).tolist():
+            part = np.array((values[layer, head] + 0.3) / 1.0)
+            drawn = pixels(stage, (0, layer, head), [(0.05, 0.05), (0.95, 0.95)])[:, :3]
+            stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in own.amounts])
+            places = np.linspace(0, 1, len(stops))
+            wanted = np.array([np.interp(part, places, stops[:, n]) for n in range(3)])
+            assert np.abs(drawn - wanted).max() <= 1
+        assert [tile[1:3] for tile in order(stage)] == [
+            [1, 0],
+            [1, 1],
+            [0, 0],
+            [1, 2],
+            [0, 1],
+            [0, 2],
+        ]
+        legend = stage.locator(".tv-legend").inner_text()
+        assert "-0.30" in legend.replace("\u2212", "-") and "0.70" in legend
+        assert "colour: diagonal" in legend
+        menu = stage.get_by_role("combobox", name="colour")
+        assert menu.locator("option").all_inner_texts() == ["per head", "common", "diagonal"]
+        menu.select_option("head")
+        tile = clean.thumbnail("cross")[1, 2].astype(float)
+        expected = colours(tile / tile.max(), own.amounts)
+        assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1
 
 
-def test_a_change_is_drawn_around_zero(stage: Page, clean: Trace, warm: Trace) -> None:
+def test_changes_are_drawn_around_zero_and_ranked(stage: Page, clean: Trace, warm: Trace) -> None:
+    # a change is drawn around zero
     data = atlas_data(warm, ["encoder", "cross"], MapLook(threshold=0.1), before=clean)
     show(stage, data)
     _, arrays = decoded(data)
@@ -138,9 +165,7 @@ def test_a_change_is_drawn_around_zero(stage: Page, clean: Trace, warm: Trace) -
     legend = stage.locator(".tv-legend").inner_text()
     assert f"−{limit:.2f}" in legend and f"+{limit:.2f}" in legend and "one scale" in legend
     assert stage.get_by_role("combobox", name="colour").is_disabled()
-
-
-def test_rows_that_were_not_there_stay_empty(stage: Page, clean: Trace, warm: Trace) -> None:
+    # rows that were not there stay empty
     data = bytearray(atlas_data(warm, ["cross"], before=clean))
     _, arrays = decoded(bytes(data))
     place = bytes(data).index(arrays["tiles0"].tobytes())
@@ -148,10 +173,18 @@ def test_rows_that_were_not_there_stay_empty(stage: Page, clean: Trace, warm: Tr
     show(stage, bytes(data))
     found = pixels(stage, (0, 0, 0), [(0.1, 0.1), (0.9, 0.1), (0.5, 0.4)])
     assert found[:, 3].tolist() == [0, 0, 255]
+    # heads are ranked by the size of their change
+    show(stage, atlas_data(warm, ["cross"], before=clean, sort="change"))
+    steps = warm.thumbnail("cross").astype(float) - clean.thumbnail("cross")
+    sizes = np.abs(steps).max(axis=(2, 3)).reshape(-1)
+    expected = np.argsort(-sizes, kind="stable")
+    assert [3 * layer + head for _, layer, head, *_ in order(stage)] == list(expected)
+    update(stage, atlas_data(warm, ["cross"], sort="change"))  # no change to rank by
+    assert [place[3:] for place in order(stage)] == [list(divmod(n, 3)) for n in range(6)]
 
 
-def test_a_cell_without_a_pixel_gives_way_to_the_strongest(stage: Page) -> None:
-    """Twelve tiles of 64 cells in 300 pixels: what is drawn is the largest of each few."""
+def test_what_is_too_small_is_pooled(stage: Page) -> None:
+    # a cell without a pixel gives way to the strongest
     trace = many(3, 12, 64, kept=False)
     show(stage, atlas_data(trace, ["encoder"]), width="340px")
     shown = describe(stage)
@@ -167,43 +200,49 @@ def test_a_cell_without_a_pixel_gives_way_to_the_strongest(stage: Page) -> None:
     assert np.abs(drawn - colours(small / tile.max(), LIGHT.amounts)).max() <= 1
     words = f"a cell holds up to {down} × {across} weights, the largest is shown"
     assert words in stage.locator(".tv-legend").inner_text()
-
-
-def test_what_is_pooled_is_said_in_tokens(stage: Page) -> None:
+    # what is pooled is said in tokens
     show(stage, atlas_data(many(1, 1, 129, kept=False), ["encoder"]), width="300px")
     assert "up to 3 × 3 weights" in stage.locator(".tv-legend").inner_text()
     update(stage, atlas_data(many(1, 1, 12, kept=False), ["encoder"]))
     assert "up to" not in stage.locator(".tv-legend").inner_text()
+    # three thousand heads are few elements that scroll
+    trace = repeated(many(1, 64, 64, kept=False), 48)
+    show(stage, atlas_data(trace, ["encoder"]))
+    assert stage.evaluate("host.shadowRoot.querySelectorAll('*').length") < 200
+    frame = stage.locator(".tv-frame")
+    scrolls = "frame => [frame.scrollWidth > frame.clientWidth, frame.scrollHeight > 500]"
+    assert frame.evaluate(scrolls) == [True, True]
+    frame.focus()
+    for key in ("End", *["ArrowDown"] * 47):
+        stage.keyboard.press(key)
+    tile, window = tile_of(stage, (0, 47, 63)), frame.bounding_box()
+    assert window is not None
+    assert 0 < tile["left"] - window["x"] < window["width"]
+    assert 0 < tile["top"] - window["y"] < window["height"]
+    assert tile["width"] == 15  # of 16 cells: two by two they are drawn
+    weights = blocks_max(trace.thumbnail("encoder")[47, 63].astype(float), 8, 8)
+    drawn = cells(stage, (0, 47, 63), 8, 8)
+    assert np.abs(drawn - colours(weights / weights.max(), LIGHT.amounts)).max() <= 1
 
 
-@pytest.mark.parametrize("sort", [metric.name for metric in shown_metrics()])
-def test_heads_are_ranked_as_pandas_ranks_them(stage: Page, sort: str) -> None:
-    trace = many(3, 5, 11, blocks=("encoder", "decoder", "cross"))
-    show(stage, atlas_data(trace, ["encoder", "decoder", "cross"], sort=sort))
-    heads = trace.heads.assign(number=trace.heads[sort].astype(np.float32))
-    ranked = heads.sort_values("number", ascending=False, kind="stable")
-    kinds = {("encoder", "self"): 0, ("decoder", "self"): 1, ("decoder", "cross"): 2}
-    expected = [[kinds[r.stack, r.block], r.layer, r.head] for r in ranked.itertuples()]
-    found = order(stage)
-    assert [place[:3] for place in found] == expected
-    columns = max(place[4] for place in found) + 1
-    assert [place[3:] for place in found] == [list(divmod(n, columns)) for n in range(45)]
-    assert "highest first" in stage.locator(".tv-legend").inner_text()
+def test_heads_are_ranked_as_pandas_ranks_them(stage: Page) -> None:
+    # heads are ranked as pandas ranks them
+    for sort in [metric.name for metric in shown_metrics()]:
+        trace = many(3, 5, 11, blocks=("encoder", "decoder", "cross"))
+        show(stage, atlas_data(trace, ["encoder", "decoder", "cross"], sort=sort))
+        heads = trace.heads.assign(number=trace.heads[sort].astype(np.float32))
+        ranked = heads.sort_values("number", ascending=False, kind="stable")
+        kinds = {("encoder", "self"): 0, ("decoder", "self"): 1, ("decoder", "cross"): 2}
+        expected = [[kinds[r.stack, r.block], r.layer, r.head] for r in ranked.itertuples()]
+        found = order(stage)
+        assert [place[:3] for place in found] == expected
+        columns = max(place[4] for place in found) + 1
+        assert [place[3:] for place in found] == [list(divmod(n, columns)) for n in range(45)]
+        assert "highest first" in stage.locator(".tv-legend").inner_text()
 
 
-def test_heads_are_ranked_by_the_size_of_their_change(
-    stage: Page, clean: Trace, warm: Trace
-) -> None:
-    show(stage, atlas_data(warm, ["cross"], before=clean, sort="change"))
-    steps = warm.thumbnail("cross").astype(float) - clean.thumbnail("cross")
-    sizes = np.abs(steps).max(axis=(2, 3)).reshape(-1)
-    expected = np.argsort(-sizes, kind="stable")
-    assert [3 * layer + head for _, layer, head, *_ in order(stage)] == list(expected)
-    update(stage, atlas_data(warm, ["cross"], sort="change"))  # no change to rank by
-    assert [place[3:] for place in order(stage)] == [list(divmod(n, 3)) for n in range(6)]
-
-
-def test_opened_and_overlaid_heads_are_framed(stage: Page, clean: Trace) -> None:
+def test_frames_themes_and_widths(stage: Page, clean: Trace) -> None:
+    # opened and overlaid heads are framed
     opened, laid = ("cross", 1, 2), [(0, 1), (1, 0)]
     show(stage, atlas_data(clean, ["encoder", "cross"], opened=opened, overlaid=laid))
     frame = [(-0.01, 0.5)]
@@ -214,9 +253,7 @@ def test_opened_and_overlaid_heads_are_framed(stage: Page, clean: Trace) -> None
         assert [f"{value:02X}" for value in found[:3]] == [colour[n : n + 2] for n in (1, 3, 5)]
         (other,) = pixels(stage, (0, layer, head), frame)  # frames belong to the opened block
         assert f"{other[0]:02X}" == LIGHT.line[1:3]
-
-
-def test_a_theme_that_changes_is_followed(stage: Page, clean: Trace) -> None:
+    # a theme that changes is followed
     data = atlas_data(clean, ["cross"])
     show(stage, data)
     stage.evaluate("document.documentElement.style.setProperty('--st-background-color', '#14171C')")
@@ -224,9 +261,7 @@ def test_a_theme_that_changes_is_followed(stage: Page, clean: Trace) -> None:
     tile = clean.thumbnail("cross")[0, 1].astype(float)
     expected = colours(tile / tile.max(), DARK.amounts)
     assert np.abs(cells(stage, (0, 0, 1), 4, 5) - expected).max() <= 1
-
-
-def test_a_narrow_place_keeps_the_tiles(stage: Page, clean: Trace) -> None:
+    # a narrow place keeps the tiles
     show(stage, atlas_data(clean, ["cross"]), width="230px")  # its controls take many lines
     assert stage.locator(".tv-frame").evaluate("frame => frame.clientHeight") >= 120
     tile = clean.thumbnail("cross")[1, 1].astype(float)
@@ -235,9 +270,7 @@ def test_a_narrow_place_keeps_the_tiles(stage: Page, clean: Trace) -> None:
     frame, tools = (stage.locator(name).bounding_box() for name in (".tv-frame", ".tv-tools"))
     assert frame is not None and tools is not None
     assert tools["y"] >= frame["y"] + frame["height"]  # below, not above one another
-
-
-def test_another_width_places_everything_anew(stage: Page, clean: Trace) -> None:
+    # another width places everything anew
     show(stage, atlas_data(clean, ["cross"]))
     wide = describe(stage)["tiles"][0]["width"]
     stage.evaluate("document.querySelector('#host').style.width = '200px'")
@@ -260,52 +293,3 @@ def test_fine_screens_get_fine_pixels(browser: Browser, modules: str) -> None:
         weights = trace.thumbnail("encoder")[1, 4].astype(float)
         expected = colours(weights / weights.max(), LIGHT.amounts)
         assert np.abs(cells(page, (0, 1, 4), 64, 64) - expected).max() <= 1
-
-
-def test_three_thousand_heads_are_few_elements_that_scroll(stage: Page) -> None:
-    trace = repeated(many(1, 64, 64, kept=False), 48)
-    show(stage, atlas_data(trace, ["encoder"]))
-    assert stage.evaluate("host.shadowRoot.querySelectorAll('*').length") < 200
-    frame = stage.locator(".tv-frame")
-    scrolls = "frame => [frame.scrollWidth > frame.clientWidth, frame.scrollHeight > 500]"
-    assert frame.evaluate(scrolls) == [True, True]
-    frame.focus()
-    for key in ("End", *["ArrowDown"] * 47):
-        stage.keyboard.press(key)
-    tile, window = tile_of(stage, (0, 47, 63)), frame.bounding_box()
-    assert window is not None
-    assert 0 < tile["left"] - window["x"] < window["width"]
-    assert 0 < tile["top"] - window["y"] < window["height"]
-    assert tile["width"] == 15  # of 16 cells: two by two they are drawn
-    weights = blocks_max(trace.thumbnail("encoder")[47, 63].astype(float), 8, 8)
-    drawn = cells(stage, (0, 47, 63), 8, 8)
-    assert np.abs(drawn - colours(weights / weights.max(), LIGHT.amounts)).max() <= 1
-
-
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_tiles_have_the_colour_of_a_number_when_asked(
-    stage: Page, clean: Trace, dark: bool
-) -> None:
-    """From the least to the largest; a head without a number has none, and all come in order."""
-    values = np.array([[0.2, -0.3, np.nan], [0.7, 0.45, 0.1]])
-    given = [HeadNumber("diagonality", "diagonal", {"cross": values})]
-    words = {"sort": "diagonality", "scale": "diagonality", "numbers": given}
-    show(stage, atlas_data(clean, ["cross"], **words), dark=dark)
-    own = DARK if dark else LIGHT
-    for layer, head in np.argwhere(np.isfinite(values)).tolist():
-        part = np.array((values[layer, head] + 0.3) / 1.0)
-        drawn = pixels(stage, (0, layer, head), [(0.05, 0.05), (0.95, 0.95)])[:, :3]
-        stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in own.amounts])
-        places = np.linspace(0, 1, len(stops))
-        wanted = np.array([np.interp(part, places, stops[:, n]) for n in range(3)])
-        assert np.abs(drawn - wanted).max() <= 1
-    assert [tile[1:3] for tile in order(stage)] == [[1, 0], [1, 1], [0, 0], [1, 2], [0, 1], [0, 2]]
-    legend = stage.locator(".tv-legend").inner_text()
-    assert "-0.30" in legend.replace("\u2212", "-") and "0.70" in legend
-    assert "colour: diagonal" in legend
-    menu = stage.get_by_role("combobox", name="colour")
-    assert menu.locator("option").all_inner_texts() == ["per head", "common", "diagonal"]
-    menu.select_option("head")
-    tile = clean.thumbnail("cross")[1, 2].astype(float)
-    expected = colours(tile / tile.max(), own.amounts)
-    assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1

@@ -19,6 +19,8 @@ from transformer_viz.core.head_metrics import shown_metrics
 from transformer_viz.core.palette import LIGHT
 from transformer_viz.core.trace import Trace
 
+#: Whether nothing stands on a canvas.
+EMPTY = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.every(n => n === 0)"
 BLOCKS = ("encoder", "decoder", "cross")
 
 
@@ -57,9 +59,8 @@ def head_row(trace: Trace, stack: str, kind: str, layer: int, head: int) -> Any:
     return heads[chosen & (heads["layer"] == layer) & (heads["head"] == head)].iloc[0]
 
 
-def test_pointing_at_a_cell_tells_its_numbers_and_lights_its_words(
-    stage: Page, clean: Trace
-) -> None:
+def test_pointing_tells_numbers_and_lights_words(stage: Page, clean: Trace, warm: Trace) -> None:
+    # pointing at a cell tells its numbers and lights its words
     show(stage, atlas_data(clean, BLOCKS))
     tip = stage.locator(".tv-tip")
     expect(tip).to_be_hidden()
@@ -84,9 +85,7 @@ def test_pointing_at_a_cell_tells_its_numbers_and_lights_its_words(
     expect(tip).to_be_hidden()
     assert stage.evaluate("window.lights")[-1] == {"row": None, "column": None}
     assert said(stage) == []
-
-
-def test_pointing_at_a_pooled_cell_names_all_of_its_words(stage: Page) -> None:
+    # pointing at a pooled cell names all of its words
     trace = many(1, 2, 130)
     show(stage, atlas_data(trace, ["encoder"]))
     point(stage, 0, 0, 1, 0.999, 1.5 / 44)  # the last cell holds one column, the row three
@@ -103,9 +102,7 @@ def test_pointing_at_a_pooled_cell_names_all_of_its_words(stage: Page) -> None:
     )
     words = f"strongest s{first} … s{last} → s{left} … s{min(right, 129)} "
     assert stage.locator(".tv-tip").inner_text().split("\n")[3].startswith(words)
-
-
-def test_a_change_is_told_with_its_sign(stage: Page, clean: Trace, warm: Trace) -> None:
+    # a change is told with its sign
     show(stage, atlas_data(warm, ["cross"], before=clean))
     point(stage, 0, 0, 2, 0.1, 0.1)
     was, now = (head_row(run, "decoder", "cross", 0, 2)["entropy"] for run in (clean, warm))
@@ -117,35 +114,51 @@ def test_a_change_is_told_with_its_sign(stage: Page, clean: Trace, warm: Trace) 
     assert lines[3].startswith("largest change ") and lines[3].endswith(
         f" about {sign}{abs(most):.2f}"
     )
+    # escape puts the tip away while the pointer rests
+    show(stage, atlas_data(clean, BLOCKS))
+    tip = stage.locator(".tv-tip")
+    point(stage, 2, 1, 0, 0.7, 0.6)
+    expect(tip).to_be_visible()
+    press(stage, "Escape")  # nothing here has the focus
+    expect(tip).to_be_hidden()
+    update(stage, atlas_data(clean, BLOCKS, MapLook(seq=1)))
+    expect(tip).to_be_hidden()  # other data do not bring it back
+    point(stage, 2, 1, 0, 0.1, 0.1)
+    expect(tip).to_be_visible()
 
 
-@pytest.mark.parametrize("pooled", [False, True], ids=["small", "pooled"])
-def test_a_word_lit_elsewhere_lights_every_tile_of_its_sentence(stage: Page, pooled: bool) -> None:
-    trace = many(2, 2, 130, 70, blocks=BLOCKS) if pooled else many(2, 2, 7, 5, blocks=BLOCKS)
-    show(stage, atlas_data(trace, BLOCKS))
-    rows, columns = (44, 35) if pooled else (7, 5)
-    row, column = (6, 5) if pooled else (2, 1)
-    word = {"sentence": "target", "tokens": [20 if pooled else 2]}
-    source = {"sentence": "source", "tokens": [11 if pooled else 1]}
-    shine(stage, word, source)
-    warm = [int(LIGHT.warm[n : n + 2], 16) for n in (1, 3, 5)]
-    for layer, head in np.ndindex(2, 2):
-        for block, (lit_row, lit_column) in enumerate([(False, True), (True, False), (True, True)]):
-            tile = tile_of(stage, (block, layer, head))
-            across = columns if block != 1 else rows
-            down = columns if block == 0 else rows  # the encoder's rows are source words
-            beside = (-2.5 / tile["width"], (row + 0.5) / down)
-            above = ((column + 0.5) / across, -2.5 / tile["height"])
-            marks = pixels(stage, (block, layer, head), [beside, above], "lights")
-            assert [mark[3] == 255 for mark in marks] == [lit_row, lit_column]
-            for mark, lit in zip(marks, (lit_row, lit_column), strict=True):
-                assert not lit or mark[:3].tolist() == warm
-    shine(stage, None, None)
-    empty = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.every(n => n === 0)"
-    assert stage.locator("canvas.tv-lights").evaluate(empty)
+#: Whether a word of the target is a row, and one of the source a column, of each block.
+LIT = ((False, True), (True, False), (True, True))
 
 
-def test_a_click_opens_a_head(stage: Page, clean: Trace) -> None:
+def test_a_word_lit_elsewhere_lights_every_tile_of_its_sentence(stage: Page) -> None:
+    # a word lit elsewhere lights every tile of its sentence
+    for pooled in (False, True):
+        trace = many(2, 2, 130, 70, blocks=BLOCKS) if pooled else many(2, 2, 7, 5, blocks=BLOCKS)
+        show(stage, atlas_data(trace, BLOCKS))
+        rows, columns = (44, 35) if pooled else (7, 5)
+        row, column = (6, 5) if pooled else (2, 1)
+        word = {"sentence": "target", "tokens": [20 if pooled else 2]}
+        source = {"sentence": "source", "tokens": [11 if pooled else 1]}
+        shine(stage, word, source)
+        warm = [int(LIGHT.warm[n : n + 2], 16) for n in (1, 3, 5)]
+        for layer, head in np.ndindex(2, 2):
+            for block, (lit_row, lit_column) in enumerate(LIT):
+                tile = tile_of(stage, (block, layer, head))
+                across = columns if block != 1 else rows
+                down = columns if block == 0 else rows  # the encoder's rows are source words
+                beside = (-2.5 / tile["width"], (row + 0.5) / down)
+                above = ((column + 0.5) / across, -2.5 / tile["height"])
+                marks = pixels(stage, (block, layer, head), [beside, above], "lights")
+                assert [mark[3] == 255 for mark in marks] == [lit_row, lit_column]
+                for mark, lit in zip(marks, (lit_row, lit_column), strict=True):
+                    assert not lit or mark[:3].tolist() == warm
+        shine(stage, None, None)
+        assert stage.locator("canvas.tv-lights").evaluate(EMPTY)
+
+
+def test_clicks_open_and_lay_over(stage: Page, clean: Trace) -> None:
+    # a click opens a head
     show(stage, atlas_data(clean, BLOCKS, opened=("cross", 0, 0)))
     point(stage, 1, 1, 2, 0.5, 0.5)
     stage.mouse.down()
@@ -158,9 +171,7 @@ def test_a_click_opens_a_head(stage: Page, clean: Trace) -> None:
     assert pixels(stage, (1, 1, 2), [(-0.01, 0.5)])[0][:3].tolist() == accent
     update(stage, atlas_data(clean, BLOCKS, MapLook(seq=2), opened=("encoder", 0, 0)))
     assert pixels(stage, (1, 1, 2), [(-0.01, 0.5)])[0][:3].tolist() != accent
-
-
-def test_shift_and_a_click_lays_a_head_over_the_opened_one(stage: Page, clean: Trace) -> None:
+    # shift and a click lays a head over the opened one
     show(stage, atlas_data(clean, BLOCKS, opened=("cross", 0, 0)))
     stage.keyboard.down("Shift")
     for place in ((2, 1, 1), (2, 0, 0), (0, 1, 1), (2, 1, 1)):
@@ -173,9 +184,7 @@ def test_shift_and_a_click_lays_a_head_over_the_opened_one(stage: Page, clean: T
             assert live(stage) == "Only heads of the opened block can be laid over it."
     assert said(stage) == [("overlaid", [[1, 1]]), ("overlaid", [])]
     assert stage.evaluate("view.overlaid") == []
-
-
-def test_eight_heads_are_as_many_as_can_be_told_apart(stage: Page) -> None:
+    # eight heads are as many as can be told apart
     laid = [(0, head) for head in range(1, 8)]
     show(stage, atlas_data(many(1, 9, 5), ["encoder"], opened=("encoder", 0, 0), overlaid=laid))
     stage.locator(".tv-frame").focus()
@@ -183,7 +192,8 @@ def test_eight_heads_are_as_many_as_can_be_told_apart(stage: Page) -> None:
     assert said(stage) == [] and "Eight heads" in live(stage)
 
 
-def test_the_keyboard_walks_over_blocks_and_opens(stage: Page, clean: Trace) -> None:
+def test_the_keyboard_walks_and_opens(stage: Page, clean: Trace) -> None:
+    # the keyboard walks over blocks and opens
     show(stage, atlas_data(clean, BLOCKS, opened=("encoder", 1, 2)))
     grid = stage.get_by_role("grid")
     assert "Encoder, Decoder, Cross" in (grid.get_attribute("aria-label") or "")
@@ -212,22 +222,20 @@ def test_the_keyboard_walks_over_blocks_and_opens(stage: Page, clean: Trace) -> 
     expect(stage.locator(".tv-tip")).to_be_hidden()
     press(stage, "ArrowRight")
     expect(stage.locator(".tv-tip")).to_be_visible()
+    # the keyboard walks in ranked order
+    show(stage, atlas_data(many(3, 5, 9), ["encoder"], sort="entropy"))
+    tiles = order(stage)
+    names = [f"L{layer} H{head}" for _, layer, head, *_ in tiles]
+    columns = max(column for *_, column in tiles) + 1
+    stage.locator(".tv-frame").focus()
+    press(stage, "ArrowUp", "Home", "ArrowRight", "ArrowDown")
+    start = names.index("L0 H0") // columns * columns  # where the keyboard was put, at its row
+    above = max(0, start - columns)
+    assert live(stage).split(",")[0] == names[above + 1 + columns]
 
 
-def test_escape_puts_the_tip_away_while_the_pointer_rests(stage: Page, clean: Trace) -> None:
-    show(stage, atlas_data(clean, BLOCKS))
-    tip = stage.locator(".tv-tip")
-    point(stage, 2, 1, 0, 0.7, 0.6)
-    expect(tip).to_be_visible()
-    press(stage, "Escape")  # nothing here has the focus
-    expect(tip).to_be_hidden()
-    update(stage, atlas_data(clean, BLOCKS, MapLook(seq=1)))
-    expect(tip).to_be_hidden()  # other data do not bring it back
-    point(stage, 2, 1, 0, 0.1, 0.1)
-    expect(tip).to_be_visible()
-
-
-def test_of_two_quick_presses_both_heads_arrive(stage: Page) -> None:
+def test_quick_presses_all_arrive(stage: Page) -> None:
+    # of two quick presses both heads arrive
     trace = many(1, 5, 6)
     show(stage, atlas_data(trace, ["encoder"], opened=("encoder", 0, 0)))
     stage.locator(".tv-frame").focus()
@@ -243,9 +251,7 @@ def test_of_two_quick_presses_both_heads_arrive(stage: Page) -> None:
     update(stage, atlas_data(trace, ["encoder"], MapLook(seq=3), overlaid=[*two, (0, 3)], **words))
     update(stage, atlas_data(trace, ["encoder"], MapLook(seq=4), overlaid=one, **words))
     assert stage.evaluate("view.overlaid") == [[0, 1]]  # the menu of the lines took two away
-
-
-def test_a_head_added_and_taken_away_at_once_leaves_nothing_behind(stage: Page) -> None:
+    # a head added and taken away at once leaves nothing behind
     words = {"opened": ("encoder", 0, 0)}
     trace = many(1, 5, 6)
     show(stage, atlas_data(trace, ["encoder"], **words))
@@ -258,33 +264,8 @@ def test_a_head_added_and_taken_away_at_once_leaves_nothing_behind(stage: Page) 
     assert stage.evaluate("view.overlaid") == [[0, 1]]  # chosen elsewhere
 
 
-@pytest.mark.parametrize("scale", ["head", "common"])
-def test_heads_without_numbers_leave_the_legend_empty(
-    stage: Page, clean: Trace, scale: str
-) -> None:
-    heads = clean.heads.assign(max=np.nan)
-    show(stage, atlas_data(dataclasses.replace(clean, heads=heads), ["cross"], scale=scale))
-    legend = stage.locator(".tv-legend")
-    assert legend.inner_text().startswith("no numbers")
-    assert "Infinity" not in legend.inner_text()
-    assert not legend.locator("canvas").is_visible()
-    update(stage, atlas_data(clean, ["cross"], MapLook(seq=1), scale=scale))
-    assert legend.locator("canvas").is_visible() and "no numbers" not in legend.inner_text()
-
-
-def test_the_keyboard_walks_in_ranked_order(stage: Page) -> None:
-    show(stage, atlas_data(many(3, 5, 9), ["encoder"], sort="entropy"))
-    tiles = order(stage)
-    names = [f"L{layer} H{head}" for _, layer, head, *_ in tiles]
-    columns = max(column for *_, column in tiles) + 1
-    stage.locator(".tv-frame").focus()
-    press(stage, "ArrowUp", "Home", "ArrowRight", "ArrowDown")
-    start = names.index("L0 H0") // columns * columns  # where the keyboard was put, at its row
-    above = max(0, start - columns)
-    assert live(stage).split(",")[0] == names[above + 1 + columns]
-
-
 def test_controls_repaint_at_once_and_python_hears_once(stage: Page, clean: Trace) -> None:
+    # controls repaint at once and python hears once
     show(stage, atlas_data(clean, ["cross"]))
     before = pixels(stage, (0, 1, 2), [(0.5, 0.5), (0.1, 0.9)]).tolist()
     stage.get_by_role("combobox", name="sort").select_option("sink")
@@ -300,9 +281,7 @@ def test_controls_repaint_at_once_and_python_hears_once(stage: Page, clean: Trac
     how = {"sort": "sink", "scale": "common", "ramp": "cividis", "gamma": 1.41, "threshold": 0.01}
     assert said(stage) == [("drawn", how)]
     assert stage.get_by_role("slider", name="gamma").get_attribute("aria-valuetext") == "1.41"
-
-
-def test_a_live_frame_leaves_what_was_chosen_and_a_link_does_not(stage: Page, clean: Trace) -> None:
+    # a live frame leaves what was chosen and a link does not
     show(stage, atlas_data(clean, ["cross"]))
     ramp = stage.get_by_role("combobox", name="palette")
     ramp.select_option("viridis")
@@ -314,9 +293,20 @@ def test_a_live_frame_leaves_what_was_chosen_and_a_link_does_not(stage: Page, cl
     update(stage, atlas_data(clean, ["cross"], MapLook(ramp="grey", gamma=2, seq=3)))
     expect(ramp).to_have_value("grey")
     assert stage.get_by_role("slider", name="gamma").get_attribute("aria-valuetext") == "2"
+    # heads without numbers leave the legend empty
+    for scale in ("head", "common"):
+        heads = clean.heads.assign(max=np.nan)
+        show(stage, atlas_data(dataclasses.replace(clean, heads=heads), ["cross"], scale=scale))
+        legend = stage.locator(".tv-legend")
+        assert legend.inner_text().startswith("no numbers")
+        assert "Infinity" not in legend.inner_text()
+        assert not legend.locator("canvas").is_visible()
+        update(stage, atlas_data(clean, ["cross"], MapLook(seq=1), scale=scale))
+        assert legend.locator("canvas").is_visible() and "no numbers" not in legend.inner_text()
 
 
-def test_the_table_says_the_same_and_can_be_sorted(stage: Page) -> None:
+def test_the_table_and_words_that_are_text(stage: Page, clean: Trace) -> None:
+    # the table says the same and can be sorted
     trace = many(2, 3, 7, 5, blocks=("encoder", "cross"))
     show(stage, atlas_data(trace, ["encoder", "cross"]))
     assert stage.get_by_role("table").count() == 0
@@ -343,21 +333,7 @@ def test_the_table_says_the_same_and_can_be_sorted(stage: Page) -> None:
     stage.get_by_role("button", name="as a table").click()
     expect(stage.get_by_role("grid")).to_be_visible()
     assert stage.get_by_role("table").count() == 0
-
-
-def test_after_its_end_nothing_is_heard(stage: Page, clean: Trace) -> None:
-    show(stage, atlas_data(clean, ["cross"]))
-    stage.get_by_role("combobox", name="palette").select_option("grey")
-    stage.evaluate("view.end()")
-    shine(stage, None, {"sentence": "source", "tokens": [1]})
-    point(stage, 0, 0, 0, 0.5, 0.5)
-    stage.wait_for_timeout(500)
-    assert said(stage) == []
-    empty = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.every(n => n === 0)"
-    assert stage.locator("canvas.tv-lights").evaluate(empty)
-
-
-def test_words_of_a_sentence_are_text(stage: Page, clean: Trace) -> None:
+    # words of a sentence are text
     evil = "<img src=x onerror=alert(1)>"
     source = dataclasses.replace(clean.source, labels=(evil,) * 5)
     show(stage, atlas_data(dataclasses.replace(clean, source=source), ["encoder"], words=evil))
@@ -365,3 +341,12 @@ def test_words_of_a_sentence_are_text(stage: Page, clean: Trace) -> None:
     assert evil in stage.locator(".tv-tip").inner_text()
     assert evil in stage.locator(".tv-legend").inner_text()
     assert stage.locator("img").count() == 0
+    # after its end nothing is heard
+    show(stage, atlas_data(clean, ["cross"]))
+    stage.get_by_role("combobox", name="palette").select_option("grey")
+    stage.evaluate("view.end()")
+    shine(stage, None, {"sentence": "source", "tokens": [1]})
+    point(stage, 0, 0, 0, 0.5, 0.5)
+    stage.wait_for_timeout(500)
+    assert said(stage) == []
+    assert stage.locator("canvas.tv-lights").evaluate(EMPTY)

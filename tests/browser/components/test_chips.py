@@ -75,7 +75,8 @@ def _spot(sentence: str, token: int) -> dict[str, Any]:
     return {"sentence": sentence, "tokens": [token]}
 
 
-def test_a_chip_lights_its_column_in_the_map(page: Page) -> None:
+def test_chips_panel_and_map_light_each_other(page: Page) -> None:
+    # a chip lights its column in the map
     chip = page.get_by_role("button", name="c", exact=True)  # column 1 of 5
     chip.hover()
     band = page.locator(BANDS)
@@ -89,9 +90,8 @@ def test_a_chip_lights_its_column_in_the_map(page: Page) -> None:
     page.mouse.move(5, 5)
     expect(band).to_have_count(0)
     expect(chip).not_to_have_class(re.compile(r"\blit\b"))
-
-
-def test_a_word_of_the_panel_lights_its_chip_and_its_row(page: Page) -> None:
+    _reset(page)
+    # a word of the panel lights its chip and its row
     page.locator("b").nth(1).hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["Ka"])
     expect(page.locator(BANDS)).to_have_count(1)
@@ -103,9 +103,8 @@ def test_a_word_of_the_panel_lights_its_chip_and_its_row(page: Page) -> None:
     page.locator("b").first.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_text("word {'row': 'produced:0', 'column': None}")).to_be_visible()
-
-
-def test_tokens_of_another_sentence_light_nothing(page: Page) -> None:
+    _reset(page)
+    # tokens of another sentence light nothing
     lit, band = page.locator(".tv-chip.lit"), page.locator(BANDS)
     shine(page, _spot("produced", 0), _spot("source", 1))
     expect(lit).to_have_text(["c", "die"])
@@ -113,31 +112,8 @@ def test_tokens_of_another_sentence_light_nothing(page: Page) -> None:
     shine(page, _spot("nobody", 0), _spot("nobody", 1))
     expect(lit).to_have_count(0)
     expect(band).to_have_count(0)
-
-
-def test_a_chart_that_is_not_there_is_not_lit(page: Page) -> None:
-    page.get_by_text("other chart").click()
-    page.get_by_role("button", name="c", exact=True).hover()
-    expect(page.locator(".tv-chip.lit")).to_have_text(["c"])
-    expect(page.locator(BANDS)).to_have_count(0)
-
-
-def test_the_keyboard_lights_chips_too(page: Page) -> None:
-    page.get_by_role("toolbar", name="target").get_by_role("button").first.focus()
-    page.keyboard.press("ArrowRight")
-    chip = page.get_by_role("button", name="die", exact=True)
-    expect(chip).to_be_focused()
-    expect(chip).to_have_class(re.compile(r"\blit\b"))
-    expect(page.locator(BANDS)).to_have_count(1)
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("chosen Picked(side='target', token=1, row=0")).to_be_visible()
-    expect(chip).to_have_attribute("aria-pressed", "true")
-    expect(chip).to_be_focused()
-    page.keyboard.press("End")
-    expect(page.get_by_role("button", name="tze", exact=True)).to_be_focused()
-
-
-def test_pointing_into_the_map_lights_both_words(page: Page) -> None:
+    _reset(page)
+    # pointing into the map lights both words
     for _ in range(2):  # and again after the chart was drawn anew
         area = _area(page)
         # Row 1 is what "Ka" stands for; column 3 is the second "the".
@@ -152,7 +128,30 @@ def test_pointing_into_the_map_lights_both_words(page: Page) -> None:
         page.wait_for_timeout(500)
 
 
-def test_a_lit_word_stays_lit_when_the_map_is_drawn_anew(page: Page) -> None:
+def test_the_keyboard_and_what_cannot_be_chosen(page: Page) -> None:
+    # the keyboard lights chips too
+    page.get_by_role("toolbar", name="target").get_by_role("button").first.focus()
+    page.keyboard.press("ArrowRight")
+    chip = page.get_by_role("button", name="die", exact=True)
+    expect(chip).to_be_focused()
+    expect(chip).to_have_class(re.compile(r"\blit\b"))
+    expect(page.locator(BANDS)).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("chosen Picked(side='target', token=1, row=0")).to_be_visible()
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    expect(chip).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("button", name="tze", exact=True)).to_be_focused()
+    _reset(page)
+    # a word outside the map cannot be chosen
+    first = page.get_by_role("button", name="<s>", exact=True)
+    expect(first).to_have_attribute("aria-disabled", "true")
+    first.click(force=True)
+    page.get_by_role("button", name="again").click()
+    expect(page.get_by_text("chosen None")).to_be_visible()
+    expect(page.get_by_role("button", name="at (hidden)")).to_have_class(re.compile("tv-gone"))
+    _reset(page)
+    # a lit word stays lit when the map is drawn anew
     page.get_by_role("button", name="the", exact=True).focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(BANDS)).to_have_count(1)
@@ -161,9 +160,41 @@ def test_a_lit_word_stays_lit_when_the_map_is_drawn_anew(page: Page) -> None:
     page.evaluate("document.querySelector('.tv-band').remove()")  # as when plotly draws anew
     page.evaluate("document.querySelector('.st-key-map').append(document.createElement('i'))")
     expect(page.locator(BANDS)).to_have_count(1)
+    _reset(page)
+    # a chart that is not there is not lit
+    page.get_by_text("other chart").click()
+    page.get_by_role("button", name="c", exact=True).hover()
+    expect(page.locator(".tv-chip.lit")).to_have_text(["c"])
+    expect(page.locator(BANDS)).to_have_count(0)
 
 
-def test_chips_that_are_gone_listen_no_more(page: Page) -> None:
+def test_frames_themes_and_chips_that_go(page: Page) -> None:
+    # a dark page says so once
+    page.emulate_media(color_scheme="dark")
+    expect(page.get_by_text("told 1 True")).to_be_visible()
+    _reset(page)  # as when it is opened by a page that is dark already
+    expect(page.get_by_text("told 1 True")).to_be_visible()
+    page.get_by_role("button", name="again").click()
+    page.wait_for_timeout(500)
+    expect(page.get_by_text("told 1 True")).to_be_visible()
+    page.emulate_media(color_scheme="light")
+    expect(page.get_by_text("told 2 False")).to_be_visible()
+    _reset(page)
+    # a live frame is shown until something newer comes
+    shown = page.locator(".st-key-panel p")
+    expect(shown).to_contain_text("step 3")
+    page.evaluate("addEventListener('tv-painted', e => window.told = e.detail)")
+    page.evaluate(FRAME, 4)
+    expect(shown).to_have_text("live 4")
+    page.wait_for_function("window.told?.seq === 4 && window.told.part === 'outcome'")
+    page.evaluate(FRAME, 3)
+    page.get_by_role("button", name="older").click()
+    page.wait_for_timeout(500)
+    expect(shown).to_have_text("live 4")
+    page.get_by_role("button", name="newer").click()
+    expect(shown).to_contain_text("step 5")
+    _reset(page)
+    # chips that are gone listen no more
     page.evaluate("window.heard = []; addEventListener('tv-light', e => heard.push(e.detail.row))")
     toggle = page.get_by_text("without chips")
     for shown in (True, False, True):
@@ -180,40 +211,3 @@ def test_chips_that_are_gone_listen_no_more(page: Page) -> None:
         page.mouse.move(5, 5)
         page.evaluate("heard.splice(0)")
         toggle.click()
-
-
-def test_a_word_outside_the_map_cannot_be_chosen(page: Page) -> None:
-    first = page.get_by_role("button", name="<s>", exact=True)
-    expect(first).to_have_attribute("aria-disabled", "true")
-    first.click(force=True)
-    page.get_by_role("button", name="again").click()
-    expect(page.get_by_text("chosen None")).to_be_visible()
-    expect(page.get_by_role("button", name="at (hidden)")).to_have_class(re.compile("tv-gone"))
-
-
-def test_a_dark_page_says_so_once(page: Page) -> None:
-    page.emulate_media(color_scheme="dark")
-    expect(page.get_by_text("told 1 True")).to_be_visible()
-    _reset(page)  # as when it is opened by a page that is dark already
-    expect(page.get_by_text("told 1 True")).to_be_visible()
-    page.get_by_role("button", name="again").click()
-    page.wait_for_timeout(500)
-    expect(page.get_by_text("told 1 True")).to_be_visible()
-    page.emulate_media(color_scheme="light")
-    expect(page.get_by_text("told 2 False")).to_be_visible()
-
-
-def test_a_live_frame_is_shown_until_something_newer_comes(page: Page) -> None:
-    """What is older than what stands there is left out, from wherever it comes."""
-    shown = page.locator(".st-key-panel p")
-    expect(shown).to_contain_text("step 3")
-    page.evaluate("addEventListener('tv-painted', e => window.told = e.detail)")
-    page.evaluate(FRAME, 4)
-    expect(shown).to_have_text("live 4")
-    page.wait_for_function("window.told?.seq === 4 && window.told.part === 'outcome'")
-    page.evaluate(FRAME, 3)
-    page.get_by_role("button", name="older").click()
-    page.wait_for_timeout(500)
-    expect(shown).to_have_text("live 4")
-    page.get_by_role("button", name="newer").click()
-    expect(shown).to_contain_text("step 5")

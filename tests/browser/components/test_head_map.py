@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,27 +17,12 @@ from tests.support.browser import visit
 from tests.support.long_text import long_trace
 from tests.views.conftest import make_trace
 from transformer_viz.components.blob import pack
-from transformer_viz.components.head_map import map_data, map_height
-from transformer_viz.components.lines import lines_data
+from transformer_viz.components.head_map import map_data
 from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.palette import DARK, LIGHT, VIRIDIS
 
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0, probability=0.25)
 TIP = ".tip"
-
-
-@pytest.fixture(scope="module")
-def visitor(browser: Browser) -> Iterator[Page]:
-    """One visit for all tests here; each starts on an empty page."""
-    with visit(browser) as page:
-        yield page
-
-
-@pytest.fixture
-def stage(visitor: Page, modules: str) -> Page:
-    visitor.goto(modules)
-    visitor.mouse.move(5, 5)
-    return visitor
 
 
 def show(page: Page, data: bytes, **words: Any) -> None:
@@ -80,34 +63,17 @@ def shade(ramp: tuple[str, ...], part: float) -> np.ndarray:
     return np.array([np.interp(part, places, stops[:, n]) for n in range(3)])
 
 
-def zoomed(page: Page) -> Any:
-    """What the map said last about the part that is shown, once the hand rested."""
-    page.wait_for_function("view.describe().resting")
-    said = [value for name, value in stages.said(page) if name == "zoomed"]
-    return said[-1] if said else "nothing"
-
-
-def part(page: Page) -> dict[str, list[int]]:
-    """The rows and the columns that are shown, each from the first to before the last."""
-    shown = stages.describe(page)
-    return {side: shown[side] for side in ("rows", "columns")}
-
-
-# ---- colours
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_cells_have_the_colour_of_their_weight(stage: Page, dark: bool) -> None:
-    show(stage, crossed(), dark=dark)
-    seen, weights = pixels(stage), CLEAN.attention("cross", 1)[2].astype(float)
-    ramp = (DARK if dark else LIGHT).amounts
-    for row, column in np.ndindex(4, 5):
-        x, y = centre(stage, row, column)
-        code = np.floor(weights[row, column] / weights.max() * 255 + 0.5)
-        assert np.abs(seen[int(y), int(x)] - shade(ramp, code / 255)).max() <= 1, (row, column)
-
-
-def test_ramp_gamma_and_threshold_change_the_colours(stage: Page) -> None:
+def test_colours_of_cells(stage: Page) -> None:
+    # cells have the colour of their weight
+    for dark in (False, True):
+        show(stage, crossed(), dark=dark)
+        seen, weights = pixels(stage), CLEAN.attention("cross", 1)[2].astype(float)
+        ramp = (DARK if dark else LIGHT).amounts
+        for row, column in np.ndindex(4, 5):
+            x, y = centre(stage, row, column)
+            code = np.floor(weights[row, column] / weights.max() * 255 + 0.5)
+            assert np.abs(seen[int(y), int(x)] - shade(ramp, code / 255)).max() <= 1, (row, column)
+    # ramp gamma and threshold change the colours
     weights = CLEAN.attention("cross", 1)[2].astype(float)
     least = float(np.median(weights))
     show(stage, crossed(ramp="viridis", gamma=0.5, threshold=least, most=1.0))
@@ -119,9 +85,7 @@ def test_ramp_gamma_and_threshold_change_the_colours(stage: Page) -> None:
         expected = shade(VIRIDIS, (code / 255) ** 0.5)
         assert np.abs(seen[int(y), int(x)] - expected).max() <= 1, (row, column)
     expect(stage.locator(".legend")).to_contain_text(f"1.00 · blank below {round(least, 4)}")
-
-
-def test_a_change_is_blue_or_orange_around_nothing(stage: Page) -> None:
+    # a change is blue or orange around nothing
     show(stage, map_data(WARM, "cross", 1, 2, before=CLEAN))
     grown = WARM.attention("cross", 1)[2].astype(float) - CLEAN.attention("cross", 1)[2]
     limit, seen = np.abs(grown).max(), pixels(stage)
@@ -134,9 +98,7 @@ def test_a_change_is_blue_or_orange_around_nothing(stage: Page) -> None:
     sign = "+" if grown[1, 2] > 0 else "−"
     expect(stage.locator(TIP)).to_have_text(f"Ka → at: {sign}{abs(grown[1, 2]):.4f}")
     expect(stage.locator(".legend")).to_contain_text(f"−{limit:.2f}+{limit:.2f}")
-
-
-def test_masked_cells_are_hatched_and_others_are_plain(stage: Page) -> None:
+    # masked cells are hatched and others are plain
     show(stage, map_data(CLEAN, "decoder", 1, 2))
     seen = pixels(stage)
     for row, column in np.ndindex(4, 4):
@@ -147,6 +109,22 @@ def test_masked_cells_are_hatched_and_others_are_plain(stage: Page) -> None:
     expect(stage.locator(".masked")).to_be_visible()
     show(stage, crossed())
     expect(stage.locator(".masked")).to_be_hidden()
+    # without an end the colours reach the largest weight
+    for data in (crossed(), map_data(WARM, "cross", 1, 2, before=CLEAN)):
+        show(stage, data)
+        drawn = pixels(stage)
+        header, arrays = stages.decoded(data)
+        limit = header["most"]
+        stages.update(stage, pack(header | {"most": None}, **arrays))
+        assert stages.describe(stage)["limit"] == pytest.approx(limit, abs=1e-7)
+        assert (pixels(stage) == drawn).all()
+    # weights below a hundredth are not written as none
+    flat = np.full_like(long_trace(300).block("encoder", 0).weights, 1 / 300)
+    trace = other_weights(long_trace(300), "encoder", flat)
+    show(stage, map_data(trace, "encoder", 0, 0))
+    expect(stage.locator(".legend")).to_contain_text("0.0033")
+    hover(stage, 10, 10)
+    expect(stage.locator(TIP)).to_contain_text("0.0033, the largest of 2 × 2 weights")
 
 
 def test_a_sharp_screen_gets_its_own_pixels(browser: Browser, modules: str) -> None:
@@ -162,10 +140,8 @@ def test_a_sharp_screen_gets_its_own_pixels(browser: Browser, modules: str) -> N
             assert np.abs(found - shade(LIGHT.amounts, code / 255)).max() <= 1
 
 
-# ---- pointing and choosing
-
-
-def test_pointing_tells_the_exact_weight(stage: Page) -> None:
+def test_pointing_tells_weights_and_lights_words(stage: Page) -> None:
+    # pointing tells the exact weight
     show(stage, crossed())
     tip, weights = stage.locator(TIP), CLEAN.attention("cross", 1)[2]
     expect(tip).to_be_hidden()
@@ -176,9 +152,7 @@ def test_pointing_tells_the_exact_weight(stage: Page) -> None:
     assert stages.said(stage) == []
     stage.mouse.move(5, 5)
     expect(tip).to_be_hidden()
-
-
-def test_cells_without_a_weight_say_why(stage: Page) -> None:
+    # cells without a weight say why
     show(stage, map_data(CLEAN, "decoder", 1, 2))
     tip = stage.locator(TIP)
     hover(stage, 0, 3)
@@ -188,10 +162,7 @@ def test_cells_without_a_weight_say_why(stage: Page) -> None:
     show(stage, map_data(other_weights(CLEAN, "cross", weights), "cross", 0, 0))
     hover(stage, 1, 1)
     expect(tip).to_have_text("Ka → c: not a number")
-
-
-def test_a_masked_cell_may_have_a_weight_all_the_same(stage: Page) -> None:
-    """A model whose own mask empties a row looks evenly at what is masked: that is what it did."""
+    # a masked cell may have a weight all the same
     old = CLEAN.block("cross", 0)
     weights, scores = old.weights.copy(), np.array(old.scores)
     weights[0, 1], scores[0, 1] = 0.2, -1e9
@@ -199,28 +170,13 @@ def test_a_masked_cell_may_have_a_weight_all_the_same(stage: Page) -> None:
     show(stage, map_data(dataclasses.replace(CLEAN, attentions=(new,)), "cross", 0, 0))
     hover(stage, 1, 1)
     expect(stage.locator(TIP)).to_have_text("Ka → c: 0.2000 (masked)")
-
-
-def test_without_an_end_the_colours_reach_the_largest_weight(stage: Page) -> None:
-    for data in (crossed(), map_data(WARM, "cross", 1, 2, before=CLEAN)):
-        show(stage, data)
-        drawn = pixels(stage)
-        header, arrays = stages.decoded(data)
-        limit = header["most"]
-        stages.update(stage, pack(header | {"most": None}, **arrays))
-        assert stages.describe(stage)["limit"] == pytest.approx(limit, abs=1e-7)
-        assert (pixels(stage) == drawn).all()
-
-
-def test_rows_that_are_new_say_so(stage: Page) -> None:
+    # rows that are new say so
     now, was = long_trace(6), long_trace(5)
     show(stage, map_data(now, "encoder", 0, 0, before=was))
     hover(stage, 5, 1)
     expect(stage.locator(TIP)).to_have_text("wordlik5 → wor1: this row was not there before")
     expect(stage.locator(".note")).to_contain_text("Its own rows are new, and left empty.")
-
-
-def test_pointing_lights_both_words_everywhere(stage: Page) -> None:
+    # pointing lights both words everywhere
     show(stage, crossed())
     hover(stage, 2, 3)
     hover(stage, 2.2, 3.2)  # still the same cell: nothing is said again
@@ -232,9 +188,7 @@ def test_pointing_lights_both_words_everywhere(stage: Page) -> None:
         },
         {"row": None, "column": None},
     ]
-
-
-def test_words_that_are_lit_elsewhere_are_marked_here(stage: Page) -> None:
+    # words that are lit elsewhere are marked here
     show(stage, crossed())
     before = pixels(stage)
     spots = {
@@ -251,7 +205,8 @@ def test_words_that_are_lit_elsewhere_are_marked_here(stage: Page) -> None:
     assert (pixels(stage) == before).all()
 
 
-def test_a_click_chooses_row_and_column_and_again_lets_go(stage: Page) -> None:
+def test_choosing_by_clicks_and_the_table(stage: Page) -> None:
+    # a click chooses row and column and again lets go
     show(stage, crossed(words=True))  # rows die, Katze; columns the, cat, the (2), </s>
     stage.mouse.click(*centre(stage, 1, 1))
     stage.mouse.move(5, 5)
@@ -265,9 +220,7 @@ def test_a_click_chooses_row_and_column_and_again_lets_go(stage: Page) -> None:
         ("picked", {"row": 1, "column": None}),
         ("picked", {"row": 0, "column": 3}),
     ]
-
-
-def test_the_table_tells_the_chosen_row(stage: Page) -> None:
+    # the table tells the chosen row
     show(stage, map_data(CLEAN, "decoder", 1, 2, MapLook(token=1)))
     button = stage.get_by_role("button", name="the chosen row as a table")
     expect(stage.locator("table")).to_have_count(0)
@@ -282,313 +235,9 @@ def test_the_table_tells_the_chosen_row(stage: Page) -> None:
     expect(stage.locator("tbody td").first).to_have_text(f"{weights[0, 0]:.4f}")
     button.click()
     expect(stage.locator("table")).to_have_count(0)
-
-
-def test_what_stands_below_comes_from_the_data(stage: Page) -> None:
+    # what stands below comes from the data
     show(stage, crossed(token=0, numbers="entropy 1.00 → 2.00 bits"))
     expect(stage.locator(".said")).to_contain_text("“die” looks most at")
     expect(stage.locator(".numbers")).to_have_text("entropy 1.00 → 2.00 bits")
     most = CLEAN.attention("cross", 1)[2].max()
     expect(stage.locator(".legend")).to_contain_text(f"0{most:.2f}")
-
-
-# ---- zooming
-
-
-def test_a_long_map_is_exact_where_it_is_enlarged(stage: Page) -> None:
-    trace = long_trace(512)
-    weights = trace.attention("encoder", 0)[0]
-    show(stage, map_data(trace, "encoder", 0, 0))
-    note, tip = stage.locator(".note"), stage.locator(TIP)
-    expect(note).to_have_text(
-        "Each cell holds up to 2 × 2 weights; the largest is shown. Zoom in for exact values."
-    )
-    hover(stage, 100, 200)
-    largest = weights[100:102, 200:202].max()
-    expect(tip).to_have_text(
-        f"word100 … wordl101 → wordli200 … wordlik201: {largest:.2f}, the largest of 2 × 2 weights"
-    )
-    stage.keyboard.down("Control")
-    for _ in range(4):
-        stage.mouse.wheel(0, -100)
-    stage.keyboard.up("Control")
-    part = zoomed(stage)
-    (top, bottom), (left, right) = part["rows"], part["columns"]
-    assert top <= 100 < bottom and left <= 200 < right and bottom - top == right - left < 256
-    expect(note).to_contain_text(f"Enlarged: rows {top + 1} to {bottom} of 512")
-    expect(note).to_contain_text("Each cell holds up to 2 × 2")
-    answer = map_data(trace, "encoder", 0, 0, MapLook(zoom=((top, bottom), (left, right))))
-    stages.update(stage, answer)
-    expect(note).to_contain_text("Every cell is one weight.")
-    hover(stage, 101, 203)
-    expect(tip).to_have_text(f"wordl101 → wo203: {weights[101, 203]:.4f}")
-    stage.get_by_role("button", name="the chosen row as a table").click()
-    stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(token=500)))
-    expect(stage.locator("tbody td").nth(7)).to_have_text(f"{weights[500, 7]:.4f}")
-
-
-def test_a_report_can_hold_all_weights_or_say_that_it_does_not(stage: Page) -> None:
-    trace = long_trace(300)
-    weights = trace.attention("encoder", 0)[0]
-    header, arrays = stages.decoded(map_data(trace, "encoder", 0, 0))
-    show(stage, pack(header | {"fixed": True}, **arrays))
-    note = stage.locator(".note")
-    expect(note).to_have_text("Each cell holds up to 2 × 2 weights; the largest is shown.")
-    stage.mouse.click(*centre(stage, 9, 9))
-    stage.get_by_role("button", name="the chosen row as a table").click()
-    expect(stage.locator(".rows")).to_have_text(
-        "The exact weights of this row are not in this page."
-    )
-    whole = {"weights": weights, "masked": np.zeros((300, 300), np.uint8)}
-    stages.update(stage, pack(header | {"region": [[0, 300], [0, 300]]}, **arrays, **whole))
-    expect(note).to_contain_text("up to 2 × 2")
-    stage.mouse.click(*centre(stage, 9, 9))
-    expect(stage.locator("tbody td").nth(299)).to_have_text(f"{weights[9, 299]:.4f}")
-    stage.get_by_role("button", name="enlarge the map").click()
-    expect(note).to_contain_text("Every cell is one weight.")
-    hover(stage, 151, 140)
-    expect(stage.locator(TIP)).to_contain_text(f": {weights[151, 140]:.4f}")
-
-
-def test_the_wheel_alone_belongs_to_the_page(stage: Page) -> None:
-    show(stage, crossed())
-    hover(stage, 1, 1)
-    stage.mouse.wheel(0, -100)
-    assert zoomed(stage) == "nothing"
-
-
-def test_buttons_and_a_double_click_zoom(stage: Page) -> None:
-    show(stage, map_data(long_trace(20), "encoder", 0, 0))
-    larger, smaller, whole = (
-        stage.get_by_role("button", name=name)
-        for name in ("enlarge the map", "show more of the map", "show all of the map")
-    )
-    expect(whole).to_have_attribute("aria-disabled", "true")
-    larger.click()
-    assert zoomed(stage) == {"rows": [5, 15], "columns": [5, 15]}
-    larger.click()
-    larger.click()
-    expect(larger).to_have_attribute("aria-disabled", "true")
-    assert zoomed(stage) == {"rows": [9, 13], "columns": [9, 13]}
-    smaller.click()
-    assert zoomed(stage) == {"rows": [7, 15], "columns": [7, 15]}
-    stage.mouse.dblclick(*centre(stage, 9, 9))
-    assert zoomed(stage) is None
-    assert [name for name, _ in stages.said(stage)].count("picked") == 1
-
-
-def test_dragging_moves_what_is_enlarged(stage: Page) -> None:
-    zoom = ((5, 15), (5, 15))
-    show(stage, map_data(long_trace(20), "encoder", 0, 0, MapLook(zoom=zoom)))
-    stage.mouse.move(*centre(stage, 10, 10))
-    stage.mouse.down()
-    stage.mouse.move(*centre(stage, 8, 10), steps=3)
-    stage.mouse.up()
-    assert zoomed(stage) == {"rows": [7, 17], "columns": [5, 15]}
-    assert [name for name, _ in stages.said(stage)] == ["zoomed"]  # a drag is no click
-    show(stage, map_data(long_trace(20), "encoder", 0, 0))
-    stage.mouse.move(*centre(stage, 10, 10))
-    stage.mouse.down()
-    stage.mouse.move(*centre(stage, 4, 4), steps=3)
-    stage.mouse.up()
-    assert zoomed(stage) == "nothing"  # the whole map has nowhere to go
-
-
-def test_a_press_that_ends_outside_does_not_hold_on(stage: Page) -> None:
-    show(stage, map_data(long_trace(20), "encoder", 0, 0, MapLook(zoom=((5, 15), (5, 15)))))
-    stage.mouse.move(*centre(stage, 14, 14))
-    stage.mouse.down()
-    box = stage.locator(".picture").bounding_box()
-    assert box
-    stage.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] + 60)  # in one leap
-    stage.mouse.up()
-    stage.mouse.move(*centre(stage, 8, 8), steps=3)  # with no button down
-    assert zoomed(stage) == "nothing"
-
-
-def test_weights_below_a_hundredth_are_not_written_as_none(stage: Page) -> None:
-    flat = np.full_like(long_trace(300).block("encoder", 0).weights, 1 / 300)
-    trace = other_weights(long_trace(300), "encoder", flat)
-    show(stage, map_data(trace, "encoder", 0, 0))
-    expect(stage.locator(".legend")).to_contain_text("0.0033")
-    hover(stage, 10, 10)
-    expect(stage.locator(TIP)).to_contain_text("0.0033, the largest of 2 × 2 weights")
-
-
-def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
-    trace = long_trace(20)
-    show(stage, map_data(trace, "encoder", 0, 0))
-    larger = stage.get_by_role("button", name="enlarge the map")
-    larger.click()
-    first = zoomed(stage)
-    larger.click()
-    spans = (tuple(first["rows"]), tuple(first["columns"]))
-    late = map_data(trace, "encoder", 0, 0, MapLook(zoom=spans))  # type: ignore[arg-type]
-    stages.update(stage, late)
-    assert stages.describe(stage)["rows"] == [8, 13]
-    second = zoomed(stage)
-    stages.update(stage, late)  # a step of a slider that began before Python heard
-    stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(zoom=((8, 13), (8, 13)))))
-    assert stages.describe(stage)["rows"] == second["rows"] == [8, 13]
-    stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(zoom=((0, 4), (2, 9)))))
-    assert part(stage) == {"rows": [0, 4], "columns": [2, 9]}
-    stages.update(stage, map_data(long_trace(7), "encoder", 0, 0))
-    assert part(stage) == {"rows": [0, 7], "columns": [0, 7]}
-
-
-# ---- keyboard
-
-
-def test_the_keyboard_reads_chooses_and_zooms(stage: Page) -> None:
-    trace = long_trace(23)
-    weights = trace.attention("encoder", 0)[0]
-    show(stage, map_data(trace, "encoder", 0, 0, MapLook(token=2, key=3)))
-    live = stage.locator(".live")
-
-    def heard(row: int, column: int) -> None:
-        labels = trace.source.labels
-        words = f"{labels[row]} → {labels[column]}: {weights[row, column]:.4f}"
-        expect(live).to_have_text(words)
-
-    stage.keyboard.press("Tab")
-    expect(stage.get_by_role("application")).to_be_focused()
-    expect(stage.get_by_role("application")).to_have_attribute(
-        "aria-label",
-        "Attention, encoder L0 H0: 23 rows look at 23 columns. Arrow keys move, Enter chooses, "
-        "plus and minus zoom, 0 shows all.",
-    )
-    heard(2, 3)
-    keys = ("ArrowDown", "ArrowRight", "End", "PageDown", "PageDown", "Home", "PageUp", "ArrowUp")
-    places = [(3, 3), (3, 4), (3, 22), (13, 22), (22, 22), (22, 0), (12, 0), (11, 0)]
-    for key, place in zip(keys, places, strict=True):
-        stage.keyboard.press(key)
-        heard(*place)
-    stage.keyboard.press("ArrowLeft")
-    heard(11, 0)
-    stage.keyboard.press("Enter")
-    assert stages.said(stage) == [("picked", {"row": 11, "column": 0})]
-    expect(live).to_have_text("Chosen: wordli11 → wo0")
-    stage.keyboard.press("+")
-    assert zoomed(stage) == {"rows": [6, 18], "columns": [0, 12]}
-    stage.keyboard.press("End")
-    heard(11, 22)
-    assert zoomed(stage) == {"rows": [6, 18], "columns": [11, 23]}
-    stage.keyboard.press("-")
-    stage.keyboard.press("0")
-    assert zoomed(stage) is None
-    stage.keyboard.press("Tab")  # a single stop: the next is the first button
-    expect(stage.get_by_role("button", name="show more of the map")).to_be_focused()
-    expect(stage.locator(TIP)).to_be_hidden()
-
-
-def test_the_keyboard_passes_a_pooled_cell_in_one_step(stage: Page) -> None:
-    show(stage, map_data(long_trace(512), "encoder", 0, 0))
-    stage.keyboard.press("Tab")
-    stage.keyboard.press("ArrowDown")
-    expect(stage.locator(".live")).to_contain_text("word2 … wordl3 → wo0 … wor1: ")
-
-
-# ---- room
-
-
-def crossing(one: list[list[float]], other: list[list[float]]) -> bool:
-    """Whether two convex shapes touch: no line stands between them (separating axis theorem)."""
-    shapes = np.array(one), np.array(other)
-    for shape in shapes:
-        for edge in np.roll(shape, -1, axis=0) - shape:
-            across = np.array([-edge[1], edge[0]])
-            first, second = (part @ across for part in shapes)
-            if first.max() <= second.min() or second.max() <= first.min():
-                return False
-    return True
-
-
-@pytest.mark.parametrize("width", ["700px", "320px"])
-@pytest.mark.parametrize("count", [20, 60, 128, 512])
-def test_names_never_touch_each_other(stage: Page, count: int, width: str) -> None:
-    data = map_data(long_trace(count), "encoder", 0, 0, MapLook(token=11, key=12))
-    show(stage, data, width=width)
-    for place in (None, (10, 13), (count - 1, count - 1)):
-        if place:
-            hover(stage, *place)
-        names = stages.describe(stage)["names"]
-        least = 10 if width == "700px" else 5
-        assert len(names) >= 2 * least, [name["text"] for name in names]
-        touching = [
-            (a["text"], b["text"])
-            for a, b in combinations(names, 2)
-            if crossing(a["corners"], b["corners"])
-        ]
-        assert touching == []
-        corners = np.array([name["corners"] for name in names])
-        room = stage.locator(".picture").evaluate("one => [one.clientWidth, one.clientHeight]")
-        assert corners.min() >= 0 and (corners.max(axis=(0, 1)) <= room).all()
-
-
-def test_a_chosen_and_a_pointed_name_is_there_however_dense(stage: Page) -> None:
-    show(stage, map_data(long_trace(128), "encoder", 0, 0, MapLook(token=51, key=77)))
-    hover(stage, 91, 13)
-    names = {name["text"] for name in stages.describe(stage)["names"]}
-    assert {"word51", "wo77", "wo91", "wordlike13"} <= names
-
-
-def test_an_update_keeps_size_tip_and_table(stage: Page) -> None:
-    show(stage, crossed(token=0))
-    hover(stage, 2, 1)
-    stage.get_by_role("button", name="the chosen row as a table").dispatch_event("click")
-    heights = "all => all.map(one => one.offsetHeight)"
-    both = stage.locator(".tv-map, .tv-map .picture")
-    before = both.evaluate_all(heights)
-    assert before[1] == map_height(4)
-    stages.update(stage, map_data(WARM, "cross", 1, 2, MapLook(token=0)))
-    weight = WARM.attention("cross", 1)[2]
-    expect(stage.locator(TIP)).to_have_text(f"tze → c: {weight[2, 1]:.4f}")
-    expect(stage.locator("tbody td").first).to_have_text(f"{weight[0, 0]:.4f}")
-    assert both.evaluate_all(heights) == before
-
-
-def test_a_narrower_place_is_filled_anew(stage: Page) -> None:
-    show(stage, crossed())
-    stage.evaluate("document.querySelector('#host').style.width = '330px'")
-    expect(stage.locator(".picture canvas").first).to_have_css("width", "330px")
-    hover(stage, 3, 4)
-    expect(stage.locator(TIP)).to_contain_text("</s> → </s>: ")
-    assert stage.locator(".tv-map").evaluate("one => one.scrollWidth") <= 330
-
-
-def test_a_view_that_ended_does_nothing(stage: Page) -> None:
-    show(stage, map_data(long_trace(20), "encoder", 0, 0))
-    stage.get_by_role("button", name="enlarge the map").click()
-    stage.evaluate("view.end()")
-    stage.mouse.click(*centre(stage, 9, 9))
-    stage.wait_for_timeout(350)
-    assert stages.said(stage) == []
-
-
-def test_one_class_shows_every_view_of_a_head(stage: Page) -> None:
-    stages.show(stage, "head_map/head.js", "Head", crossed(), css="head.css")
-    expect(stage.locator(".tv-map .picture")).to_be_visible()
-    stages.update(stage, lines_data(CLEAN, "cross", [(1, 2)]))
-    expect(stage.locator(".tv-map")).to_have_count(0)
-    expect(stage.locator(".tv-lines canvas").first).to_be_visible()
-    stages.update(stage, crossed())
-    expect(stage.locator(".tv-lines")).to_have_count(0)
-    expect(stage.locator(".tv-map .picture")).to_be_visible()
-
-
-def test_escape_puts_the_tip_away_until_another_cell_is_pointed_at(stage: Page) -> None:
-    show(stage, crossed())
-    tip = stage.locator(TIP)
-    hover(stage, 1, 2)
-    expect(tip).to_be_visible()
-    stage.evaluate("addEventListener('keydown', one => { window.taken = one.defaultPrevented; })")
-    stage.keyboard.press("Escape")  # the keyboard is nowhere in the picture
-    expect(tip).to_be_hidden()
-    assert stage.evaluate("taken")  # so that the same press does not leave presenter mode too
-    stages.update(stage, crossed(seq=1))
-    expect(tip).to_be_hidden()
-    hover(stage, 1, 3)
-    expect(tip).to_be_visible()
-    stage.mouse.move(5, 5)
-    stage.keyboard.press("Escape")
-    assert not stage.evaluate("taken")

@@ -82,6 +82,7 @@ def opacity(page: Page) -> str:
 
 
 def test_as_many_lines_as_numpy_counts(stage: Page) -> None:
+    # as many lines as numpy counts
     trace = made(WEIGHTS)
     show(stage, trace, heads=HEADS)
     for top, threshold in itertools.product([0, 1, 3], [0.0, 0.05, 0.3]):
@@ -97,14 +98,10 @@ def test_as_many_lines_as_numpy_counts(stage: Page) -> None:
         )
         assert f"below {max(threshold, 0.001):g}" in said
         assert (f"all but the {top} strongest" in said) == bool(top)
-
-
-def test_equal_links_are_taken_in_the_order_of_the_words(stage: Page) -> None:
+    # equal links are taken in the order of the words
     show(stage, made(np.full((1, 3, 5), 0.2), "cross"), "cross", top=2)
     assert links(stage) == [(0, row, column) for row in range(3) for column in range(2)]
-
-
-def test_long_sentences_draw_what_was_sent_and_say_so(stage: Page) -> None:
+    # long sentences draw what was sent and say so
     weights = ramp_weights(1, 257, 257).astype(np.float32)
     show(stage, made(weights), top=5)
     assert links(stage) == chosen(weights, 5, 0)
@@ -113,7 +110,8 @@ def test_long_sentences_draw_what_was_sent_and_say_so(stage: Page) -> None:
     assert "too weak to be sent" in text
 
 
-def test_pointing_at_a_word_leaves_its_lines_only(stage: Page) -> None:
+def test_pointing_at_a_word_leaves_its_lines(stage: Page) -> None:
+    # pointing at a word leaves its lines only
     show(stage, made(WEIGHTS), heads=HEADS, threshold=0.05)
     expected = chosen(WEIGHTS, 0, 0.05)
     stage.mouse.move(*word(stage, 0, 4))
@@ -124,9 +122,7 @@ def test_pointing_at_a_word_leaves_its_lines_only(stage: Page) -> None:
     stage.mouse.move(2, 2)
     assert links(stage, "focus") == []
     assert opacity(stage) == "1"
-
-
-def test_the_sentence_has_exact_weights(stage: Page) -> None:
+    # the sentence has exact weights
     show(stage, made(WEIGHTS), top=3)
     stage.mouse.move(*word(stage, 0, 4))
     row = WEIGHTS[0, 4]
@@ -140,9 +136,7 @@ def test_the_sentence_has_exact_weights(stage: Page) -> None:
     assert text.startswith("“s6” is looked at by") and text.count("“s") == 1 + len(looking)
     for head, query in looking:
         assert f"“s{query}” {WEIGHTS[head, query, 6]:.4f}" in text
-
-
-def test_light_goes_both_ways(stage: Page) -> None:
+    # light goes both ways
     show(stage, made(WEIGHTS[:, :5], "cross"), "cross")
     stage.mouse.move(*word(stage, 0, 3))
     stage.mouse.move(*word(stage, 1, 1))
@@ -156,87 +150,8 @@ def test_light_goes_both_ways(stage: Page) -> None:
     assert {query for _, query, _ in links(stage, "focus")} == {2}
     stages.shine(stage, {"sentence": "source", "tokens": [2]}, None)
     assert links(stage, "focus") == []
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_each_head_has_its_colour_beside_the_others(stage: Page, dark: bool) -> None:
-    show(stage, made(hard([[1, 0], [1, 0], [1, 0]], 2)), heads=HEADS, dark=dark)
-    queries, lanes = lane(stage, 0), [lane(stage, n)["lane"] for n in (0, 1)]
-    seen = []
-    for x in np.linspace(lanes[0] + 1, lanes[0] + 9, 9):  # dashes begin at this end
-        for head in range(3):
-            seen.append(pixel(stage, "all", x, queries["places"][0] + 3 * (head - 1)))
-    assert {f"{colour} FF" for colour in OKABE_ITO[:3]} <= set(seen)
-    first = pixel(stage, "all", lanes[0] + 2, queries["places"][0] - 3)
-    assert first == f"{OKABE_ITO[0]} FF"
-    legend = stage.locator(".legend li")
-    assert legend.all_inner_texts() == ["L0 H0", "L0 H1", "L0 H2"]
-    strokes = legend.locator("path").evaluate_all(
-        "all => all.map(one => [one.getAttribute('stroke'), one.getAttribute('stroke-dasharray')])"
-    )
-    assert [stroke for stroke, _ in strokes] == list(OKABE_ITO[:3])
-    assert len({dashes for _, dashes in strokes}) == 3
-
-
-def test_a_faint_line_is_pale(stage: Page) -> None:
-    show(stage, made(np.array([[[0.5, 0.5]]]), "cross"), "cross")
-    side = lane(stage, 0)
-    alpha = pixel(stage, "all", side["places"][0], side["lane"] - 2).split()[1]
-    assert abs(int(alpha, 16) - 255 * 0.5**0.7) <= 255 / 64 + 2
-
-
-def test_in_focus_a_line_with_a_written_weight_is_clearly_seen(stage: Page) -> None:
-    show(stage, made(np.array([[[0.99, 0.01], [0.999, 0.001]]]), "cross"), "cross")
-    for place, (least, most) in enumerate([(20, 60), (0, 9)]):
-        stage.mouse.move(*word(stage, 0, place))
-        side, key = lane(stage, 0), lane(stage, 1)
-        middle = [(a["places"][n], a["lane"]) for a, n in ((side, place), (key, 1))]
-        x, y = np.mean(middle, axis=0)
-        near = [int(pixel(stage, "words", x + dx, y).split()[1], 16) for dx in (-1, 0, 1)]
-        assert least <= max(near) <= most
-
-
-def test_written_weights_never_lie_on_each_other(stage: Page) -> None:
-    weights = ramp_weights(3, 19, 19)
-    show(stage, made(weights), heads=HEADS, width=560)
-    stage.evaluate(script("record_weights"))
-    stage.mouse.move(*word(stage, 0, 9))
-    stage.wait_for_function("written.length > 0")
-    written = stage.evaluate("written")
-    assert len(written) >= 6
-    assert max(number for number, *_ in written) == pytest.approx(weights[:, 9].max(), abs=0.005)
-    for (_, left, y, width), (_, x, down, wide) in itertools.combinations(written, 2):
-        assert left + width <= x or x + wide <= left or abs(y - down) >= 14
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_more_is_warm_and_less_is_blue(stage: Page, dark: bool) -> None:
-    now, before = made(hard([[1, 0]], 2)), made(hard([[0, 0]], 2))
-    show(stage, now, before=before, dark=dark)
-    ends, palette = lane(stage, 1), DARK if dark else LIGHT
-    assert links(stage) == [(0, 0, 0), (0, 0, 1)]
-    less = pixel(stage, "all", ends["lane"] - 2, ends["places"][0])
-    more = pixel(stage, "all", ends["lane"] - 2, ends["places"][1])
-    assert less == f"{palette.changes[0]} FF" and more == f"{palette.changes[-1]} FF"
-    assert stage.locator(".legend li").all_inner_texts() == [
-        "L0 H0",
-        "more than before",
-        "less",
-        "full colour: ±1.00",
-    ]
-    stage.mouse.move(*word(stage, 0, 0))
-    said = stage.locator(".said").inner_text()
-    assert said == "“s0” looks at, more (+) or less (−), “s0” −1.0000, “s1” +1.0000."
-
-
-def test_without_any_change_nothing_is_drawn_and_that_is_said(stage: Page) -> None:
-    trace = made(WEIGHTS)
-    show(stage, trace, before=trace)
-    assert links(stage) == []
-    expect(stage.locator("p.quiet").first).to_have_text("Nothing changed.")
-
-
-def test_a_chosen_word_stands_out_before_the_others(stage: Page) -> None:
+    stages.shine(stage, None, None)
+    # a chosen word stands out before the others
     show(stage, made(WEIGHTS), token=2)
     assert {query for _, query, _ in links(stage, "focus")} == {2}
     assert opacity(stage) == "0.35"
@@ -245,9 +160,7 @@ def test_a_chosen_word_stands_out_before_the_others(stage: Page) -> None:
         "place => getComputedStyle(place).getPropertyValue('--accent')"
     )
     assert accent == LIGHT.accent
-
-
-def test_a_click_chooses_and_lets_go(stage: Page) -> None:
+    # a click chooses and lets go
     show(stage, made(WEIGHTS[:, :5], "cross"), "cross", token=2, key=4)
     stage.mouse.click(*word(stage, 0, 1))
     stage.mouse.click(*word(stage, 0, 2))
@@ -261,7 +174,77 @@ def test_a_click_chooses_and_lets_go(stage: Page) -> None:
     ]
 
 
+def test_colours_of_lines(stage: Page) -> None:
+    # each head has its colour beside the others
+    for dark in (False, True):
+        show(stage, made(hard([[1, 0], [1, 0], [1, 0]], 2)), heads=HEADS, dark=dark)
+        queries, lanes = lane(stage, 0), [lane(stage, n)["lane"] for n in (0, 1)]
+        seen = []
+        for x in np.linspace(lanes[0] + 1, lanes[0] + 9, 9):  # dashes begin at this end
+            for head in range(3):
+                seen.append(pixel(stage, "all", x, queries["places"][0] + 3 * (head - 1)))
+        assert {f"{colour} FF" for colour in OKABE_ITO[:3]} <= set(seen)
+        first = pixel(stage, "all", lanes[0] + 2, queries["places"][0] - 3)
+        assert first == f"{OKABE_ITO[0]} FF"
+        legend = stage.locator(".legend li")
+        assert legend.all_inner_texts() == ["L0 H0", "L0 H1", "L0 H2"]
+        strokes = legend.locator("path").evaluate_all(
+            "all => all.map(one => ['stroke', 'stroke-dasharray'].map(at => one.getAttribute(at)))"
+        )
+        assert [stroke for stroke, _ in strokes] == list(OKABE_ITO[:3])
+        assert len({dashes for _, dashes in strokes}) == 3
+    # a faint line is pale
+    show(stage, made(np.array([[[0.5, 0.5]]]), "cross"), "cross")
+    side = lane(stage, 0)
+    alpha = pixel(stage, "all", side["places"][0], side["lane"] - 2).split()[1]
+    assert abs(int(alpha, 16) - 255 * 0.5**0.7) <= 255 / 64 + 2
+    # in focus a line with a written weight is clearly seen
+    show(stage, made(np.array([[[0.99, 0.01], [0.999, 0.001]]]), "cross"), "cross")
+    for place, (least, most) in enumerate([(20, 60), (0, 9)]):
+        stage.mouse.move(*word(stage, 0, place))
+        side, key = lane(stage, 0), lane(stage, 1)
+        middle = [(a["places"][n], a["lane"]) for a, n in ((side, place), (key, 1))]
+        x, y = np.mean(middle, axis=0)
+        near = [int(pixel(stage, "words", x + dx, y).split()[1], 16) for dx in (-1, 0, 1)]
+        assert least <= max(near) <= most
+    # written weights never lie on each other
+    weights = ramp_weights(3, 19, 19)
+    show(stage, made(weights), heads=HEADS, width=560)
+    stage.evaluate(script("record_weights"))
+    stage.mouse.move(*word(stage, 0, 9))
+    stage.wait_for_function("written.length > 0")
+    written = stage.evaluate("written")
+    assert len(written) >= 6
+    assert max(number for number, *_ in written) == pytest.approx(weights[:, 9].max(), abs=0.005)
+    for (_, left, y, width), (_, x, down, wide) in itertools.combinations(written, 2):
+        assert left + width <= x or x + wide <= left or abs(y - down) >= 14
+    # more is warm and less is blue
+    for dark in (False, True):
+        now, before = made(hard([[1, 0]], 2)), made(hard([[0, 0]], 2))
+        show(stage, now, before=before, dark=dark)
+        ends, palette = lane(stage, 1), DARK if dark else LIGHT
+        assert links(stage) == [(0, 0, 0), (0, 0, 1)]
+        less = pixel(stage, "all", ends["lane"] - 2, ends["places"][0])
+        more = pixel(stage, "all", ends["lane"] - 2, ends["places"][1])
+        assert less == f"{palette.changes[0]} FF" and more == f"{palette.changes[-1]} FF"
+        assert stage.locator(".legend li").all_inner_texts() == [
+            "L0 H0",
+            "more than before",
+            "less",
+            "full colour: ±1.00",
+        ]
+        stage.mouse.move(*word(stage, 0, 0))
+        said = stage.locator(".said").inner_text()
+        assert said == "“s0” looks at, more (+) or less (−), “s0” −1.0000, “s1” +1.0000."
+    # without any change nothing is drawn and that is said
+    trace = made(WEIGHTS)
+    show(stage, trace, before=trace)
+    assert links(stage) == []
+    expect(stage.locator("p.quiet").first).to_have_text("Nothing changed.")
+
+
 def test_all_of_it_by_keyboard(stage: Page) -> None:
+    # all of it by keyboard
     show(stage, made(WEIGHTS), top=1)
     queries, keys = (stage.get_by_role("listbox").nth(n) for n in (0, 1))
     for _ in range(4):  # the two choices, the table's button, then the words
@@ -285,35 +268,7 @@ def test_all_of_it_by_keyboard(stage: Page) -> None:
     assert stages.said(stage) == said
     keys.evaluate("side => side.blur()")
     assert links(stage, "focus") == []
-
-
-def test_how_many_lines_is_chosen_without_python_and_told_once(stage: Page) -> None:
-    show(stage, made(WEIGHTS), heads=HEADS)
-    select = stage.get_by_label("lines of each word")
-    assert select.evaluate("one => one.selectedOptions[0].text") == "all"
-    select.select_option("strongest 2")
-    assert links(stage) == chosen(WEIGHTS, 2, 0)
-    stage.get_by_label("at least").focus()
-    for _ in range(4):
-        stage.keyboard.press("ArrowRight")
-    assert links(stage) == chosen(WEIGHTS, 2, 0.1)
-    assert stages.said(stage) == []
-    stage.wait_for_function("said.length")
-    assert stages.said(stage) == [("drawn", {"top": 2, "threshold": 0.1})]
-
-
-def test_an_echo_of_an_older_choice_does_not_undo_a_newer_one(stage: Page) -> None:
-    trace = made(WEIGHTS)
-    show(stage, trace, top=1)
-    for n, choice in enumerate(("strongest 2", "strongest 3")):
-        stage.get_by_label("lines of each word").select_option(choice)
-        stage.wait_for_function("n => said.length > n", arg=n)
-    for top, drawn in ((1, 3), (2, 3), (3, 3), (5, 5), (5, 5)):
-        stages.update(stage, lines_data(trace, "encoder", [(0, 0)], top=top))
-        assert links(stage) == chosen(WEIGHTS[:1], drawn, 0)
-
-
-def test_the_table_has_the_drawn_lines(stage: Page) -> None:
+    # the table has the drawn lines
     show(stage, made(WEIGHTS), heads=HEADS, top=1)
     button = stage.get_by_role("button", name="as a table")
     assert stage.get_by_role("table").count() == 0
@@ -330,15 +285,46 @@ def test_the_table_has_the_drawn_lines(stage: Page) -> None:
     assert stage.get_by_role("table").count() == 0
 
 
-def test_source_stands_above_target(stage: Page) -> None:
+def test_how_many_lines_is_chosen_here_and_told_once(stage: Page) -> None:
+    # how many lines is chosen without python and told once
+    show(stage, made(WEIGHTS), heads=HEADS)
+    select = stage.get_by_label("lines of each word")
+    assert select.evaluate("one => one.selectedOptions[0].text") == "all"
+    select.select_option("strongest 2")
+    assert links(stage) == chosen(WEIGHTS, 2, 0)
+    stage.get_by_label("at least").focus()
+    for _ in range(4):
+        stage.keyboard.press("ArrowRight")
+    assert links(stage) == chosen(WEIGHTS, 2, 0.1)
+    assert stages.said(stage) == []
+    stage.wait_for_function("said.length")
+    assert stages.said(stage) == [("drawn", {"top": 2, "threshold": 0.1})]
+    # an echo of an older choice does not undo a newer one
+    trace = made(WEIGHTS)
+    show(stage, trace, top=1)
+    for n, choice in enumerate(("strongest 2", "strongest 3")):
+        stage.get_by_label("lines of each word").select_option(choice)
+        stage.wait_for_function("n => said.length > n", arg=n)
+    for top, drawn in ((1, 3), (2, 3), (3, 3), (5, 5), (5, 5)):
+        stages.update(stage, lines_data(trace, "encoder", [(0, 0)], top=top))
+        assert links(stage) == chosen(WEIGHTS[:1], drawn, 0)
+    # an open menu stays as it is when data arrive
+    show(stage, made(WEIGHTS), top=2)
+    menu = stage.get_by_role("combobox")
+    menu.evaluate("menu => { window.options = [...menu.options]; }")
+    stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], MapLook(seq=1), top=3))
+    expect(menu).to_have_value("3")
+    assert menu.evaluate("menu => options.every((one, n) => menu.options[n] === one)")
+
+
+def test_words_stand_as_they_are_read(stage: Page) -> None:
+    # source stands above target
     show(stage, made(WEIGHTS[:, :5], "cross"), "cross")
     queries, keys = lane(stage, 0), lane(stage, 1)
     assert keys["lane"] < queries["lane"]
     assert len(queries["places"]) == 5 and len(keys["places"]) == 7
     assert queries["angle"] == 0  # so few words stand as one reads them
-
-
-def test_many_words_are_slanted_and_scroll(stage: Page) -> None:
+    # many words are slanted and scroll
     show(stage, made(ramp_weights(1, 31, 37), "cross"), "cross", width="560px")
     keys = lane(stage, 1)
     assert keys["angle"] != 0
@@ -348,29 +334,28 @@ def test_many_words_are_slanted_and_scroll(stage: Page) -> None:
     x, y = word(stage, 1, 9)
     stage.mouse.move(x + 14, y - 14)  # on the slanted word itself
     assert {key for _, _, key in links(stage, "focus")} == {9}
+    # long sentences scroll under a small canvas
+    for count in (128, 300):
+        show(stage, made(ramp_weights(1, count, count)), top=3)
+        size = stage.locator("canvas.all").evaluate("canvas => [canvas.width, canvas.height]")
+        assert size[0] <= 700 and size[1] <= 560
+        stage.get_by_role("listbox").first.focus()
+        stage.keyboard.press("End")
+        frame = stage.locator(".frame").element_handle()
+        stage.wait_for_function("frame => frame.scrollTop > 1000", arg=frame)
+        expect(stage.get_by_role("listbox").first).to_have_text(f"s{count - 1}")
+        _, y = word(stage, 0, count - 1)
+        box = stage.locator(".frame").bounding_box()
+        assert box is not None and box["y"] < y < box["y"] + box["height"]
+        x = lane(stage, 0)["lane"]
+        stage.wait_for_function(  # the end of the word's lines is drawn where it is now
+            "([canvas, x, y]) => canvas.getContext('2d').getImageData(x, y, 1, 1).data[3] > 0",
+            arg=[stage.locator("canvas.words").element_handle(), x, y - box["y"]],
+        )
 
 
-@pytest.mark.parametrize("count", [128, 300])
-def test_long_sentences_scroll_under_a_small_canvas(stage: Page, count: int) -> None:
-    show(stage, made(ramp_weights(1, count, count)), top=3)
-    size = stage.locator("canvas.all").evaluate("canvas => [canvas.width, canvas.height]")
-    assert size[0] <= 700 and size[1] <= 560
-    stage.get_by_role("listbox").first.focus()
-    stage.keyboard.press("End")
-    frame = stage.locator(".frame").element_handle()
-    stage.wait_for_function("frame => frame.scrollTop > 1000", arg=frame)
-    expect(stage.get_by_role("listbox").first).to_have_text(f"s{count - 1}")
-    _, y = word(stage, 0, count - 1)
-    box = stage.locator(".frame").bounding_box()
-    assert box is not None and box["y"] < y < box["y"] + box["height"]
-    x = lane(stage, 0)["lane"]
-    stage.wait_for_function(  # the end of the word's lines is drawn where it is now
-        "([canvas, x, y]) => canvas.getContext('2d').getImageData(x, y, 1, 1).data[3] > 0",
-        arg=[stage.locator("canvas.words").element_handle(), x, y - box["y"]],
-    )
-
-
-def test_a_word_is_never_markup(stage: Page) -> None:
+def test_words_are_text_and_unread_ones_are_said(stage: Page) -> None:
+    # a word is never markup
     data = lines_data(made(hard([[0, 1]], 2)), "encoder", [(0, 0)])
     header, arrays = stages.decoded(data)
     nasty = "<img src=x onerror=alert(1)>"
@@ -388,29 +373,7 @@ def test_a_word_is_never_markup(stage: Page) -> None:
     expect(stage.locator(".said")).to_contain_text(nasty)
     expect(stage.get_by_role("rowheader")).to_have_text([nasty, "s1"])
     assert stage.locator("img").count() == 0
-
-
-def test_nothing_stays_behind(stage: Page) -> None:
-    show(stage, made(WEIGHTS))
-    stage.mouse.move(*word(stage, 0, 1))
-    stage.get_by_label("lines of each word").select_option("strongest 1")
-    stage.evaluate("view.end()")
-    assert stage.evaluate("lights.at(-1)") == {"row": None, "column": None}
-    stage.wait_for_timeout(500)
-    assert stages.said(stage) == []
-
-
-def test_an_open_menu_stays_as_it_is_when_data_arrive(stage: Page) -> None:
-    show(stage, made(WEIGHTS), top=2)
-    menu = stage.get_by_role("combobox")
-    menu.evaluate("menu => { window.options = [...menu.options]; }")
-    stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], MapLook(seq=1), top=3))
-    expect(menu).to_have_value("3")
-    assert menu.evaluate("menu => options.every((one, n) => menu.options[n] === one)")
-
-
-def test_words_that_nobody_reads_are_framed_and_said(stage: Page) -> None:
-    """Three words look at the first of four alone: three source words stand in dashed frames."""
+    # words that nobody reads are framed and said
     trace = across(looking([0, 0, 0, 4], keys=5))
     found = tv.align(trace)
     assert found.unread == (1, 2, 3)
@@ -426,3 +389,11 @@ def test_words_that_nobody_reads_are_framed_and_said(stage: Page) -> None:
     expect(keys.get_by_role("option")).to_have_text("w0")
     stage.mouse.move(*word(stage, 1, 0))
     expect(stage.locator(".tv-lines .said")).to_contain_text("“w0” 1.0000")
+    # nothing stays behind
+    show(stage, made(WEIGHTS))
+    stage.mouse.move(*word(stage, 0, 1))
+    stage.get_by_label("lines of each word").select_option("strongest 1")
+    stage.evaluate("view.end()")
+    assert stage.evaluate("lights.at(-1)") == {"row": None, "column": None}
+    stage.wait_for_timeout(500)
+    assert stages.said(stage) == []

@@ -48,33 +48,45 @@ def shown_row(page: Page) -> list[float]:
     return [float(text or 0) for text in texts(page, ".keys .number")]
 
 
-@pytest.mark.parametrize("pooled", [True, False])
-def test_each_step_shows_its_own_row_and_its_own_candidates(
-    stage: Page, beam: Search, pooled: bool
-) -> None:
-    begin(stage, beam, layer=1, head=1, pooled=pooled)
-    one = beam.best[0]
-    history = beam.history(one, 1)
-    rows = history.mean(axis=0) if pooled else history[1]
-    for step, (token, candidate) in enumerate(zip(beam.ids(one), beam.line(one), strict=True)):
-        assert texts(stage, ".chip") == [PIECES[n] for n in beam.ids(one)[: step + 1]]
-        assert texts(stage, ".chip.now") == [PIECES[token]]
-        assert shown_row(stage) == pytest.approx(np.round(rows[step], 2), abs=0.0051)
-        place = beam.passes(one)[step]
-        assert texts(stage, ".guess b") == [PIECES[n] for n in beam.top_tokens[place]]
-        chances = [float(text) for text in texts(stage, ".guess .number")]
-        assert chances == pytest.approx(np.exp(beam.top_logs[place]), abs=0.00051)
-        assert texts(stage, ".guess .chosen b") == [PIECES[token]]
-        siblings = (beam.parents == beam.parents[candidate]) & (beam.fates != LEFT_OUT)
-        kept = {PIECES[n] for n in beam.tokens[siblings]} - {PIECES[token]}
-        assert set(texts(stage, ".guess .kept b")) == kept
-        stage.keyboard.press("ArrowRight")
-    expect(stage.locator("#host output")).to_have_text(f"token {len(rows)} of {len(rows)}")
+def test_each_step_shows_its_own_row_and_its_own_candidates(stage: Page, beam: Search) -> None:
+    # each step shows its own row and its own candidates
+    for pooled in (True, False):
+        begin(stage, beam, layer=1, head=1, pooled=pooled)
+        one = beam.best[0]
+        history = beam.history(one, 1)
+        rows = history.mean(axis=0) if pooled else history[1]
+        for step, (token, candidate) in enumerate(zip(beam.ids(one), beam.line(one), strict=True)):
+            assert texts(stage, ".chip") == [PIECES[n] for n in beam.ids(one)[: step + 1]]
+            assert texts(stage, ".chip.now") == [PIECES[token]]
+            assert shown_row(stage) == pytest.approx(np.round(rows[step], 2), abs=0.0051)
+            place = beam.passes(one)[step]
+            assert texts(stage, ".guess b") == [PIECES[n] for n in beam.top_tokens[place]]
+            chances = [float(text) for text in texts(stage, ".guess .number")]
+            assert chances == pytest.approx(np.exp(beam.top_logs[place]), abs=0.00051)
+            assert texts(stage, ".guess .chosen b") == [PIECES[token]]
+            siblings = (beam.parents == beam.parents[candidate]) & (beam.fates != LEFT_OUT)
+            kept = {PIECES[n] for n in beam.tokens[siblings]} - {PIECES[token]}
+            assert set(texts(stage, ".guess .kept b")) == kept
+            stage.keyboard.press("ArrowRight")
+        expect(stage.locator("#host output")).to_have_text(f"token {len(rows)} of {len(rows)}")
+    # another head is shown at once and told
+    begin(stage, beam, layer=1, head=0, pooled=True, played=1)
+    stage.locator("#host .row select").nth(1).select_option("1")
+    row = beam.history(beam.best[0], 1)[1][1]
+    assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
+    assert "One head alone: L1 H1." in stage.locator("#host .row").inner_text()
+    assert said(stage) == [("looked", {"layer": 1, "head": 1, "pooled": False})]
+    # the history holds the rows so far
+    begin(stage, beam, played=2)
+    shown = np.array(describe(stage)["history"], float)  # None is not a number
+    rows = beam.history(beam.best[0], 0).mean(axis=0)
+    assert shown.shape == rows.shape
+    assert np.allclose(shown[:3], rows[:3], atol=1e-6)
+    assert np.isnan(shown[3:]).all()
 
 
-def test_the_tree_grows_and_holds_what_was_kept_and_what_was_left_out(
-    stage: Page, beam: Search
-) -> None:
+def test_the_tree_its_table_and_its_reasons(stage: Page, beam: Search) -> None:
+    # the tree grows and holds what was kept and what was left out
     begin(stage, beam)
     for step in range(int(beam.steps[beam.best[0]]) + 1):
         wanted = []
@@ -90,9 +102,7 @@ def test_the_tree_grows_and_holds_what_was_kept_and_what_was_left_out(
         )
         assert len(texts(stage, ".sheet button.on")) == step + 1
         stage.keyboard.press("ArrowRight")
-
-
-def test_the_table_has_all_that_were_weighed(stage: Page, beam: Search) -> None:
+    # the table has all that were weighed
     begin(stage, beam, played=2)
     stage.locator("#host summary").click()
     expect(stage.locator("#host .weighed td").first).to_be_attached()
@@ -109,10 +119,7 @@ def test_the_table_has_all_that_were_weighed(stage: Page, beam: Search) -> None:
             FATES[int(beam.fates[n])],
         )
     ]
-
-
-def test_a_text_says_why_it_won_or_lost(stage: Page, beam: Search) -> None:
-    """Each number of the sentences, by hand."""
+    # a text says why it won or lost
     begin(stage, beam)
     winner, second = beam.best[:2]
     why = stage.locator("#host .why")
@@ -128,9 +135,7 @@ def test_a_text_says_why_it_won_or_lost(stage: Page, beam: Search) -> None:
     stage.locator("#host .fate tbody tr").nth(1).locator("button").click()
     assert f"at place 2 of {len(beam.best)}" in why.inner_text()
     assert f"the winner's score is {written(beam.scores[winner], 3)}" in why.inner_text()
-
-
-def test_a_click_shows_a_text_that_was_left_out(stage: Page, beam: Search) -> None:
+    # a click shows a text that was left out
     begin(stage, beam, played=3, layer=0)
     out = next(n for n in np.flatnonzero(beam.steps == 2) if beam.fates[n] == LEFT_OUT)
     stage.locator(f".sheet button[data-one='{out}']").dispatch_event("click")
@@ -146,10 +151,7 @@ def test_a_click_shows_a_text_that_was_left_out(stage: Page, beam: Search) -> No
     assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
     stage.wait_for_timeout(600)
     assert said(stage) == [("moved", {"played": 2, "branch": f"2.{list(here).index(out)}"})]
-
-
-def test_a_click_on_a_kept_token_shows_what_came_of_it(stage: Page, beam: Search) -> None:
-    """The best text through it, or the one that came furthest."""
+    # a click on a kept token shows what came of it
     begin(stage, beam, played=5)
     lines = [beam.line(one) for one in beam.best]
     for candidate in np.flatnonzero(beam.fates != LEFT_OUT):
@@ -163,7 +165,8 @@ def test_a_click_on_a_kept_token_shows_what_came_of_it(stage: Page, beam: Search
             assert not any(beam.fates[np.flatnonzero(beam.parents == chosen)] != LEFT_OUT)
 
 
-def test_python_s_step_counts_unless_the_hand_was_faster(stage: Page, beam: Search) -> None:
+def test_the_newest_step_counts(stage: Page, beam: Search) -> None:
+    # python s step counts unless the hand was faster
     begin(stage, beam)
     for _ in range(3):
         stage.keyboard.press("ArrowRight")
@@ -182,11 +185,7 @@ def test_python_s_step_counts_unless_the_hand_was_faster(stage: Page, beam: Sear
     assert len(texts(stage, ".chip")) == 5
     update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=1), about="b"))
     assert len(texts(stage, ".chip")) == 2
-
-
-def test_back_moves_the_picture_after_a_step_that_python_never_answered(
-    stage: Page, beam: Search
-) -> None:
+    # back moves the picture after a step that python never answered
     begin(stage, beam)
     stage.keyboard.press("ArrowRight")
     stage.wait_for_timeout(600)
@@ -196,9 +195,7 @@ def test_back_moves_the_picture_after_a_step_that_python_never_answered(
     # Back, to that very step
     update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=1), about="a"))
     assert len(texts(stage, ".chip")) == 2
-
-
-def test_a_step_that_shows_did_not_answer_is_forgotten(stage: Page, beam: Search) -> None:
+    # a step that shows did not answer is forgotten
     begin(stage, beam)
     stage.keyboard.press("ArrowRight")
     stage.wait_for_timeout(600)
@@ -227,48 +224,32 @@ def test_it_plays_to_the_end_and_rests(stage: Page, beam: Search) -> None:
     expect(play).to_contain_text("pause")
 
 
-def test_another_head_is_shown_at_once_and_told(stage: Page, beam: Search) -> None:
-    begin(stage, beam, layer=1, head=0, pooled=True, played=1)
-    stage.locator("#host .row select").nth(1).select_option("1")
-    row = beam.history(beam.best[0], 1)[1][1]
-    assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
-    assert "One head alone: L1 H1." in stage.locator("#host .row").inner_text()
-    assert said(stage) == [("looked", {"layer": 1, "head": 1, "pooled": False})]
-
-
-def test_the_history_holds_the_rows_so_far(stage: Page, beam: Search) -> None:
-    begin(stage, beam, played=2)
-    shown = np.array(describe(stage)["history"], float)  # None is not a number
-    rows = beam.history(beam.best[0], 0).mean(axis=0)
-    assert shown.shape == rows.shape
-    assert np.allclose(shown[:3], rows[:3], atol=1e-6)
-    assert np.isnan(shown[3:]).all()
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_drawn_text_tells_both_chances(stage: Page, tiny_model: Model, dark: bool) -> None:
-    search = record(tiny_model, SOURCE, sample=2.5, seed=1, max_tokens=6)
-    begin(stage, search, played=2, dark=dark)
-    one = search.best[0]
-    place, candidate = search.passes(one)[2], search.line(one)[2]
-    drawn, own = list(search.top_chances[place]), list(np.exp(search.top_logs[place]))
-    if search.tokens[candidate] not in search.top_tokens[place]:
-        drawn.append(search.chances[candidate])
-        own.append(np.exp(search.logs[candidate]))
-        last = texts(stage, ".guess .chosen .place")[0]
-        assert last == str(search.ranks[candidate])
-    assert [float(t) for t in texts(stage, ".guess .number")] == pytest.approx(drawn, abs=6e-4)
-    second = texts(stage, ".guess .number + .place")
-    assert [float(t) for t in second] == pytest.approx(own, abs=6e-4)
-    assert "output temperature 2.5" in stage.locator("#host .guess").inner_text()
-    first = int((search.ranks[list(search.line(one))] == 1).sum())
-    assert f"{first} of 6 were the model's first choice" in stage.locator("#host .why").inner_text()
-    assert stage.locator("#host .tree").is_hidden()
-
-
-def test_a_text_that_goes_on_looks_at_its_own_tokens(
-    stage: Page, build_model: Callable[..., Model]
+def test_drawn_and_continued_texts(
+    stage: Page, tiny_model: Model, build_model: Callable[..., Model]
 ) -> None:
+    # a drawn text tells both chances
+    for dark in (False, True):
+        search = record(tiny_model, SOURCE, sample=2.5, seed=1, max_tokens=6)
+        begin(stage, search, played=2, dark=dark)
+        one = search.best[0]
+        place, candidate = search.passes(one)[2], search.line(one)[2]
+        drawn, own = list(search.top_chances[place]), list(np.exp(search.top_logs[place]))
+        if search.tokens[candidate] not in search.top_tokens[place]:
+            drawn.append(search.chances[candidate])
+            own.append(np.exp(search.logs[candidate]))
+            last = texts(stage, ".guess .chosen .place")[0]
+            assert last == str(search.ranks[candidate])
+        assert [float(t) for t in texts(stage, ".guess .number")] == pytest.approx(drawn, abs=6e-4)
+        second = texts(stage, ".guess .number + .place")
+        assert [float(t) for t in second] == pytest.approx(own, abs=6e-4)
+        assert "output temperature 2.5" in stage.locator("#host .guess").inner_text()
+        first = int((search.ranks[list(search.line(one))] == 1).sum())
+        assert (
+            f"{first} of 6 were the model's first choice"
+            in stage.locator("#host .why").inner_text()
+        )
+        assert stage.locator("#host .tree").is_hidden()
+    # a text that goes on looks at its own tokens
     gpt = build_model(encoder_layers=0, source_vocab=0)
     search = record(gpt, SOURCE, max_tokens=4)
     begin(stage, search, played=3, start="before")

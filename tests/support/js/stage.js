@@ -21,10 +21,13 @@ export default async ([module, name, style, background, width, ink]) => {
   root.append(sheet, place);
   const [{ [name]: Kind }, blob] =
     await Promise.all(["/" + module, "/shared/blob.js"].map((path) => import(path)));
+  if (!stage.lights) {
+    window.addEventListener("tv-light", (event) =>
+      stage.lights.push(/** @type {CustomEvent} */ (event).detail));
+  }
+  stage.view?.end(); // of an earlier view in this page
   stage.said = [];
   stage.lights = [];
-  window.addEventListener("tv-light", (event) =>
-    stage.lights.push(/** @type {CustomEvent} */ (event).detail));
   stage.view = new Kind(place, (/** @type {string} */ name, /** @type {unknown} */ value) =>
     stage.said.push([name, value]));
   stage.give = async (/** @type {string} */ text) => {

@@ -67,16 +67,15 @@ def colours(canvas: Locator) -> int:
     return int(canvas.evaluate(script("colours")))
 
 
-def test_it_opens_offline_and_is_painted(offline: Offline) -> None:
+def test_it_opens_offline_and_hand_and_keys_read_it(offline: Offline) -> None:
+    # it opens offline and is painted
     page = offline.open(report(CLEAN, title="Four words"))
     painted(page)
     assert page.title() == "Four words"
     assert colours(page.locator(".tv-atlas .tv-window canvas").first) > 20
     assert colours(page.locator(".tv-map .picture canvas").first) > 10
     expect(page.locator(".tv-chip")).to_have_count(9)
-
-
-def test_the_weight_under_the_pointer_is_the_run_s(offline: Offline) -> None:
+    # the weight under the pointer is the run s
     page = offline.open(report(CLEAN, opened=("encoder", 1, 2)))
     painted(page)
     weights = CLEAN.attention("encoder", layer=1)[2]
@@ -96,9 +95,7 @@ def test_the_weight_under_the_pointer_is_the_run_s(offline: Offline) -> None:
     query, key, number = re.fullmatch(r"(.+) → (.+): ([\d.]+)", said).groups()  # type: ignore
     place = CLEAN.source.labels.index(query), CLEAN.source.labels.index(key)
     assert abs(float(number) - weights[place]) <= 0.5e-4 + 1 / 65535
-
-
-def test_the_keyboard_opens_a_head(offline: Offline) -> None:
+    # the keyboard opens a head
     page = offline.open(report(CLEAN, opened=("encoder", 0, 0)))
     painted(page)
     expect(page.locator("h2")).to_have_text("encoder L0 H0")
@@ -109,9 +106,7 @@ def test_the_keyboard_opens_a_head(offline: Offline) -> None:
     expect(page.locator("h2")).to_have_text("encoder L1 H1")
     entropy = CLEAN.heads.query("stack == 'encoder' and layer == 1 and head == 1")["entropy"]
     expect(page.locator(".tv-map .numbers")).to_contain_text(f"{entropy.item():.2f} bits")
-
-
-def test_a_click_opens_a_head(offline: Offline) -> None:
+    # a click opens a head
     page = offline.open(report(CLEAN, opened=("encoder", 0, 0)))
     painted(page)
     frame, tip = page.locator(".tv-atlas .tv-frame"), page.locator(".tv-atlas .tv-tip")
@@ -127,7 +122,8 @@ def test_a_click_opens_a_head(offline: Offline) -> None:
     expect(page.locator("h2")).to_contain_text(place)
 
 
-def test_lines_show_the_opened_head_and_those_laid_over_it(offline: Offline) -> None:
+def test_lines_words_and_comparisons(offline: Offline) -> None:
+    # lines show the opened head and those laid over it
     page = offline.open(report(CLEAN, opened=("cross", 1, 2)))
     painted(page)
     page.get_by_role("radio", name="Lines").click()
@@ -141,9 +137,7 @@ def test_lines_show_the_opened_head_and_those_laid_over_it(offline: Offline) -> 
     expect(page.locator(".tv-lines .legend li")).to_have_text(["L1 H2", "L1 H1"])
     page.get_by_role("radio", name="Lines").press("ArrowLeft")
     expect(page.locator(".tv-map")).to_be_visible()
-
-
-def test_a_chosen_word_is_chosen_in_all_pictures(offline: Offline) -> None:
+    # a chosen word is chosen in all pictures
     page = offline.open(report(CLEAN, opened=("cross", 1, 2)))
     painted(page)
     page.get_by_role("toolbar", name="target").get_by_role("button", name="Ka").click()
@@ -154,9 +148,7 @@ def test_a_chosen_word_is_chosen_in_all_pictures(offline: Offline) -> None:
     expect(pressed).to_have_text(["Ka"])
     page.get_by_role("toolbar", name="source").get_by_role("button", name="at").hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["at"])
-
-
-def test_a_comparison_can_be_switched(offline: Offline) -> None:
+    # a comparison can be switched
     page = offline.open(report(WARM, CLEAN, opened=("cross", 1, 2)))
     painted(page)
     expect(page.get_by_role("radio", name="Now")).to_have_attribute("aria-checked", "true")
@@ -174,6 +166,33 @@ def test_a_comparison_can_be_switched(offline: Offline) -> None:
     page.keyboard.press("Home")
     number = page.locator(".tv-map .tip").inner_text().rpartition(" ")[2].replace("−", "-")
     assert abs(float(number) - change[0, 0]) <= 0.5e-4 + 2 / 65534
+    # the sentence speaks of the run that is drawn
+    page = offline.open(report(WARM, CLEAN, opened=("cross", 1, 2)))
+    painted(page)
+    page.get_by_role("toolbar", name="target").get_by_role("button", name="Ka").click()
+    now, was = (
+        describe_row(trace.attention("cross", layer=1)[2][1], "Ka", CLEAN.source.labels)
+        for trace in (WARM, CLEAN)
+    )
+    assert now != was
+    for run, said in (("Before", was), ("Difference", now), ("Now", now)):
+        page.get_by_role("radio", name=run).click()
+        expect(page.locator(".tv-map .said")).to_have_text(said)
+    # another block forgets what was laid over
+    page = offline.open(report(CLEAN, opened=("cross", 1, 2)))
+    painted(page)
+    frame = page.locator(".tv-atlas .tv-frame")
+    frame.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("o")
+    expect(page.locator(".tv-lines .legend li")).to_have_count(2)
+    page.keyboard.press("Home")  # a head of the first block
+    page.keyboard.press("Enter")
+    expect(page.locator(".tv-lines .legend li")).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("o")
+    live = page.locator(".tv-atlas [aria-live]")
+    expect(live).to_have_text("L1 H1 added to the lines")  # the other block's L1 H1 is forgotten
 
 
 def entropy(trace: Trace) -> float:
@@ -182,16 +201,34 @@ def entropy(trace: Trace) -> float:
     )
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_light_and_dark_follow_the_reader(offline: Offline, dark: bool) -> None:
-    scheme = "dark" if dark else "light"
-    page = offline.open(report(CLEAN), color_scheme=scheme)
+def test_themes_hostile_words_and_notebooks(offline: Offline) -> None:
+    # light and dark follow the reader
+    for dark in (False, True):
+        scheme = "dark" if dark else "light"
+        page = offline.open(report(CLEAN), color_scheme=scheme)
+        painted(page)
+        ours = DARK if dark else LIGHT
+        assert paper(page) == ours.paper and card(page) == ours.card
+        page.get_by_role("button", name="light or dark").click()
+        other = LIGHT if dark else DARK
+        assert paper(page) == other.paper and card(page) == other.card
+    # hostile words do nothing
+    page = offline.open(report(hostile(), title=EVIL[0]))
+    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     painted(page)
-    ours = DARK if dark else LIGHT
-    assert paper(page) == ours.paper and card(page) == ours.card
-    page.get_by_role("button", name="light or dark").click()
-    other = LIGHT if dark else DARK
-    assert paper(page) == other.paper and card(page) == other.card
+    expect(page.locator("img")).to_have_count(0)
+    expect(page.locator("h1")).to_have_text(EVIL[0])
+    expect(page.locator(".tv-chip").first).to_have_text(EVIL[0])
+    page.locator(".tv-map .picture").focus()
+    page.keyboard.press("Home")
+    expect(page.locator("img")).to_have_count(0)
+    # a notebook shows the same
+    picture = lines(CLEAN, "cross", [(1, 2), (0, 1)])
+    page = offline.open(f"<!doctype html><meta charset=utf-8><body>{picture._repr_html_()}</body>")
+    inside = page.frame_locator("iframe")
+    expect(inside.locator(".tv-lines .legend li")).to_have_text(["L1 H2", "L0 H1"])
+    assert colours(inside.locator(".tv-lines canvas").first) > 10
+    expect(page.locator("body > p")).to_have_text(picture.caption)
 
 
 def paper(page: Page) -> str:
@@ -204,19 +241,8 @@ def card(page: Page) -> str:
     return str(page.locator(".tv-map").evaluate("e => e.style.getPropertyValue('--card')"))
 
 
-def test_hostile_words_do_nothing(offline: Offline) -> None:
-    page = offline.open(report(hostile(), title=EVIL[0]))
-    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-    painted(page)
-    expect(page.locator("img")).to_have_count(0)
-    expect(page.locator("h1")).to_have_text(EVIL[0])
-    expect(page.locator(".tv-chip").first).to_have_text(EVIL[0])
-    page.locator(".tv-map .picture").focus()
-    page.keyboard.press("Home")
-    expect(page.locator("img")).to_have_count(0)
-
-
-def test_a_head_that_is_not_inside_says_so(offline: Offline) -> None:
+def test_long_and_crowded_runs_say_what_is_left_out(offline: Offline) -> None:
+    # a head that is not inside says so
     trace = crowded()
     page = offline.open(report(trace, opened=("encoder", 0, 0)))
     painted(page)
@@ -230,9 +256,7 @@ def test_a_head_that_is_not_inside_says_so(offline: Offline) -> None:
     expect(page.locator("h2")).to_have_text(f"encoder L{layer} H{head}")
     expect(page.get_by_role("status").filter(has_text="not in this file")).to_be_visible()
     expect(page.locator(".tv-map")).to_be_hidden()
-
-
-def test_a_long_sentence_is_exact_where_it_is_enlarged(offline: Offline) -> None:
+    # a long sentence is exact where it is enlarged
     trace = large_trace(1, 2, 300)
     page = offline.open(report(trace, opened=("encoder", 0, 1)))
     painted(page)
@@ -247,9 +271,7 @@ def test_a_long_sentence_is_exact_where_it_is_enlarged(offline: Offline) -> None
     query, key, number = re.fullmatch(r"word(\d+) → word(\d+): ([\d.]+)", tip.inner_text()).groups()  # type: ignore
     weight = trace.attention("encoder", layer=0)[1, int(query), int(key)]
     assert abs(float(number) - weight) <= 0.5e-4 + 1 / 65535
-
-
-def test_a_long_text_s_lines_say_that_they_are_of_one_head(offline: Offline) -> None:
+    # a long text s lines say that they are of one head
     page = offline.open(report(large_trace(1, 3, 300), opened=("encoder", 0, 0)))
     painted(page)
     note = page.locator(".tv-lines").get_by_text("lines are drawn of the opened head only")
@@ -260,9 +282,7 @@ def test_a_long_text_s_lines_say_that_they_are_of_one_head(offline: Offline) -> 
     page.keyboard.press("o")
     expect(note).to_be_visible()
     expect(page.locator(".tv-lines .legend li")).to_have_count(1)
-
-
-def test_heads_that_are_not_inside_are_said_to_be_left_out(offline: Offline) -> None:
+    # heads that are not inside are said to be left out
     page = offline.open(report(crowded(), opened=("encoder", 0, 0)))
     painted(page)
     page.locator(".tv-atlas .tv-frame").focus()
@@ -283,12 +303,3 @@ def crowded() -> Trace:
     heads = trace.heads.copy()
     heads.loc[heads["layer"] == 1, "entropy"] += 10
     return replace(trace, attentions=kept, heads=heads)
-
-
-def test_a_notebook_shows_the_same(offline: Offline) -> None:
-    picture = lines(CLEAN, "cross", [(1, 2), (0, 1)])
-    page = offline.open(f"<!doctype html><meta charset=utf-8><body>{picture._repr_html_()}</body>")
-    inside = page.frame_locator("iframe")
-    expect(inside.locator(".tv-lines .legend li")).to_have_text(["L1 H2", "L0 H1"])
-    assert colours(inside.locator(".tv-lines canvas").first) > 10
-    expect(page.locator("body > p")).to_have_text(picture.caption)

@@ -21,7 +21,8 @@ from transformer_viz.views.export.html_report import report
 from .test_report import Offline, colours, offline, painted
 
 __all__ = ["offline"]
-TOKENS = 1500
+#: Tokens of the text: more than the window of the layout that has one.
+TOKENS, FEWER = 1500, 1030
 CLOSE = 2e-6
 TARGET = [0, 5, 6, 7, 8, 9, 30, 31]
 EDITS = (
@@ -34,7 +35,10 @@ BOOK = bundle("report/report.js").replace("startReport();\n", "", 1)
 @lru_cache(maxsize=4)
 def both(layout: str, edits: str = "") -> tuple[Trace, Trace]:
     """The same run with tiles and with matrices, under edits as JSON."""
-    model, words = tv.load(long_models.made(layout)), long_models.ids(TOKENS)
+    model, words = (
+        tv.load(long_models.made(layout)),
+        long_models.ids(TOKENS if layout == "gpt2" else FEWER),
+    )
     target = TARGET if layout == "t5" else None
     more: dict[str, Any] = {"target": target, "check": False}
     if edits:
@@ -64,8 +68,13 @@ def size_of_heads(content: str) -> int:
     return sum(map(len, re.findall(r'id="tv-part-\d+">([^<]*)<', content)))
 
 
-@pytest.mark.parametrize("layout", long_models.LAYOUTS)
-def test_tiles_are_pieces_of_the_matrix(layout: str, offline: Offline) -> None:
+@pytest.mark.parametrize("half", [0, 1])
+def test_tiles_are_pieces_of_the_matrix(half: int, offline: Offline) -> None:
+    for layout in [*long_models.LAYOUTS][half::2]:
+        _tiles_are_pieces(layout, offline)
+
+
+def _tiles_are_pieces(layout: str, offline: Offline) -> None:
     tiled, whole = both(layout)
     page = offline.open(report(tiled))
     painted(page)
@@ -84,18 +93,31 @@ def test_tiles_are_pieces_of_the_matrix(layout: str, offline: Offline) -> None:
         ):
             wanted = pooled(weights, *square)
             coarse = float(weights.max()) / 65535 if square[0] == 3 else 0.0
-            assert found.shape == wanted.shape
-            assert np.abs(found - wanted).max() <= CLOSE + coarse
+            assert found.shape == wanted.shape, (layout, square)
+            assert np.abs(found - wanted).max() <= CLOSE + coarse, (layout, square)
             side = 256 * 2 ** square[0]
             ends = zip(square[1:], weights.shape, strict=True)
             part = (slice(side * n, min(side * (n + 1), m)) for n, m in ends)
             _, hidden = tiled.pooled(block, layer, head, 2 ** square[0], *part)
-            assert np.array_equal(masked > 0, hidden)
+            assert np.array_equal(masked > 0, hidden), (layout, square)
             seen += int(found.any())
     assert seen >= 3
 
 
-def test_half_the_size_is_off_by_no_more_than_it_says(offline: Offline) -> None:
+def test_edits_runs_and_half_the_size(offline: Offline) -> None:
+    # edits belong to the tiles
+    tiled, whole = both("gpt2", EDITS)
+    page = offline.open(report(tiled))
+    painted(page)
+    for head in (0, 1):
+        weights = whole.attention("decoder", 0)[head]
+        for square, (found, _) in zip(
+            [(0, 0, 0), (1, 1, 1)],
+            tiles(page, ("decoder", 0, head), [(0, 0, 0), (1, 1, 1)]),
+            strict=True,
+        ):
+            assert np.abs(found - pooled(weights, *square)).max() <= CLOSE
+    # half the size is off by no more than it says
     tiled, whole = both("gpt2")
     small, full = (report(tiled, precision=precision) for precision in ("int16", "float32"))
     assert size_of_heads(small) < 0.8 * size_of_heads(full)
@@ -108,23 +130,19 @@ def test_half_the_size_is_off_by_no_more_than_it_says(offline: Offline) -> None:
     off = np.abs(found - wanted)
     assert (off <= float(said[0]) / 100 * wanted + CLOSE).all()
     assert off.max() > CLOSE  # else it would be no test
-
-
-def test_edits_belong_to_the_tiles(offline: Offline) -> None:
-    tiled, whole = both("gpt2", EDITS)
-    page = offline.open(report(tiled))
+    # two runs can be switched
+    warm, _ = both("gpt2", '[{"kind": "temperature", "value": 3.0}]')
+    clean, whole = both("gpt2")
+    page = offline.open(report(warm, clean, opened=("decoder", 0, 1)))
     painted(page)
-    for head in (0, 1):
-        weights = whole.attention("decoder", 0)[head]
-        for square, (found, _) in zip(
-            [(0, 0, 0), (1, 1, 1)],
-            tiles(page, ("decoder", 0, head), [(0, 0, 0), (1, 1, 1)]),
-            strict=True,
-        ):
-            assert np.abs(found - pooled(weights, *square)).max() <= CLOSE
+    expect(page.get_by_role("radio", name="Difference")).to_have_count(0)
+    page.get_by_role("radio", name="Before").click()
+    ((found, _),) = tiles(page, ("decoder", 0, 1), [(0, 3, 2)], run=1)
+    assert np.abs(found - pooled(whole.attention("decoder", 0)[1], 0, 3, 2)).max() <= CLOSE
 
 
-def test_the_hand_comes_down_to_one_weight(offline: Offline) -> None:
+def test_hands_and_what_is_not_in_the_page(offline: Offline, tmp_path: Path) -> None:
+    # the hand comes down to one weight
     tiled, whole = both("gpt2")
     page = offline.open(report(tiled, opened=("decoder", 1, 0)))
     painted(page)
@@ -150,9 +168,7 @@ def test_the_hand_comes_down_to_one_weight(offline: Offline) -> None:
     assert min(abs(float(said[3]) - weights[row, key]) for row in rows) <= 0.51e-4
     page.keyboard.press("Enter")
     expect(page.locator(".tv-map .said")).to_contain_text("looks most at")
-
-
-def test_what_is_not_in_the_page_is_said(offline: Offline) -> None:
+    # what is not in the page is said
     tiled, _ = both("gpt2")
     content = report(tiled, heads=[(1, 0)], max_mb=1.2)
     assert len(content.encode()) < 1.2e6
@@ -168,20 +184,7 @@ def test_what_is_not_in_the_page_is_said(offline: Offline) -> None:
     note = page.locator(".tv-map .note")
     expect(note).to_contain_text("The cells of this head are not in this page")
     expect(note).to_contain_text("in steps of 1/255")
-
-
-def test_two_runs_can_be_switched(offline: Offline) -> None:
-    warm, _ = both("gpt2", '[{"kind": "temperature", "value": 3.0}]')
-    clean, whole = both("gpt2")
-    page = offline.open(report(warm, clean, opened=("decoder", 0, 1)))
-    painted(page)
-    expect(page.get_by_role("radio", name="Difference")).to_have_count(0)
-    page.get_by_role("radio", name="Before").click()
-    ((found, _),) = tiles(page, ("decoder", 0, 1), [(0, 3, 2)], run=1)
-    assert np.abs(found - pooled(whole.attention("decoder", 0)[1], 0, 3, 2)).max() <= CLOSE
-
-
-def test_a_page_too_large_says_so_before_it_is_made(tmp_path: Path) -> None:
+    # a page too large says so before it is made
     tiled, _ = both("gpt2")
     with pytest.raises(ValueError, match=r"The 4 heads that were chosen take about .* fewer heads"):
         report(tiled, layers=[0, 1], max_mb=0.8)

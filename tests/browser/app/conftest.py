@@ -1,0 +1,36 @@
+"""An app that has a model of every kind beside those in the box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import running_app
+from tests.support.long_story import write_storyteller
+from tests.support.model_kinds import write_kinds
+from tests.support.odd_inputs import MISSING, write_gpt
+from tests.support.pictured import pictured_folder
+from tests.support.speech import speech_folder
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[..., bytes]) -> Path:
+    """A folder of tiny models: every kind, and those that hear, see and read whole books."""
+    folder = write_kinds(tmp_path_factory.mktemp("models"), make_vocabulary)
+    speech_folder("whisper", folder / "whisper")
+    pictured_folder("llava", folder / "llava")
+    write_storyteller(folder / "teller")
+    write_gpt(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models_url(models: Path) -> Iterator[str]:
+    """The address of an app with these models, whose first model is missing."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TRANSFORMER_VIZ_MODEL", MISSING)
+        environment.setenv("TRANSFORMER_VIZ_MODELS", str(models))
+        with running_app() as url:
+            yield url
