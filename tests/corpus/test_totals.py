@@ -8,7 +8,6 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from transformer_viz.metrics.corpus.columns import BINS, COLUMNS, PLACES, Sums, bin_of, edges
 from transformer_viz.metrics.corpus.selection import (
     BANDS,
     TOP,
@@ -19,6 +18,7 @@ from transformer_viz.metrics.corpus.selection import (
     draw_of,
 )
 from transformer_viz.metrics.corpus.totals import FINE, Totals, table, totals_of
+from transformer_viz.metrics.head_measures.columns import BINS, COLUMNS, PLACES, Sums, bin_of, edges
 from transformer_viz.metrics.head_measures.rows import GRID
 
 SENTENCES, HEADS = 211, 3
