@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.foreign.styles.base import WIDTH, Block
-from transformer_viz.inference.proof.prove import Changed, Explicit, Proof, prove
+from transformer_viz.core.intercept import InterceptCalls
+from transformer_viz.inference.proof.prove import Changed, Proof, prove
 from transformer_viz.inference.proof.reordered import ReorderMode
 
 TOKENS = 6
@@ -151,7 +152,7 @@ def test_tokens_moved_by_their_numbers_are_not_proved_without_exchanges(between)
 )
 def test_the_witness_lists_softmaxes_that_read_moved_tokens(between, reordered):
     module, x = Layers(between), torch.randn(2, TOKENS, WIDTH)
-    with torch.inference_mode(), Explicit(), ReorderMode(module) as mode:
+    with torch.inference_mode(), InterceptCalls(), ReorderMode(module) as mode:
         module(x)
     assert len(mode.kernels) == 2
     assert mode.reordered == reordered
