@@ -179,6 +179,7 @@ class KernelMode(TorchDispatchMode):
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
         self.lead: tuple[int, ...] = ()  # of the kernel that runs
+        self.own = False  # whether its weights are no tensor of the module
         self.followed: dict[int, list[Followed]] = {}
         #: An exponential with its shape, or the sum of one, with the exponential's and the axis.
         self.exponentials: dict[int, tuple[ReferenceType[Tensor], torch.Size, int]] = {}
@@ -251,7 +252,9 @@ class KernelMode(TorchDispatchMode):
             shape = scores.shape
             scores = self.changes.scores(number, rowed(scores, -1)).to(kind)
             scores = softmax_in_place(scores)  # nobody else holds them
+            self.own = True
             scores = self.changes.weights(number, scores).to(kind)
+            self.own = False
             v = shared(given["value"].to(kind), shape[1])
             out = (torch.empty_like(out[0]).copy_(scores.reshape(shape) @ v), *out[1:])
             rows = Rows(scores)

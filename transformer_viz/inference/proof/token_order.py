@@ -163,7 +163,8 @@ class Stilled:
         if number not in self.rows:
             return weights
         account, rows = self.by_kernel[number]
-        record, still = account.record, torch.zeros_like(weights)
+        own_rows = self.mode is not None and self.mode.own
+        record, still = account.record, weights.zero_() if own_rows else torch.zeros_like(weights)
         own = rows % account.shape[2] + record.offset - record.first_key
         there = (own >= 0) & (own < weights.shape[-1]) & (record.kind == "self")
         still[self.rows[number][:, there], own[there]] = 1.0
