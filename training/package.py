@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from transformer_viz.checkpoints.common import native
 from transformer_viz.checkpoints.common.bundled import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
-from transformer_viz.checkpoints.common.fill_weights import NoFirstWeights, compare, shared_names
+from transformer_viz.checkpoints.common.fill_weights import compare, shared_names, skip_init
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.files.reading import Weights, refuse_non_finite
 from transformer_viz.checkpoints.loader import load
@@ -84,7 +84,7 @@ def plan_of(recipe: Recipe, folder: Path) -> tuple[nn.Module, dict[str, Any]]:
     fields = {"layout": native.NAME, "kind": config.kind, **config.to_dict()}
     if recipe.data.task == "masked":
         fields["mask_id"] = pieces.piece_to_id(MASK)
-    with NoFirstWeights():
+    with skip_init():
         return Transformer(config), fields
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.corpus.scan import Scanned, scan
-from transformer_viz.metrics.corpus.columns import BINS, COLUMNS, PLACES, Sums, bin_of, edges
-from transformer_viz.metrics.corpus.heads_last import Facts, orders
 from transformer_viz.metrics.corpus.selection import (
     BANDS,
     LONGEST,
@@ -28,10 +25,16 @@ from transformer_viz.metrics.corpus.selection import (
     choose,
     draw_of,
 )
-from transformer_viz.metrics.corpus.stacked import Stacked, measure
 from transformer_viz.metrics.corpus.totals import FINE, Totals, table, totals_of
-from transformer_viz.metrics.head_measures.registry import MEASURES
-from transformer_viz.metrics.head_measures.rows import GRID, VIEWS, HeadRows, Tally
+from transformer_viz.metrics.head_measures.columns import (
+    BINS,
+    COLUMNS,
+    PLACES,
+    Sums,
+    bin_of,
+    edges,
+)
+from transformer_viz.metrics.head_measures.rows import GRID
 
 SENTENCES, HEADS = 211, 3
 
@@ -132,120 +135,6 @@ def test_the_interval_is_that_of_the_bootstrap():
     assert told["previous_low"][0] == pytest.approx(low, abs=width / 10)
     assert told["previous_high"][0] == pytest.approx(high, abs=width / 10)
     assert told["previous"][0] == s.sum() / m.sum()
-
-
-SIDE, WIDE = 5, 7  # sentences side by side, width of values
-DRAWS = np.array([draw_of(0, n) for n in range(SIDE)], np.uint64)
-#: Sums in another order may part on the last bit, which moves a row's rounding to 2^-30 by one.
-UNITS = 2
-
-
-def drawn(kind: str, view: str, queries: int, keys: int, seed: int = 3) -> Stacked:
-    """Random heads: the end is a special token, and words come twice."""
-    generator = np.random.default_rng(seed)
-    allowed = np.ones((queries, keys), bool)
-    if kind == "causal":
-        allowed = np.tri(queries, dtype=bool)
-    if kind == "padded":
-        allowed[:, -2:] = False
-    scores = generator.normal(0, 3, (SIDE, HEADS, queries, keys))
-    scores = np.where(allowed, scores, -np.inf)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    weights = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-    special = [np.zeros(n, bool) for n in (queries, keys)]
-    for side in special if kind != "cross" else special[1:]:
-        side[-1 if kind != "causal" else 0] = True
-    if kind == "padded":
-        special[0][-3] = special[1][-3] = True
-    values = generator.normal(0, 1, (SIDE * HEADS, keys, WIDE)).astype(np.float32)
-    ids = None if kind == "cross" else generator.integers(1, 5, (SIDE, keys))
-    return Stacked(weights, allowed, *special, ids, kind == "cross", view, lambda: values)
-
-
-def rows_of(stack: Stacked, number: int, **changes: object) -> HeadRows:
-    words = {
-        "key_ids": None if stack.ids is None else stack.ids[number],
-        "cross": stack.cross,
-        "view": stack.view,
-        "values": stack.values().reshape(SIDE, HEADS, -1, WIDE)[number],
-        "weights": stack.weights[number],
-    } | changes
-    sides = (stack.allowed, stack.query_special, stack.key_special)
-    return HeadRows(words.pop("weights"), *sides, **words)
-
-
-def same(rows: np.ndarray, total: np.ndarray, found: Tally, case: object) -> None:
-    shape = rows.shape
-    wanted = np.broadcast_to(found.rows.reshape(shape[0], -1), shape)
-    assert np.array_equal(rows, wanted), case
-    apart = np.abs(total - np.rint(found.total.reshape(shape[0], -1) * GRID))
-    assert apart.max() <= UNITS, case
-
-
-def test_own_chance_and_null_are_those_of_the_measures():
-    sizes = [("whole", 11, 11), ("whole", 3, 3), ("causal", 13, 13), ("padded", 11, 11)]
-    for view, size in product(VIEWS, [*sizes, ("cross", 7, 11)]):
-        stack = drawn(size[0], view, *size[1:])
-        found = measure(stack, DRAWS)
-        by_rows, by_ids = (orders(stack.facts, DRAWS, n) for n in (0, 1))
-        for number in range(SIDE):
-            rows = rows_of(stack, number)
-            turned = rows.weights[:, by_rows[number]]
-            free = {"weights": turned, "key_ids": None, "values": None, "kept": rows.heeded}
-            moved = rows_of(stack, number, **free)
-            for one in MEASURES:
-                if one.name in ("copying", "ov_copying"):
-                    continue
-                at, case = (number, slice(None), PLACES[one.name]), (view, size, one.name)
-                own = one.of(rows)
-                same(found.rows[at], found.total[at], own, case)
-                squares = Tally(own.squares, own.rows, own.total)
-                same(found.rows[at], found.squares[at], squares, case)
-                same(found.chance_rows[at], found.chance[at], one.chance(rows), case)
-                if one.shuffled == "rows":
-                    same(found.null_rows[at], found.null[at], one.of(moved), case)
-                if one.shuffled == "ids" and rows.key_ids is not None:
-                    ids = rows.key_ids[by_ids[number]]
-                    other = rows_of(stack, number, key_ids=ids, values=None, cross=False)
-                    same(found.null_rows[at], found.null[at], one.of(other), case)
-        asked = {name for name, place in PLACES.items() if found.rows[..., place].any()}
-        assert len(asked) >= (8 if size[2] > 3 else 5), (view, size)
-
-
-def test_rows_without_numbers_and_heads_side_by_side():
-    stack = drawn("whole", "content", 11, 11)
-    stack.weights[1, 2, 4, 3] = np.nan
-    found, whole = measure(stack, DRAWS), measure(drawn("whole", "content", 11, 11), DRAWS)
-    for one in MEASURES:
-        if one.name in ("entropy", "confidence", "sink"):
-            place = PLACES[one.name]
-            lost = whole.rows[..., place] - found.rows[..., place]
-            assert lost.sum() == 1 and lost[1, 2] == 1
-            own = one.of(rows_of(stack, 1))
-            same(found.rows[1, :, place], found.total[1, :, place], own, one.name)
-    stack = drawn("causal", "content", 13, 13)
-    together = measure(stack, DRAWS)
-    values = stack.values().reshape(SIDE, HEADS, -1, WIDE)
-    for number in range(SIDE):
-        at = slice(number, number + 1)
-        sides = (stack.weights[at], stack.allowed, stack.query_special, stack.key_special)
-        own = lambda at=at: values[at].reshape(HEADS, -1, WIDE)  # noqa: E731
-        alone = Stacked(*sides, stack.ids[at], False, "content", own)
-        for name, part in vars(measure(alone, DRAWS[at])).items():
-            assert part.tobytes() == getattr(together, name)[at].tobytes(), name
-
-
-def test_the_null_puts_words_alone_in_every_order_alike():
-    """Of 3,000 draws each word stands at each place about as often; others stay."""
-    facts: Facts = drawn("whole", "content", 5, 5).facts  # four words and an end
-    many = np.array([draw_of(7, n) for n in range(3000)], np.uint64)
-    found = orders(facts, many, 0)
-    assert (np.sort(found, 1) == np.arange(5)).all() and (found[:, 4] == 4).all()
-    kinds, counts = np.unique(found[:, :4], axis=0, return_counts=True)
-    assert len(kinds) == 24
-    assert ((counts - 125) ** 2 / 125).sum() < 49.7  # chi-squared, 23 degrees, p = .001
-    assert (orders(facts, many, 1) != found).any(1).mean() > 0.9
-    assert np.array_equal(orders(facts, many[5:6], 0), found[5:6])
 
 
 FLOAT = 1e-6  # a batch adds in another order than one sentence does

@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 
 from tests.support.witness_models import ov_weights
-from transformer_viz.metrics.head_measures import cross, patterns, repeats, values
-from transformer_viz.metrics.head_measures.registry import MEASURES, HeadMeasure, settled
+from transformer_viz.core.sites import Site
+from transformer_viz.metrics.head_measures import values
+from transformer_viz.metrics.head_measures.keys import OFFSETS
+from transformer_viz.metrics.head_measures.registry import MEASURES, settled
+from transformer_viz.metrics.head_measures.row_measures import source_shares
 from transformer_viz.metrics.head_measures.rows import VIEWS, HeadRows, Tally
+from transformer_viz.metrics.head_measures.stacked import Stacked
+from transformer_viz.metrics.head_measures.tables import measured
 
 EXACT = 1e-6
-BY_NAME = {measure.name: measure for measure in MEASURES}
+SITE = Site("decoder", "self", 0)
+NAMES = [measure.name for measure in MEASURES]
 #: What decoder self-attention can be asked of weights alone.
 CAUSAL = [
     *("entropy", "confidence", "distance", "previous", "self", "positional", "sink", "special"),
@@ -60,6 +66,14 @@ def some(heads: int = 3, words: int = 9, seed: int = 4) -> HeadRows:
     return prompt(text, raw / raw.sum(-1, keepdims=True))
 
 
+def own(name: str, rows: HeadRows) -> Tally:
+    return measured(SITE, rows).own[name]
+
+
+def chance(name: str, rows: HeadRows) -> Tally:
+    return measured(SITE, rows).chance[name]
+
+
 def mean(tally: Tally) -> np.ndarray:
     total, rows = (part.reshape(len(part), -1) for part in tally[:2])
     return settled(total, rows)[0]
@@ -71,9 +85,9 @@ def mean(tally: Tally) -> np.ndarray:
 def test_a_perfect_head_scores_one_at_any_length(length: int, find: str, view: str) -> None:
     """P2."""
     rows = jumping(prompt(repeated(length), view=view), find)
-    assert mean(BY_NAME[find].of(rows)) == pytest.approx([1.0], abs=EXACT)
+    assert mean(own(find, rows)) == pytest.approx([1.0], abs=EXACT)
     other = {"duplicate": "induction", "induction": "duplicate"}[find]
-    assert mean(BY_NAME[other].of(rows)) == pytest.approx([0.0], abs=EXACT)
+    assert mean(own(other, rows)) == pytest.approx([0.0], abs=EXACT)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -81,19 +95,19 @@ def test_a_perfect_head_scores_one_at_any_length(length: int, find: str, view: s
 def test_an_even_head_has_full_entropy_at_any_length(length: int, view: str) -> None:
     """P3."""
     rows = prompt(list(range(1, length)), view=view)
-    assert mean(patterns.entropy(rows)) == pytest.approx([1.0], abs=EXACT)
+    assert mean(own("entropy", rows)) == pytest.approx([1.0], abs=EXACT)
 
 
 def test_runs_and_loops_are_no_induction() -> None:
     """P5: in a run nobody is asked, and a loop of two leaves too many right answers."""
     for words in ([3] * 50, [3, 4] * 20):
         even = prompt(words)
-        own = replace(even, weights=np.eye(len(words) + 1, dtype=np.float32)[None])
-        found, chance = repeats.induction(even), BY_NAME["induction"].chance(even)
+        itself = replace(even, weights=np.eye(len(words) + 1, dtype=np.float32)[None])
+        found, usual = own("induction", even), chance("induction", even)
         if words == [3] * 50:
             assert found.rows[0] == 0 and np.isnan(mean(found)).all()
-        assert mean(found) == pytest.approx(mean(chance), abs=EXACT, nan_ok=True)  # lift 0
-        assert np.nan_to_num(mean(repeats.induction(own))) == 0
+        assert mean(found) == pytest.approx(mean(usual), abs=EXACT, nan_ok=True)  # lift 0
+        assert np.nan_to_num(mean(own("induction", itself))) == 0
 
 
 def test_shift_eleven_is_no_induction() -> None:
@@ -105,8 +119,8 @@ def test_shift_eleven_is_no_induction() -> None:
             rows, weights=looking([max(0, i - 11) for i in range(2 * period + 1)]).astype("f4")
         )
 
-    assert mean(repeats.induction(shifted(12))) == pytest.approx([1.0])
-    others = [repeats.induction(shifted(period)) for period in range(13, 41)]
+    assert mean(own("induction", shifted(12))) == pytest.approx([1.0])
+    others = [own("induction", shifted(period)) for period in range(13, 41)]
     assert mean(reduce(Tally.plus, others))[0] < 0.1
 
 
@@ -115,11 +129,11 @@ def test_the_first_rows_are_left_out() -> None:
     rows = prompt(list(range(1, 13)))
     sink = replace(rows, weights=looking([0] * 13).astype(np.float32))
     back = replace(rows, weights=looking([0, *range(12)]).astype(np.float32))
-    assert mean(patterns.previous(sink)) == 0 and mean(patterns.sink(sink)) == 1
-    assert mean(patterns.sink(back)) == 0 and mean(patterns.previous(back)) == 1
+    assert mean(own("previous", sink)) == 0 and mean(own("sink", sink)) == 1
+    assert mean(own("sink", back)) == 0 and mean(own("previous", back)) == 1
     no_bos = replace(sink, query_special=np.zeros(13, bool), key_special=np.zeros(13, bool))
-    assert mean(patterns.previous(no_bos)) == 0
-    assert mean(patterns.itself(no_bos)) == 0  # row 0 looks at itself, having no choice
+    assert mean(own("previous", no_bos)) == 0
+    assert mean(own("self", no_bos)) == 0  # row 0 looks at itself, having no choice
 
 
 def test_weight_on_several_copies_is_added() -> None:
@@ -133,7 +147,7 @@ def test_weight_on_several_copies_is_added() -> None:
     weights[0, places[-1], places[:-1]] = 1 / 3
     weights[0, places[1], :] = np.eye(len(words) + 1)[places[0]]
     weights[0, places[2], :] = (np.eye(len(words) + 1)[places[:2]]).mean(0)
-    found = repeats.duplicate(replace(rows, weights=weights.astype(np.float32)))
+    found = own("duplicate", replace(rows, weights=weights.astype(np.float32)))
     assert found.rows[0] == 3 and mean(found) == pytest.approx([1.0], abs=EXACT)
 
 
@@ -141,18 +155,18 @@ def test_weight_on_several_copies_is_added() -> None:
 def test_ties_share_their_row(view: str) -> None:
     """P9: an even head is positional by 1/n_i, whatever key stands first."""
     rows = prompt(list(range(1, 25)), view=view)
-    profile = patterns.positional(rows)
-    own = profile.mean[0, patterns.OFFSETS.index(0)]
-    number = rows.count[rows.rows[0]]
-    assert own == pytest.approx((1 / number).mean(), abs=EXACT)
-    assert mean(profile) == pytest.approx([own], abs=EXACT)
+    profile = own("positional", rows)
+    share = profile.mean[0, OFFSETS.index(0)]
+    number = rows.count[(rows.asked & rows.heeded)[0] & (rows.count >= 2)]
+    assert share == pytest.approx((1 / number).mean(), abs=EXACT)
+    assert mean(profile) == pytest.approx([share], abs=EXACT)
 
 
 def test_no_row_is_no_value() -> None:
     """P10."""
     rows = prompt([5])
     for name in ("previous", "next", "duplicate", "induction", "monotonicity", "null", "copying"):
-        found = BY_NAME[name].of(rows)
+        found = own(name, rows)
         assert (found.rows == 0).all() and np.isnan(mean(found)).all(), name
 
 
@@ -164,10 +178,10 @@ def test_previous_and_next_are_not_swapped() -> None:
     plain = np.zeros(size, bool)
     weights = np.concatenate([back, ahead]).astype(np.float32)
     rows = HeadRows(weights, np.ones((size, size), bool), plain, plain)
-    assert mean(patterns.previous(rows)).tolist() == [1, 0]
-    assert mean(patterns.following(rows)).tolist() == [0, 1]
-    profile = patterns.offset_profile(rows).mean
-    assert [patterns.OFFSETS[place] for place in profile.argmax(-1)] == [-1, 1]
+    assert mean(own("previous", rows)).tolist() == [1, 0]
+    assert mean(own("next", rows)).tolist() == [0, 1]
+    profile = own("positional", rows).mean
+    assert [OFFSETS[place] for place in np.nan_to_num(profile).argmax(-1)] == [-1, 1]
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -175,8 +189,9 @@ def test_a_measure_leaves_its_input_alone(view: str) -> None:
     """P13; and what it gives is a sum over rows that lie between 0 and 1."""
     rows = replace(some(), view=view)
     before = rows.weights.tobytes(), rows.allowed.tobytes(), np.asarray(rows.key_ids).tobytes()
-    for measure in MEASURES:
-        for found in (measure.of(rows), measure.chance(rows)):
+    block = measured(SITE, rows)
+    for name in NAMES:
+        for found in (block.own[name], block.chance[name]):
             assert (found.squares <= found.total + EXACT).all() and (found.total >= 0).all()
             assert (found.total <= found.rows + EXACT).all()
     after = rows.weights.tobytes(), rows.allowed.tobytes(), np.asarray(rows.key_ids).tobytes()
@@ -185,8 +200,7 @@ def test_a_measure_leaves_its_input_alone(view: str) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", CAUSAL)
-def test_padding_changes_nothing(name: str, side: str, view: str) -> None:
+def test_padding_changes_nothing(side: str, view: str) -> None:
     """P4: three padding tokens on either side of a sentence."""
     rows = replace(some(), view=view)
     more = (3, 0) if side == "left" else (0, 3)
@@ -198,22 +212,25 @@ def test_padding_changes_nothing(name: str, side: str, view: str) -> None:
         key_ids=np.pad(np.asarray(rows.key_ids), more, constant_values=19),
         view=view,
     )
-    for one, other in zip(BY_NAME[name].of(rows), BY_NAME[name].of(padded), strict=True):
-        assert one == pytest.approx(other, abs=EXACT)
+    plain, wide = measured(SITE, rows).own, measured(SITE, padded).own
+    for name in CAUSAL:
+        for one, other in zip(plain[name], wide[name], strict=True):
+            assert one == pytest.approx(other, abs=EXACT), name
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_parts_add_up_to_the_whole(measure: HeadMeasure) -> None:
+def test_parts_add_up_to_the_whole() -> None:
     """P35: tallies of 40 sentences, merged in seven random ways, are the same bytes."""
-    tallies = [measure.of(some(seed=seed)) for seed in range(40)]
-    whole = b"".join(part.tobytes() for part in reduce(Tally.plus, tallies))
-    generator = np.random.default_rng(1)
-    for _ in range(7):
-        order = generator.permutation(40)
-        cuts = np.sort(generator.integers(1, 40, 3))
-        parts = [[tallies[n] for n in part] for part in np.split(order, cuts) if len(part)]
-        merged = reduce(Tally.plus, [reduce(Tally.plus, part) for part in parts])
-        assert b"".join(part.tobytes() for part in merged) == whole
+    blocks = [measured(SITE, some(seed=seed)).own for seed in range(40)]
+    for name in NAMES:
+        tallies = [block[name] for block in blocks]
+        whole = b"".join(part.tobytes() for part in reduce(Tally.plus, tallies))
+        generator = np.random.default_rng(1)
+        for _ in range(7):
+            order = generator.permutation(40)
+            cuts = np.sort(generator.integers(1, 40, 3))
+            parts = [[tallies[n] for n in part] for part in np.split(order, cuts) if len(part)]
+            merged = reduce(Tally.plus, [reduce(Tally.plus, part) for part in parts])
+            assert b"".join(part.tobytes() for part in merged) == whole, name
 
 
 def test_special_tokens_by_view() -> None:
@@ -223,9 +240,9 @@ def test_special_tokens_by_view() -> None:
     weights[0, 3] = [0.6, 0.1, 0.3, 0.0]
     raw = prompt([5, 6, 7], weights)
     content = replace(raw, view="content")
-    assert mean(patterns.previous(raw)) == pytest.approx([0.15], abs=EXACT)  # rows 2 and 3
-    assert mean(patterns.previous(content)) == pytest.approx([0.75], abs=EXACT)  # row 3 alone
-    assert mean(patterns.special(content)) == mean(patterns.special(raw))
+    assert mean(own("previous", raw)) == pytest.approx([0.15], abs=EXACT)  # rows 2 and 3
+    assert mean(own("previous", content)) == pytest.approx([0.75], abs=EXACT)  # row 3 alone
+    assert mean(own("special", content)) == mean(own("special", raw))
 
 
 def crossing(weights: np.ndarray, view: str = "raw") -> HeadRows:
@@ -245,11 +262,11 @@ def test_the_walk_through_the_source() -> None:
     diagonal, size = np.eye(6), 6
     heads = np.stack([diagonal, diagonal[::-1], np.full((6, 6), 1 / 6), diagonal[[2] * 6]])
     rows = crossing(heads)
-    assert mean(cross.monotonicity(rows)) == pytest.approx([1, 0, 0.5, 0.5], abs=EXACT)
-    near = mean(cross.diagonality(rows))
+    assert mean(own("monotonicity", rows)) == pytest.approx([1, 0, 0.5, 0.5], abs=EXACT)
+    near = mean(own("diagonality", rows))
     assert near[:3] == pytest.approx([1, near[1], 0], abs=EXACT) and near[1] < 0
-    assert mean(cross.coverage(rows)) == pytest.approx([1, 1, 1, 1 / size], abs=EXACT)
-    dead = (cross.covered(rows) < 0.1).sum(-1)
+    assert mean(own("coverage", rows)) == pytest.approx([1, 1, 1, 1 / size], abs=EXACT)
+    dead = (source_shares(Stacked.of(rows).own)[0] < 0.1).sum(0)
     assert dead.tolist() == [0, 0, 0, 5]
 
 
@@ -298,4 +315,4 @@ def test_null_mass_tells_parking_from_reading() -> None:
     given = np.zeros((2, 3, 4))
     given[0, 1] = given[1, 0] = [1, 2, 3, 4]
     rows = replace(prompt([5, 6], weights), values=given)
-    assert mean(values.null(rows)) == pytest.approx([1, 0], abs=EXACT)
+    assert mean(own("null", rows)) == pytest.approx([1, 0], abs=EXACT)

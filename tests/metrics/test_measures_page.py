@@ -8,7 +8,7 @@ from tests.support.paths import ROOT
 from transformer_viz.inference.ablation.stand_ins import METHODS as REPLACED
 from transformer_viz.inference.explanation.captions import METHODS
 from transformer_viz.metrics.comparison.pairing import CLEAR
-from transformer_viz.metrics.head_measures import patterns, repeats, role_rules, rows, values
+from transformer_viz.metrics.head_measures import keys, role_rules, rows, values
 from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.metrics.statistics import bootstrap
 
@@ -34,8 +34,8 @@ def test_every_measure_stands_there_with_its_number_and_threshold() -> None:
     listed = {cells[1].strip("`"): cells for cells in found if cells[1] != "error rate"}
     assert list(listed) == [measure.name for measure in MEASURES]
     for measure in MEASURES:
-        cells, said = listed[measure.name], (measure.of.__doc__ or "")
-        number = re.match(r"M\d+", said)
+        cells = listed[measure.name]
+        number = re.match(r"M\d+", measure.definition)
         assert number and cells[0] == number[0], measure.name
         wanted = "" if measure.threshold is None else f"{measure.threshold:g}"
         assert cells[5] == wanted, measure.name
@@ -45,8 +45,8 @@ def test_every_bound_is_the_one_of_the_code() -> None:
     first = section("What a head looks at")
     assert f"less than {rows.LEAST_MASS:g} of its weight" in PAGE
     assert f"{bootstrap.DRAWS:,} bootstrap draws" in PAGE and bootstrap.LEVEL == 0.95
-    assert f"from -{patterns.FURTHEST} to {patterns.FURTHEST}" in first
-    assert repeats.MOST == 1 / 4 and "at most a quarter of all keys" in first
+    assert f"from -{keys.FURTHEST} to {keys.FURTHEST}" in first
+    assert keys.MOST == 1 / 4 and "at most a quarter of all keys" in first
     assert f"more than {values.SINK:g} on sinks" in first and f"among the {values.TOP} " in first
     assert f"from {role_rules.LEAST_ROWS} rows or more" in first
     assert f"at least {role_rules.LIFT:g};" in first

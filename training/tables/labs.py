@@ -102,8 +102,8 @@ def tiny() -> str:
                 tv.translate(model, FIRST_TEXT)[0].text,
             )
         )
-    heads = ("model", "its one choice", "parameters", "file", "BLEU", "other seeds")
-    heads += ("translation (greedy)",)
+    heads = [*("model", "its one choice", "parameters", "file", "BLEU", "other seeds")]
+    heads.append("translation (greedy)")
     return (
         "## The tiny models\n\nOne recipe, one seed, the same updates; each differs from the first "
         "in one choice. BLEU as its card says: the whole test file, beam 4. What the same training "

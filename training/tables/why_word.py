@@ -85,7 +85,8 @@ def table(kept: dict[str, Any]) -> str:
 
 def told(rows: dict[tuple[str, int], Any]) -> str:
     """In words: which methods do better than chance, with their interval."""
-    good, bad = [], []
+    good: list[str] = []
+    bad: list[str] = []
     for name in OVER_WORDS:
         one = rows[name, 1]
         span = f"{name} {one['above']:+.2f} ({one['above_low']:+.2f} to {one['above_high']:+.2f})"

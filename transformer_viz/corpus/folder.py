@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..metrics.corpus.columns import NAMES, PLACES, edges
 from ..metrics.corpus.selection import BANDS, band_of
 from ..metrics.corpus.totals import Totals, table
+from ..metrics.head_measures.columns import NAMES, PLACES, edges
 from .merging import ATLAS, CHOSEN
 from .parts import (
     PARTS,

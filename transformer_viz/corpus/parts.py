@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..metrics.corpus.columns import BINS, COLUMNS
 from ..metrics.corpus.selection import Choice
 from ..metrics.corpus.totals import Totals
+from ..metrics.head_measures.columns import BINS, COLUMNS
 from .plan import Plan, Shard, whole
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.guesses import KEY, guess_entry
 from ..core.stored.field_types import require_types
 from ..core.version import __version__
-from ..metrics.corpus.columns import METRIC_SET
+from ..metrics.head_measures.columns import METRIC_SET
 from .sentence_file import lines, some_lines, text_file
 
 if TYPE_CHECKING:

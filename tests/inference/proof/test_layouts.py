@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from tests.foreign.styles.base import WIDTH, Block
 from transformer_viz import probe
 from transformer_viz.capture import Capture, CaptureRequest
-from transformer_viz.inference.proof.prove import Changed, Explicit, Proof, prove
+from transformer_viz.core.intercept import InterceptCalls
+from transformer_viz.inference.proof.prove import Changed, Proof, prove
 from transformer_viz.inference.proof.reordered import ReorderMode
 
 TOKENS = 6
@@ -134,7 +135,7 @@ def test_tokens_moved_by_their_numbers_are_not_proved_without_exchanges():
     for between, reordered in (kept | {sorted_by_hash: {1}, routed: {1}}).items():
         torch.manual_seed(0)
         module, x = Layers(between), torch.randn(2, TOKENS, WIDTH)
-        with torch.inference_mode(), Explicit(), ReorderMode(module) as mode:
+        with torch.inference_mode(), InterceptCalls(), ReorderMode(module) as mode:
             module(x)
         assert len(mode.kernels) == 2 and mode.reordered == reordered, between
 

@@ -204,7 +204,7 @@ def traced(
     ``known``: sources that the models of this server have read before.
     """
     from ...inference import tracing
-    from ...inference.long_texts.stopping import Stoppable
+    from ...inference.long_texts.stopping import report_attentions
 
     source = source_of(model, question, picture)
     options: dict[str, Any] = {"keep": keep, "only": only, "check": False, **held}
@@ -212,7 +212,7 @@ def traced(
         return tracing.traced(model, source, intervention=intervention, known=known, **options)
     length(model, question, intervention, long=True)  # refuses more than there is room for
     layers = int(model.config.get("encoder_layers") or model.config.get("decoder_layers") or 1)
-    with Stoppable(tell, layers):
+    with report_attentions(tell, layers):
         made = tracing.trace(model, source, intervention=intervention, **options)
     if made.logits is None or made.logits.ndim == 1:
         return made

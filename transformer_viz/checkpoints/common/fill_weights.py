@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
+from ...core.intercept import InterceptCalls
 from ..files.reading import CheckpointError, Weights, refuse_non_finite
 from .rename_keys import Table, file_name, has_config, map_names, nearest, pattern, uncut
 
@@ -23,24 +23,19 @@ DRAWS = {
 }
 
 
-class NoFirstWeights(TorchFunctionMode):
-    """Builds modules without drawing their first weights, which the file replaces anyway.
+def skip_init() -> InterceptCalls:
+    """Return a context that builds modules without drawing their first weights.
 
-    So its weights are memory that was asked for and never touched, and no random numbers are
-    used up. (PyTorch's ``meta`` device would do too, but imports the compiler, for seconds.)
+    Memory is allocated and never touched, and no random numbers are used up. (PyTorch's ``meta``
+    device would do too, but imports the compiler, for seconds.)
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        named = kwargs or {}
+    def handle(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         if getattr(func, "__name__", "") in DRAWS:
-            return args[0] if args else named["tensor"]
-        return func(*args, **named)
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+    return InterceptCalls(handle)
 
 
 def build(
@@ -60,7 +55,7 @@ def build(
         CheckpointError: a weight that is missing, unknown, of another shape, or not finite.
     """
     try:
-        with torch.random.fork_rng(devices=[]), NoFirstWeights():
+        with torch.random.fork_rng(devices=[]), skip_init():
             module = make()
     except (RuntimeError, MemoryError, OverflowError) as error:
         what = "config" if has_config(weights) else "words given"

@@ -61,7 +61,7 @@ def fetch(source: Repository, file: HubFile, token: bool | None, tell: Tell) -> 
         OSError: of the disk, or the client's own errors; :func:`.refusals.in_words` says them.
     """
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.utils import WeakFileLock
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined, unused-ignore]
 
     folder = storage(source.id.repo)
     placed = folder / "snapshots" / source.commit / file.name
@@ -136,7 +136,11 @@ def _stream(source: Repository, file: HubFile, token: bool | None, tell: Tell) -
 
 def _append(source: Repository, file: HubFile, half: Path, token: bool | None, tell: Tell) -> None:
     from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+    from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
+        build_hf_headers,
+        get_session,
+        hf_raise_for_status,
+    )
 
     url = hf_hub_url(source.id.repo, file.name, revision=source.commit)
     # the bytes as they lie there: a part of a compressed answer could not be gone on with

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
+from ...core.intercept import InterceptCalls
 from ...preprocessing.vocabularies import Tables
 
 SOURCE, TARGET = (1, 2, 2, 1), (3, 4, 4, 3)
@@ -26,24 +26,21 @@ SEEN: tuple[Any, ...] = (
 )
 
 
-class LookUps(TorchFunctionMode):
-    """Keeps the tables in which ids are looked up inside ``with``, by the ids."""
+class LookUps:
+    """Handler of `InterceptCalls` that keeps the tables in which ids are looked up, by the ids."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.found: list[tuple[Tensor, frozenset[int]]] = []
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __call__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in SEEN:
-            given = [part for part in (*args, *(kwargs or {}).values()) if isinstance(part, Tensor)]
+            given = [part for part in (*args, *kwargs.values()) if isinstance(part, Tensor)]
             with torch._C.DisableTorchFunction():
                 table = next((p for p in given if p.is_floating_point() and p.dim() == 2), None)
                 ids = next((p for p in given if p.dtype in (torch.int64, torch.int32)), None)
                 if table is not None and ids is not None:
                     self.found.append((table, frozenset(ids.flatten().tolist())))
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def look_up_tables(module: nn.Module, forward: Callable[..., Any], twofold: bool) -> Tables:
@@ -62,8 +59,9 @@ def look_up_tables(module: nn.Module, forward: Callable[..., Any], twofold: bool
     device = "cpu" if first is None else first.device
     sides = [torch.tensor([ids], device=device) for ids in (SOURCE, TARGET)[: 1 + twofold]]
     state = torch.random.get_rng_state()
+    seen = LookUps()
     try:
-        with torch.no_grad(), LookUps() as seen:
+        with torch.no_grad(), InterceptCalls(seen):
             forward(*sides)
     except Exception:  # it takes no such input; only a lone table tells then
         tables = {

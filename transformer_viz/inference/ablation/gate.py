@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ...capture import torch_calls
 from ...capture.handlers.fused_attention import OPENED
+from ...core.intercept import InterceptCalls
 from ...core.sites import Site
 
 #: Gets the number of a place and the heads' outputs ``[batch, token, feature]`` there; gives what
@@ -42,42 +42,52 @@ class Place:
     time_first: bool = False
 
 
-class Gate(TorchFunctionMode):
-    """Lets ``act`` change what the projections at these places read, inside ``with``.
+def intercept_linear(
+    known: Container[int], handle: Callable[[Callable[..., Any], Any, Any, Tensor, int], Any]
+) -> InterceptCalls:
+    """Return a context that hands linear maps to ``handle``, other calls run unchanged.
+
+    Args:
+        known: addresses of the matrices that are asked about.
+        handle: gets the call (function, arguments, keywords), what it reads, and the address of its
+            matrix; returns the result.
+    """
+
+    def step(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        if func in torch_calls.MULTI_HEAD:  # one opaque call: its body runs under the same mode
+            with mode:
+                return OPENED[func](*args, **kwargs)
+        given = projected(func, args, kwargs, known)
+        return func(*args, **kwargs) if given is None else handle(func, args, kwargs, *given)
+
+    mode = InterceptCalls(step)
+    return mode
+
+
+def gate_projections(places: Sequence[Place], batch: int, act: Act) -> InterceptCalls:
+    """Return a context in which ``act`` changes what the projections at these places read.
 
     ``batch`` is how many sequences, copies counted, go through at once.
     """
+    known: dict[int, list[int]] = {}
+    for number, place in enumerate(places):
+        known.setdefault(place.weight.data_ptr(), []).append(number)
+    uses: Counter[int] = Counter()
 
-    def __init__(self, places: Sequence[Place], batch: int, act: Act):
-        super().__init__()
-        self.places, self.batch, self.act = places, batch, act
-        self.known: dict[int, list[int]] = {}
-        for number, place in enumerate(places):
-            self.known.setdefault(place.weight.data_ptr(), []).append(number)
-        self.uses: Counter[int] = Counter()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in torch_calls.MULTI_HEAD:  # one opaque call; its body is run under the gate
-            with self:
-                return OPENED[func](*args, **kwargs)
-        given = projected(func, args, kwargs, self.known)
-        if given is None:
-            return func(*args, **kwargs)
-        x, matrix = given
-        numbers, nth = self.known[matrix], self.uses[matrix]
-        self.uses[matrix] += 1
-        found = [n for n in numbers if self.places[n].nth == nth]
+    def gate(func: Callable[..., Any], args: Any, kwargs: Any, x: Tensor, matrix: int) -> Any:
+        nth = uses[matrix]
+        uses[matrix] += 1
+        found = [n for n in known[matrix] if places[n].nth == nth]
         if not found:
             return func(*args, **kwargs)
-        time_first = self.places[found[0]].time_first
-        changed = self.act(found[0], by_sentence(x, self.batch, time_first))
+        time_first = places[found[0]].time_first
+        changed = act(found[0], by_sentence(x, batch, time_first))
         if time_first:
             changed = changed.transpose(0, 1)
         by = {id(x): changed.reshape(x.shape)}
         return func(*torch_calls.swap(args, by), **torch_calls.swap(kwargs, by))
+
+    return intercept_linear(known, gate)
 
 
 def projected(

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..outputs import scores_of
 from .batches import Batch
 from .bench import Bench
-from .gate import Gate, Place
+from .gate import Place, gate_projections
 from .passes import GeneralPasses, asked, whole_output
 
 STEPS = 16  # of the integral over gates
@@ -68,7 +68,10 @@ def _slopes(bench: Bench, batch: Batch, value: float) -> tuple[np.ndarray, np.nd
         torch.full((len(batch), place.heads), value, requires_grad=True, device="cpu")
         for place in bench.places
     ]
-    with torch.enable_grad(), Gate(bench.places, len(batch), _gating(bench.places, gates)):
+    with (
+        torch.enable_grad(),
+        gate_projections(bench.places, len(batch), _gating(bench.places, gates)),
+    ):
         output = whole_output(bench.model, batch, 1)
         scores = scores_of(next(asked(output, batch, 1)), bench.model.task)
         costs = -scores.gather(-1, batch.wanted[:, None])[:, 0]

@@ -21,7 +21,7 @@ from ...core.sites import Site
 from ...model import Transformer
 from ...model.transformer import Stack
 from .batches import Batch
-from .gate import Act, Gate, Place, exchanged
+from .gate import Act, Place, exchanged, gate_projections
 from .places import quiet
 
 CELLS = 2**25  # floats of the largest tensor of a pass
@@ -128,14 +128,14 @@ class GeneralPasses:
         late = all(self.stage(place) for copy in copies for place, _ in copy.heads)
         memory = self._memory(batch) if late and self.twofold else None
         act = gating(self.places, copies, stand_ins, len(batch))
-        with Gate(self.places, count * len(batch), act):
+        with gate_projections(self.places, count * len(batch), act):
             output = self._output(batch, count, memory)
         yield from asked(output, batch, count)
 
     def contexts(self, batch: Batch) -> list[Tensor]:
         """What each projection reads in the clean run, ``[sentence, token, feature]`` a place."""
         found: list[Tensor | None] = [None] * len(self.places)
-        with Gate(self.places, len(batch), watched(found)):
+        with gate_projections(self.places, len(batch), watched(found)):
             self._output(batch, 1, None)
         return [x for x in found if x is not None]
 
@@ -145,7 +145,7 @@ class GeneralPasses:
         held, even = self.contexts(batch), Intervention((UniformHead(),))
         lone = "decoder" if self.model.kind == "decoder-only" else "encoder"
         with (
-            Gate(self.places, len(batch), watched(found, held)),
+            gate_projections(self.places, len(batch), watched(found, held)),
             probe(self.model.module, even, quiet(lone)),
         ):
             whole_output(self.model, batch, 1)
@@ -195,7 +195,7 @@ class OwnPasses(GeneralPasses):
         stages = [self.stage(place) for copy in copies for place, _ in copy.heads]
         act = gating(self.places, copies, stand_ins, len(batch))
         clean = self._clean(batch)
-        with Gate(self.places, count * len(batch), act):
+        with gate_projections(self.places, count * len(batch), act):
             states = self._states(batch, clean, min(stages, default=0), count)
         states = states.reshape(count, len(batch), *states.shape[1:])
         for copy in states[:, batch.owner, batch.row]:
@@ -203,7 +203,7 @@ class OwnPasses(GeneralPasses):
 
     def contexts(self, batch: Batch) -> list[Tensor]:
         found: list[Tensor | None] = [None] * len(self.places)
-        with Gate(self.places, len(batch), watched(found)):
+        with gate_projections(self.places, len(batch), watched(found)):
             self._states(batch, {"encoder": [], "decoder": []}, 0, 1, keep=True)
         return [x for x in found if x is not None]
 

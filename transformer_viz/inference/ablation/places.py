@@ -16,15 +16,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from ...capture import CaptureRequest, probe, torch_calls
-from ...capture.handlers.fused_attention import OPENED
+from ...capture import CaptureRequest, probe
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention, ScaleHead
 from ...core.sites import Site
 from ...model import Transformer
-from .gate import Place, projected
+from .gate import Place, intercept_linear
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative, of what a head's factor leaves
 HALF = 3e-2  # the same in half precision
@@ -151,26 +149,25 @@ def _still(known: Sequence[Attention], module: nn.Module, sites: dict[Site, int]
     )
 
 
-class _Log(TorchFunctionMode):
+class _Log:
     """Gives ``see`` the number of each linear map of a module, what it reads, and its matrix."""
 
     def __init__(self, module: nn.Module, see: Callable[[int, Tensor, Tensor], None]):
-        super().__init__()
         self.see, self.count = see, 0
         self.known = {p.data_ptr(): p for p in module.parameters() if p.dim() == 2}
+        self.mode = intercept_linear(self.known, self._note)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in torch_calls.MULTI_HEAD:
-            with self:
-                return OPENED[func](*args, **kwargs)
-        given = projected(func, args, kwargs, self.known)
-        if given is not None:
-            self.see(self.count, given[0].detach(), self.known[given[1]])
-            self.count += 1
+    def _note(self, func: Any, args: Any, kwargs: Any, x: Tensor, matrix: int) -> Any:
+        self.see(self.count, x.detach(), self.known[matrix])
+        self.count += 1
         return func(*args, **kwargs)
+
+    def __enter__(self) -> _Log:
+        self.mode.__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.mode.__exit__(*error)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from ...metrics.alignment.aligning import Alignment, align
 from ...metrics.alignment.error_rate import Gold, LinkCounts, pharaoh
 from ...metrics.alignment.judging import Place, judged, places
 from ...metrics.alignment.linking import Links
-from ...metrics.alignment.walking import WALKS, cross_rows
+from ...metrics.alignment.walking import WALKS, cross_rows, walk_tallies
 from ...metrics.statistics import bootstrap
 from ..model_inputs import model_of
 from ..run_card import model_card
@@ -143,8 +143,9 @@ class _Seen:
         self.card = self.card or one.card
         self.hashes.append(str(one.card["sentences_hash"]))
         rows = cross_rows(run, self.shift, layer, head)
-        asked = [(of(rows), of(rows.even())) for of in WALKS.values()]
-        self.tallies.append([[(t.total[0], t.rows[0]) for t in pair] for pair in asked])
+        self.tallies.append(
+            [[(t.total[0], t.rows[0]) for t in pair] for pair in walk_tallies(rows)]
+        )
 
     def _judge(self, run: Trace, one: Alignment, gold: Gold, strange: str) -> None:
         if strange:

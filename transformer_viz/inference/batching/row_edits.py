@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ...capture.edit_plan import Plan
 from ...core.interventions import Intervention
@@ -47,21 +46,19 @@ class _Masked:
     given: Tensor
 
 
-class RowEditing(TorchFunctionMode):
-    """Around one pass of a reference Transformer's decoder: the weights of some rows are edited.
+class RowEditing:
+    """Handler of `InterceptCalls` that edits the weights of some rows in a decoder pass.
 
+    The decoder is a reference Transformer's.
     The columns before a row's own text, and before its source, are not shown to its edits.
     """
 
     def __init__(self, sites: Sequence[Site], edits: Sequence[RowEdits]):
-        super().__init__()
         self.sites: Iterator[Site] = iter(sites)
         self.edits, self.masked = edits, _nothing()
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **kwargs or {})
+    def __call__(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        out = func(*args, **kwargs)
         if func is Tensor.masked_fill:
             self.masked = _Masked(args[0], args[1], out)
         elif func is torch.softmax:

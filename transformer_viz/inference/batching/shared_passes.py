@@ -17,6 +17,7 @@ from torch import nn
 
 from ...checkpoints.common.model import Model
 from ...checkpoints.common.native import NativeReader
+from ...core.intercept import InterceptCalls
 from ...core.interventions import Intervention, ScalePositions
 from ...model import Transformer
 from ...model.transformer import Embedding
@@ -228,7 +229,7 @@ class SharedPasses:
                 self.reader.select(torch.tensor(came, device=self.device))
             ids = torch.tensor(given, device=self.device)
             if edits:
-                with RowEditing(self.sites, edits):
+                with InterceptCalls(RowEditing(self.sites, edits)):
                     logits = self.reader.read(ids)
             else:
                 logits = self.reader.read(ids)

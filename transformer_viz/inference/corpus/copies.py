@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...metrics.corpus.columns import Sums
-from ...metrics.corpus.stacked import put_apart
+from ...metrics.head_measures.columns import Sums
 from ...metrics.head_measures.rows import HeadRows, tally
+from ...metrics.head_measures.stacked import put_apart
 from ...metrics.head_measures.values import TOP, asked_to_copy
 from ..head_metrics.own_weights import OwnWeights
 from .blocks import Batch, Block, side

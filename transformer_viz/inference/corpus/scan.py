@@ -15,9 +15,9 @@ import torch
 
 from ...capture import CaptureRequest
 from ...checkpoints.common.model import Model
-from ...metrics.corpus.columns import Sums, scores
 from ...metrics.corpus.selection import draw_of
 from ...metrics.corpus.totals import Totals, totals_of
+from ...metrics.head_measures.columns import Sums, scores
 from ...metrics.head_measures.rows import GRID
 from ..head_metrics.own_weights import OwnWeights
 from .blocks import Batch, watched

@@ -8,8 +8,8 @@ from itertools import groupby
 
 import numpy as np
 
-from ...metrics.corpus.columns import SHOWN
 from ...metrics.corpus.selection import LONGEST, SHORTEST, Choice, choose, draw_of
+from ...metrics.head_measures.columns import SHOWN
 from .blocks import side
 from .sentences import Sentence
 from .stacking import Piece

@@ -12,11 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ...core.sites import Site
 from ...core.trace_parts import Tokens
-from ...metrics.corpus.columns import Sums
-from ...metrics.corpus.selection import draw_of
-from ...metrics.corpus.stacked import Stacked, measure
+from ...metrics.corpus.selection import null_draw
+from ...metrics.head_measures.columns import Sums
+from ...metrics.head_measures.stacked import Stacked, measure
 from ..head_metrics.own_weights import OwnWeights
 from .blocks import Batch, Block, alike, side
 from .sentences import Sentence
@@ -131,18 +130,12 @@ def put_measured(
         view,
         _values(pieces, own),
     )
-    draws = np.array([_draw(seed, one.number, block.site) for one in sentences], np.uint64)
+    draws = np.array([null_draw(seed, one.number, block.site) for one in sentences], np.uint64)
     found = measure(stack, draws)
     places = np.concatenate([p.start + np.arange(len(p.sentences)) for p in pieces])
     for name, part in vars(found).items():
         getattr(sums, name)[places, first.heads] = part
     return weights
-
-
-def _draw(seed: int, number: int, site: Site) -> int:
-    """What the orders of the null are drawn from: one number for all layers of a kind."""
-    kind = sum(f"{site.stack} {site.block}".encode())
-    return draw_of(seed, number) ^ kind
 
 
 def _values(pieces: Sequence[Piece], own: OwnWeights) -> Callable[[], np.ndarray] | None:

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from ...checkpoints.common.fill_weights import DRAWS
+from ...core.intercept import InterceptCalls
 from ...model import ModelConfig, Transformer
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]  # source ids; target ids with their end token
@@ -74,26 +74,14 @@ def beginning(
 
 def fresh(config: ModelConfig, seed: int) -> Transformer:
     """A model with the first weights of a seed, whatever else draws random numbers meanwhile."""
-    with _DrawnFrom(torch.Generator().manual_seed(seed)):
+    generator = torch.Generator().manual_seed(seed)  # not that of the process
+
+    def draw(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        own = {"generator": generator} if getattr(func, "__name__", "") in DRAWS else {}
+        return func(*args, **(kwargs | own))
+
+    with InterceptCalls(draw):
         return Transformer(config).eval()
-
-
-class _DrawnFrom(TorchFunctionMode):
-    """First weights are drawn from a generator of their own, and not from that of the process."""
-
-    def __init__(self, generator: torch.Generator):
-        super().__init__()
-        self.generator = generator
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        own = {"generator": self.generator} if getattr(func, "__name__", "") in DRAWS else {}
-        return func(*args, **{**(kwargs or {}), **own})
 
 
 def loss_of(module: Transformer, pairs: Sequence[Pair]) -> Tensor:

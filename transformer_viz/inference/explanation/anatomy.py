@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from ...capture import AttentionRecord, Capture, CaptureRequest, NormRecord, probe, torch_calls
-from ...capture.handlers.fused_attention import OPENED
 from ...core.sites import Site
 from ...metrics.attribution.contributions import AttentionBlock, Scaling, scaling
-from ..ablation.gate import Place, projected
+from ..ablation.gate import Place, intercept_linear
 from ..ablation.places import Attention
 
 CLOSE = 1e-4  # relative difference up to which two tensors of one run are the same numbers
@@ -39,31 +37,22 @@ class LinearCall:
     nth: int
 
 
-class LinearCalls(TorchFunctionMode):
-    """Keeps what every linear map read and gave; batch of one."""
+class LinearCalls:
+    """Keeps what every linear map read and gave inside ``with self.mode``; batch of one."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.calls: list[LinearCall] = []
         self.uses: Counter[int] = Counter()
+        self.mode = intercept_linear(_Any(), self._note)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in torch_calls.MULTI_HEAD:  # one opaque call; its body is run under this mode
-            with self:
-                return OPENED[func](*args, **kwargs)
+    def _note(self, func: Any, args: Any, kwargs: Any, x: Tensor, address: int) -> Any:
         out = func(*args, **kwargs)
-        given = projected(func, args, kwargs, _Any())
-        if given is not None:
-            x, address = given
-            every = torch_calls.tensors(args, kwargs)
-            weight = next(t for t in every if t.dim() == 2 and t.data_ptr() == address)
-            bias = next((t for t in every if t.dim() == 1), None)
-            read, gave = (t.detach().reshape(-1, t.shape[-1]).clone() for t in (x, out))
-            self.calls.append(LinearCall(read, weight, bias, gave, self.uses[address]))
-            self.uses[address] += 1
+        every = torch_calls.tensors(args, kwargs)
+        weight = next(t for t in every if t.dim() == 2 and t.data_ptr() == address)
+        bias = next((t for t in every if t.dim() == 1), None)
+        read, gave = (t.detach().reshape(-1, t.shape[-1]).clone() for t in (x, out))
+        self.calls.append(LinearCall(read, weight, bias, gave, self.uses[address]))
+        self.uses[address] += 1
         return out
 
 
@@ -117,7 +106,8 @@ def dissect(
         lone: the stack of a lone self-attention.
     """
     want = CaptureRequest(qkv=lambda _: True, hidden=True, sums=True, statistics=False, stack=lone)
-    with torch.no_grad(), LinearCalls() as log, probe(module, None, want) as capture:
+    log = LinearCalls()
+    with torch.no_grad(), log.mode, probe(module, None, want) as capture:
         output = run()
     places = {one.site: one.place for one in attentions}
     blocks, lost, whole = [], {}, []

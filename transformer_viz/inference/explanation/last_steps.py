@@ -11,16 +11,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ...capture import torch_calls
+from ...core.intercept import InterceptCalls
 
 #: Calls of hand-written norms whose result is the scale that is held.
 SCALES = frozenset(("rsqrt", "rsqrt_", "sqrt", "std", "var", "norm", "vector_norm", "reciprocal"))
 
 
-class Exchanged(TorchFunctionMode):
-    """Puts ``given`` where a run makes a tensor of the numbers of ``wanted``, the first time.
+class Exchanged:
+    """Handler of `InterceptCalls` that exchanges one tensor of a run.
+
+    ``given`` comes where a run first makes a tensor of the numbers of ``wanted``.
 
     ``hold`` freezes norms behind that place: their scale becomes a constant, noted in ``scales``;
     with ``replay`` it is taken from there instead of being reckoned.
@@ -34,16 +36,12 @@ class Exchanged(TorchFunctionMode):
         hold: bool = False,
         replay: list[Tensor] | None = None,
     ):
-        super().__init__()
         self.wanted, self.given, self.hold = wanted, given, hold
         self.replay = None if replay is None else iter(replay)
         self.scales: list[Tensor] = []
         self.done = False
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def __call__(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if self.done:
             return self._behind(func, args, kwargs)
         with torch.no_grad():  # what stands before the place has no part in a slope
@@ -101,7 +99,7 @@ def through_last_steps(run: Callable[[], Tensor], place: Tensor, streams: list[T
     """
     for stream in streams:
         mode = Exchanged(place, stream)
-        with torch.no_grad(), mode:
+        with torch.no_grad(), InterceptCalls(mode):
             output = run()
         if not mode.done:
             raise LookupError("The last residual sum was not met again.")
@@ -123,12 +121,12 @@ def direction(
     leaf = place.clone().requires_grad_()
     with torch.enable_grad():
         mode = Exchanged(place, leaf, hold=True)
-        with mode:
+        with InterceptCalls(mode):
             asked = logit(run())
         if not mode.done:
             raise LookupError("The last residual sum was not met again.")
         (slope,) = torch.autograd.grad(asked, leaf)
     empty = Exchanged(place, torch.zeros_like(place), hold=True, replay=mode.scales)
-    with torch.no_grad(), empty:
+    with torch.no_grad(), InterceptCalls(empty):
         constant = float(logit(run()))
     return slope.detach(), constant

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ...checkpoints.common.model import Model
 from ...core.guesses import guess_entry
 from ...core.trace import Trace
+from ...metrics.corpus.selection import null_draw
 from ...metrics.head_measures.rows import VIEWS
 from ...metrics.head_measures.tables import Block, blocks_of, measured, table_of
 from ..model_inputs import model_of, source_and_target
@@ -93,9 +93,12 @@ def runs_of(
     for number, sentence in enumerate(sentences):
         source, target = source_and_target(model, sentence)
         run = trace(model, source, target, keep=("weights", "scores", "qkv"), check=False)
-        generator = np.random.default_rng((seed, number))
         blocks = [
-            measured(one.site, replace(rows, **own.beside(one, number == 0)), generator)
+            measured(
+                one.site,
+                replace(rows, **own.beside(one, number == 0)),
+                null_draw(seed, number, one.site),
+            )
             for one, rows in blocks_of(run, view)
         ]
         runs.append(blocks)

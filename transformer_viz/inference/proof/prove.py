@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from ...capture import Capture, CaptureRequest, probe
+from ...core.intercept import InterceptCalls
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, apart, name, near, selectors
@@ -74,13 +74,6 @@ class Seen:
     capture: Capture
     difference: float
     keep: tuple[str, ...] = ()
-
-
-class Explicit(TorchFunctionMode):
-    """Does nothing; PyTorch's modules take their step-by-step way while a mode is there."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
 
 
 def prove(
@@ -226,7 +219,7 @@ class Prover:
     def under(self, mode: Any, call: Call | None = None) -> list[Tensor]:
         """The tensors of a pass under a dispatch mode; the other one keeps PyTorch's modules from
         putting whole layers into one kernel."""
-        with torch.no_grad(), Explicit(), mode:
+        with torch.no_grad(), InterceptCalls(), mode:
             return flat((call or self.call)())
 
     def batch(

@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...core.sites import Site
 from ...core.trace import Trace
 from ..attention.word_merging import Axis
-from ..head_measures.cross import coverage, covered, diagonality, monotonicity
-from ..head_measures.rows import HeadRows
-from ..head_measures.tables import rows_of
+from ..head_measures.row_measures import source_shares
+from ..head_measures.rows import HeadRows, Tally
+from ..head_measures.stacked import Stacked
+from ..head_measures.tables import measured, rows_of
 from .linking import row_axis
 
-WALKS = {"monotonicity": monotonicity, "diagonality": diagonality, "coverage": coverage}
+WALKS = ("monotonicity", "diagonality", "coverage")
+CROSS = Site("decoder", "cross", 0)
 DEAD = 0.1  # of its fair share: a source word with less is read by nobody
 
 
@@ -74,12 +77,17 @@ def mean_map(trace: Trace, layer: int | None = None, head: int | None = None) ->
 
 
 def walks(rows: HeadRows) -> tuple[Walk, ...]:
-    """Monotonicity, diagonality and coverage of one head, with chance and rows."""
-    even, found = rows.even(), []
-    for name, of in WALKS.items():
-        own, chance = of(rows), of(even)
-        found.append(Walk(name, float(own.mean[0]), float(chance.mean[0]), int(own.rows[0])))
-    return tuple(found)
+    """Return monotonicity, diagonality and coverage of one head, with chance and rows."""
+    return tuple(
+        Walk(name, float(own.mean[0]), float(chance.mean[0]), int(own.rows[0]))
+        for name, (own, chance) in zip(WALKS, walk_tallies(rows), strict=True)
+    )
+
+
+def walk_tallies(rows: HeadRows) -> list[tuple[Tally, Tally]]:
+    """Return the tally of each of `WALKS`, and that of a head that looks everywhere alike."""
+    found = measured(CROSS, rows)
+    return [(found.own[name], found.chance[name]) for name in WALKS]
 
 
 def shares(rows: HeadRows, keys: Axis) -> np.ndarray:
@@ -88,8 +96,8 @@ def shares(rows: HeadRows, keys: Axis) -> np.ndarray:
     The mean over the pieces of a word of M15's ``cov_j Tk / Tq``, special words left out. NaN where
     all rows are sink rows.
     """
-    known = (rows.spoken & rows.heeded).any()
-    given = covered(rows)[0]
+    shared, asked = source_shares(Stacked.of(rows).own)
+    known, given = asked[0] > 0, shared[:, 0]
     numbers, special = np.array(keys.words), np.array(keys.special, bool)
     words = list(dict.fromkeys(numbers[~special].tolist()))
     return np.array([given[numbers == word].mean() if known else np.nan for word in words])

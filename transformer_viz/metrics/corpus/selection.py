@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.sites import Site
+
 TOP = 3  # best sentences of a head, by a measure
 TYPICAL = 2  # sentences of each band
 BANDS = 4  # equal parts of 0..1; what lies below is in the first
@@ -35,6 +37,11 @@ def draw_of(seed: int, sentence: int) -> int:
     """A sentence's hash: a whole number below 2^63 that no order changes."""
     words = f"{seed}:{sentence}".encode()
     return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "big") >> 1
+
+
+def null_draw(seed: int, sentence: int, site: Site) -> int:
+    """Return the number from which the null's orders are drawn, one for all layers of a kind."""
+    return draw_of(seed, sentence) ^ sum(f"{site.stack} {site.block}".encode())
 
 
 def band_of(score: np.ndarray) -> np.ndarray:

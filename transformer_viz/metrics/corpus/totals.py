@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
+from ..head_measures.columns import BINS, COLUMNS, NAMES, PLACES, Sums, bin_of
 from ..head_measures.registry import MEASURES, settled
 from ..head_measures.rows import GRID
 from ..head_measures.tables import HEAD, NULL, SENTENCES
-from .columns import BINS, COLUMNS, NAMES, PLACES, Sums, bin_of
 
 FINE = 2.0**20  # sums of products over sentences are rounded to 2^-20
 NORMAL = 1.959964  # standard deviations from the middle of a 95 % interval to its ends

@@ -9,7 +9,7 @@ words is a *sink row* and is not asked. Statistics are float64.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -76,11 +76,6 @@ class HeadRows:
     values: np.ndarray | None = None
     direct: np.ndarray | None = None
     ov: np.ndarray | None = None
-    kept: np.ndarray | None = None  #: ``[head, query]``: rows settled by another head's weights
-
-    @property
-    def heads(self) -> int:
-        return int(self.weights.shape[0])
 
     @cached_property
     def first(self) -> int:
@@ -148,27 +143,7 @@ class HeadRows:
         rows = self.spoken & ~self.query_special & (self.allowed.sum(-1) >= 2)
         return rows & np.isfinite(self.weights).all(-1)
 
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """Rows of words with a choice in this view, ``[head, query]``."""
-        return self.asked & (self.count >= 2) & (self.heeded if self.kept is None else self.kept)
 
-    def even(self) -> HeadRows:
-        """The same rows of heads that look everywhere alike: what chance gives."""
-        level = self.allowed / np.maximum(self.allowed.sum(-1, keepdims=True), 1)
-        shape = (self.heads, *level.shape)
-        return replace(self, weights=np.broadcast_to(level, shape), kept=self.heeded)
-
-    def shuffled(self, generator: np.random.Generator, what: str) -> HeadRows:
-        """The null: the ids of words (``ids``), or the rows of words (``rows``), in another order.
-
-        Every other number stays where it is; the rows that are asked are those of the true order.
-        """
-        places = np.flatnonzero(self.spoken & ~self.query_special)
-        order = np.arange(len(self.spoken))
-        order[places] = generator.permutation(places)
-        if what == "rows":
-            return replace(self, weights=self.weights[:, order], kept=self.heeded)
-        if self.cross or self.key_ids is None:
-            return self
-        return replace(self, key_ids=self.key_ids[order])
+def nothing(r: HeadRows) -> Tally:
+    """Return the tally of a question that cannot be put to this block."""
+    return Tally(*(np.zeros(len(r.weights)) for _ in range(3)))

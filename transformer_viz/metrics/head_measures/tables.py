@@ -14,8 +14,11 @@ from ...core.sites import Site
 from ...core.trace import Trace
 from ...core.trace_parts import Attention, Tokens
 from ..statistics.bootstrap import percentile_interval, reweightings
+from .columns import PLACES
 from .registry import MEASURES, settled
-from .rows import VIEWS, HeadRows, Tally
+from .rows import GRID, VIEWS, HeadRows, Tally
+from .stacked import Stacked, measure
+from .values import copying, copying_by_chance, ov_by_chance, ov_copying
 
 #: Where the table of many sentences keeps what `roles` compares with: ``table.attrs[NULL]``.
 NULL, SENTENCES = "null", "sentences"
@@ -98,19 +101,31 @@ def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:
             yield attention, rows_of(trace, attention, view)
 
 
-def measured(site: Site, rows: HeadRows, generator: np.random.Generator | None = None) -> Block:
-    """Every measure of a block; with a generator also under the null."""
-    null: dict[str, Tally] = {}
-    if generator is not None:
-        other = {what: rows.shuffled(generator, what) for what in ("ids", "rows")}
-        null = {m.name: m.of(other[m.shuffled]) for m in MEASURES if m.shuffled}
-    return Block(
-        site,
-        rows.heads,
-        {m.name: m.of(rows) for m in MEASURES},
-        {m.name: m.chance(rows) for m in MEASURES},
-        null,
-    )
+def measured(site: Site, rows: HeadRows, draw: int | None = None) -> Block:
+    """Return every measure of a block; with a ``draw`` also under the null (see `orders`)."""
+    found = measure(Stacked.of(rows), None if draw is None else np.array([draw], np.uint64))
+    own = _tallies(found.rows, found.total, found.squares)
+    chance = _tallies(found.chance_rows, found.chance)
+    null = {} if draw is None else _tallies(found.null_rows, found.null)
+    own |= {"copying": copying(rows), "ov_copying": ov_copying(rows)}
+    chance |= {"copying": copying_by_chance(rows), "ov_copying": ov_by_chance(rows)}
+    shuffled = {one.name for one in MEASURES if one.shuffled}
+    null = {name: tally for name, tally in null.items() if name in shuffled}
+    return Block(site, len(rows.weights), own, chance, null)
+
+
+def _tallies(
+    rows: np.ndarray, total: np.ndarray, squares: np.ndarray | None = None
+) -> dict[str, Tally]:
+    """Return the tally of each measure of the first sentence of `Sums`."""
+    parts = [total / GRID, rows.astype(np.float64), np.zeros(total.shape)]
+    if squares is not None:
+        parts[2] = squares / GRID
+    found = {}
+    for name, place in PLACES.items():
+        mine = [part[0, :, place] for part in parts]  # [head, offset]
+        found[name] = Tally(*(part[:, 0] if part.shape[1] == 1 else part for part in mine))
+    return found
 
 
 def names_of(table: pd.DataFrame) -> list[tuple[str, str, int, int]]:
@@ -138,7 +153,7 @@ def table_of(sentences: Sequence[Sequence[Block]], seed: int | None = None) -> p
     draws = None if seed is None else reweightings(len(sentences), seed=seed)
     columns: dict[str, np.ndarray] = {}
     nulls: dict[str, list[float]] = {}
-    for name in (measure.name for measure in MEASURES):
+    for name in (one.name for one in MEASURES):
         sums, counts = _over(sentences, "own", name)
         columns[name], rows = settled(sums.sum(0), counts.sum(0))
         columns[f"{name}_rows"] = rows.astype(np.int64)

@@ -1,32 +1,13 @@
-"""M8, M11 and M12: what weights alone cannot tell. Whoever has the model computes the arrays."""
+"""M11 and M12: what weights alone cannot tell; the caller, who has the model, gives the arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .patterns import nothing
-from .rows import HeadRows, Tally, tally
+from .rows import HeadRows, Tally, nothing, tally
 
 SINK = 0.3  # a row that gives more than this to sinks, or to its largest key, is asked
 TOP = 5  # tokens that a head raises most
-
-
-def null(r: HeadRows) -> Tally:
-    """M8: share of a sink row that does nothing, ``1 - norm(sum over sinks A f) / norm(sum A f)``.
-
-    ``f_j = v_j W_O``; sinks are the first and the special tokens; range 0..1. Rows of words with a
-    mass above .3 on sinks. Needs ``values``. After Kobayashi et al. 2020, section 3.
-    """
-    if r.values is None:
-        return nothing(r)
-    sinks = r.key_special.copy()
-    sinks[r.first] = True
-    weights = r.weights.astype(np.float64)
-    whole = np.linalg.norm(weights @ r.values, axis=-1)
-    part = np.linalg.norm((weights * sinks) @ r.values, axis=-1)
-    idle = np.clip(1 - part / np.where(whole > 0, whole, 1.0), 0.0, 1.0)
-    mass = np.where(r.allowed & sinks, weights, 0.0).sum(-1)
-    return tally(idle, r.asked & (mass > SINK) & (whole > 0))
 
 
 def copying(r: HeadRows) -> Tally:

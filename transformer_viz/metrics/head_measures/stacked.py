@@ -1,8 +1,8 @@
 """All measures of many heads in many sentences of one length, in one go.
 
-The same numbers as `tables.measured` gives sentence by sentence: heads of several layers and
-sentences whose masks are the same stand side by side on the last axis (`heads_last`). What looks
-everywhere alike is computed as one head and counted over the rows that are asked of each.
+Heads of several layers and sentences whose masks are the same stand side by side on the last axis
+(`side_by_side`); one trace is a stack of one sentence. A head that looks everywhere alike (chance)
+is computed once and counted over the rows that are asked of each.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..head_measures.rows import GRID, HeadRows, Tally
-from ..head_measures.values import SINK
 from .columns import COLUMNS, PLACES, Sums
-from .heads_last import Facts, Looks, orders
 from .recurring import by_ids
 from .row_measures import (
     ASKED,
@@ -30,6 +27,9 @@ from .row_measures import (
     viewed_rows,
     viewed_values,
 )
+from .rows import GRID, HeadRows, Tally
+from .side_by_side import Facts, Looks, orders
+from .values import SINK
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,20 @@ class Stacked:
     cross: bool
     view: str
     values: Callable[[], np.ndarray] | None = None
+    real: np.ndarray | None = None  #: bool ``[query]``: no padding
+
+    @classmethod
+    def of(cls, rows: HeadRows) -> Stacked:
+        """Return the stack of one block in one sentence."""
+        values = rows.values
+        return cls(
+            rows.weights[None],
+            *(rows.allowed, rows.query_special, rows.key_special),
+            None if rows.key_ids is None else rows.key_ids[None],
+            *(rows.cross, rows.view),
+            None if values is None else lambda: values,
+            rows.real,
+        )
 
     @cached_property
     def facts(self) -> Facts:
@@ -56,7 +70,9 @@ class Stacked:
         allowed = self.allowed
         none = np.zeros((1, *allowed.shape), np.float32)
         special = (self.query_special, self.key_special)
-        return Facts(HeadRows(none, allowed, *special, cross=self.cross, view=self.view))
+        return Facts(
+            HeadRows(none, allowed, *special, cross=self.cross, view=self.view, real=self.real)
+        )
 
     @cached_property
     def own(self) -> Looks:
@@ -108,10 +124,11 @@ class _Found:
         )
 
 
-def measure(stack: Stacked, draws: np.ndarray) -> Sums:
-    """Every measure of each sentence but copying, own, by chance and under the null.
+def measure(stack: Stacked, draws: np.ndarray | None) -> Sums:
+    """Return every measure of each sentence but copying, own, by chance and under the null.
 
-    ``draws`` ``[sentence]`` uint64 say in what order the null puts rows and ids.
+    ``draws`` ``[sentence]`` uint64 say in what order the null puts rows and ids; None leaves the
+    null out.
     """
     sentences, heads = stack.weights.shape[:2]
     found = _Found(sentences * heads)
@@ -157,8 +174,10 @@ def _by_rows(
         found.put("squares", name, squares[place])
 
 
-def _positional(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray) -> None:
-    """`positional`, and what measures of one offset come to where rows are in another order."""
+def _positional(
+    found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray | None
+) -> None:
+    """Put `positional`, and measures of one offset with the rows in another order (the null)."""
     own, facts = stack.own, stack.facts
     there = facts.offsets.astype(np.float64)
     total, squares = own.shares(own.rows)
@@ -171,6 +190,14 @@ def _positional(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.nda
     level[row[known], facts.column[row, key][known]] = share[known]
     found.put("chance_rows", "positional", there @ viewed)
     found.put("chance", "positional", level.T @ viewed)
+    if draws is not None:
+        _by_null(found, stack, viewed, draws)
+
+
+def _by_null(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray) -> None:
+    """Put the measures of offsets with the rows of words in another order."""
+    own, facts = stack.own, stack.facts
+    there = facts.offsets.astype(np.float64)
     order = np.repeat(orders(facts, draws, 0).T, stack.weights.shape[1], axis=1)
     if facts.alike:
         moved, standing, where = own, order, np.argsort(order, axis=0)

@@ -1,16 +1,15 @@
-"""The measures that give one value a row, for heads side by side: see `heads_last`.
+"""The measures that give one value a row, for heads side by side (see `side_by_side`).
 
-Each is the one of its name in `head_measures`, with the heads on the last axis.
+What each of them means stands in `registry`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..head_measures.cross import off_diagonal
-from ..head_measures.patterns import OFFSETS, may_choose, may_sink, reach
-from ..head_measures.rows import GRID, TIE
-from .heads_last import Facts, Looks
+from .keys import OFFSETS, may_choose, may_sink, off_diagonal, reach
+from .rows import GRID, TIE
+from .side_by_side import Facts, Looks
 
 #: Asked of all rows of words with a choice, and of those with a choice in the view.
 ASKED = ("confidence", "sink", "special")
@@ -92,11 +91,21 @@ def ascending(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, ...]:
     return pairs, (above + level / 2) * GRID, (above + level / 4) * GRID
 
 
-def covering(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
-    """`coverage` of each key and whether it is asked, ``[key, head]``."""
+def source_shares(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
+    """Return how much of its fair share each source token got, and how many rows are counted.
+
+    ``cov_j Tk / Tq`` ``[key, head]`` and ``[head]``. Below 0.1 a word is *dead*. The whole target
+    is asked, also the rows of its special tokens.
+    """
     r = looks.facts.of
     rows = r.spoken[:, None] & looks.heeded
     given = (looks.viewed * rows[:, None]).sum(0)
     number = rows.sum(0)
-    share = given * r.keys.any(0).sum() / np.maximum(number, 1)
-    return np.minimum(1.0, share), (r.content[:, None] & (number > 0)).astype(np.float64)
+    return given * r.keys.any(0).sum() / np.maximum(number, 1), number
+
+
+def covering(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
+    """Return `coverage` of each key and whether it is asked, ``[key, head]``."""
+    share, number = source_shares(looks)
+    asked = looks.facts.of.content[:, None] & (number > 0)
+    return np.minimum(1.0, share), asked.astype(np.float64)

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..head_measures.patterns import OFFSETS, offset_keys
-from ..head_measures.rows import GRID, LEAST_MASS, TIE, HeadRows
+from .keys import OFFSETS, offset_keys
+from .rows import GRID, LEAST_MASS, TIE, HeadRows
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's step
 

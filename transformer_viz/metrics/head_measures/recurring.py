@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..head_measures.repeats import duplicate_keys, few_of, induction_keys
-from ..head_measures.rows import GRID
 from .columns import PLACES, Sums
-from .heads_last import Looks, orders
+from .keys import duplicate_keys, few_of, induction_keys
+from .rows import GRID
+from .side_by_side import Looks, orders
 
 RIGHT = {"duplicate": duplicate_keys, "induction": induction_keys}
 
@@ -17,7 +17,7 @@ def by_ids(
     own: Looks,
     even: Looks,
     ids: np.ndarray,
-    draws: np.ndarray,
+    draws: np.ndarray | None,
 ) -> None:
     """Put both measures into the sums, where a sentence has a word twice.
 
@@ -25,16 +25,19 @@ def by_ids(
         own: the heads of all sentences side by side, sentence by sentence.
         even: one head that looks everywhere alike.
         ids: ``[sentence, key]``.
-        draws: ``[sentence]``, see `orders`.
+        draws: ``[sentence]``, see `orders`; None leaves the null out.
     """
     ordered = np.sort(ids, axis=1)
     twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(1))
     if not len(twice):
         return
-    moved = np.take_along_axis(ids[twice], orders(own.facts, draws[twice], 1), 1)
+    kinds: list[tuple[np.ndarray, tuple[str, ...]]] = [(ids[twice], ("rows", "total", "chance"))]
+    if draws is not None:
+        moved = np.take_along_axis(ids[twice], orders(own.facts, draws[twice], 1), 1)
+        kinds.append((moved, ("null",)))
     for name, right_keys in RIGHT.items():
         at = PLACES[name].start
-        for these, parts in ((ids[twice], ("rows", "total", "chance")), (moved, ("null",))):
+        for these, parts in kinds:
             r = own.facts.of
             right, rows = right_keys(r, these)
             right, few = few_of(r, right)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..head_measures.patterns import OFFSETS
-from ..head_measures.registry import MEASURES, settled
+from .keys import OFFSETS
+from .registry import MEASURES, settled
 
 #: Number of the definitions: an atlas of another one is not added to this one.
 METRIC_SET = "2"
 BINS = 256
-#: Measures that go below 0: their bins part -1..1, those of all others 0..1.
-SIGNED = ("ov_copying", "diagonality")
 OFFSET_MEASURE = "positional"
 #: A column: the measure, and the offset it was taken at, None where it has none.
 COLUMNS: tuple[tuple[str, int | None], ...] = tuple(
@@ -31,7 +29,9 @@ PLACES: dict[str, slice] = {
 }
 #: Measures that a sentence can be an example of: all that ask rows of it.
 SHOWN = tuple(name for name in NAMES if name != "ov_copying")
-_LOW = np.array([-1.0 if name in SIGNED else 0.0 for name, _ in COLUMNS])
+#: Bins part the range of a measure, 0..1 or -1..1.
+_LOW = {measure.name: measure.low for measure in MEASURES}
+_LOWS = np.array([_LOW[name] for name, _ in COLUMNS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,13 @@ class Sums:
 
 def bin_of(means: np.ndarray) -> np.ndarray:
     """The bin of each mean ``[..., column]``, 0 to 255; what is below the range is in the first."""
-    share = (means - _LOW) / (1 - _LOW)
+    share = (means - _LOWS) / (1 - _LOWS)
     return np.clip(np.floor(share * BINS), 0, BINS - 1).astype(np.int64)
 
 
 def edges(name: str) -> np.ndarray:
     """Where the bins of a measure end, ``[257]``."""
-    return np.linspace(-1.0 if name in SIGNED else 0.0, 1.0, BINS + 1)
+    return np.linspace(_LOW[name], 1.0, BINS + 1)
 
 
 def scores(sums: Sums, grid: float) -> np.ndarray:
