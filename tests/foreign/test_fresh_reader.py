@@ -214,7 +214,7 @@ def faults(name: str) -> list[str]:
 def test_every_law_of_every_module(file):
     """A module in the lists above that keeps its law after all must leave them."""
     names = [name for name, cls in MODULES.items() if cls.__module__ == file.__name__]
-    assert len(names) >= 10
+    assert names
     wrong = {}
     for name in names:
         try:
