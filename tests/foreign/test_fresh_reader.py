@@ -1,4 +1,4 @@
-"""Fifty-five attentions of a reader who saw only the public pages: what stands, what does not."""
+"""Some sixty attentions of a reader who saw only the public pages: what stands, what does not."""
 
 from __future__ import annotations
 
@@ -29,21 +29,26 @@ REFUSED = {"Compiled": "is compiled while it runs"}
 UNEDITED = {"Checkpointed": "runs under gradient checkpointing"}
 # No map is shown, and a sentence says so.
 UNSEEN = {
-    *("Quantised", "TopKScatter", "DoubleAttention", "PointCloud", "TwoHops"),
+    *("Quantised", "TopKScatter", "RandomFeatures", "DoubleAttention", "PointCloud", "TwoHops"),
     *("Symmetric", "MixtureOfSoftmaxes", "Consensus"),
 }
 
 # Maps that are not the module's own, by the module's own reckoning.
 MAPS_WRONG = {
     "Slots": "the second round runs the same lines as the first, and is not shown",
+    "Reversed": "the module turns its tokens round; rows and columns are numbered backwards",
     "Sorted": "tokens are sorted by a hash; rows and columns are places after the sorting",
     "Neighbours": "the last axis is an offset of -1, 0, 1 and is shown as keys 0, 1, 2",
+    "Online": "exponentials of two keys at a time, each with another maximum, shown as weights",
     "Joint": "the three memories are shown twice, the six tokens of the same softmax never",
     "HeadGroups": "four heads of one projection are shown as 0, 1 and again 0, 1 of layer 0",
     "BothDirections": "of two readings of one text the backward one is numbered backwards",
     "MicroBatches": "one attention is shown twice, with a batch of one each",
+    "LeftPadded": "two paddings in front are shown as keys 0 and 1, and token 0 as key 2",
     "Clustered": "two rows stand for six queries",
+    "Dilated": "even and odd tokens are shown as items of a batch of four",
     "Nystrom": "two of three factors are shown, as two maps of one layer; their product is the map",
+    "ShiftedWindows": "tokens are rolled by one; rows and columns are places in a window",
 }
 
 # Edits that come through without an error and break their law.
@@ -52,9 +57,13 @@ EDITS_WRONG = {
     ("Gated", "hidden"): "the softmax of places goes on looking at the hidden key",
     ("HeadGroups", "head"): "takes the first head of each half away",
     ("BothDirections", "hidden"): "hides token 1, and token 4 in the backward reading",
+    ("LeftPadded", "hidden"): "hides a padding that was hidden before: nothing changes",
+    ("Dilated", "hidden"): "hides tokens 2 and 3",
     ("HeadNorm", "head"): "zero goes through the norm of the head and comes out as its bias",
+    ("Reversed", "hidden"): "hides the last token but one",
     ("Sorted", "hidden"): "hides the second token of each block after the sorting",
     ("Neighbours", "hidden"): "hides each token from itself",
+    ("ShiftedWindows", "hidden"): "hides the second token of each window after the rolling",
     ("Pruned", "hidden"): "layer 1 hides the second strongest token, whichever that is",
 }
 
@@ -214,7 +223,7 @@ def faults(name: str) -> list[str]:
 def test_every_law_of_every_module(file):
     """A module in the lists above that keeps its law after all must leave them."""
     names = [name for name, cls in MODULES.items() if cls.__module__ == file.__name__]
-    assert len(names) >= 10
+    assert names
     wrong = {}
     for name in names:
         try:
@@ -228,7 +237,7 @@ def test_every_law_of_every_module(file):
 def test_the_lists_name_modules():
     named = {*REFUSED, *UNEDITED, *UNSEEN, *MAPS_WRONG, *TRULY_AMBER, *REORDERED}
     assert named | {name for name, _ in EDITS_WRONG} <= set(MODULES)
-    assert len(MODULES) >= 55
+    assert len(MODULES) >= 60
 
 
 def test_the_probed_module_itself_has_an_empty_path():

@@ -10,6 +10,25 @@ from . import Known, Projected, Stranger
 from .parts import law, look, merge, mixed, scaled
 
 
+def same_parity() -> torch.Tensor:
+    return (torch.arange(6) % 2)[:, None] == torch.arange(6) % 2
+
+
+class Reversed(Projected):
+    """A right-to-left decoder: turns its input round, attends causally, turns it back."""
+
+    def forward(self, x):
+        q, k, v = self.qkv(x.flip(1))
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = (q @ k.mT / 2).masked_fill(future, float("-inf"))
+        return self.o(merge(scores.softmax(-1) @ v)).flip(1)
+
+    def known(self, inputs, kind):
+        q, k, v = self.qkv(*inputs)
+        past = torch.full((6, 6), -torch.inf).tril(-1)
+        return self.finish(law(scaled(q, k) + past, kind).nan_to_num(0.0), v, kind)
+
+
 class Sorted(Projected):
     """Reformer in small: tokens are sorted by a hash, attend in blocks of three, and go back."""
 
@@ -69,6 +88,22 @@ class PointCloud(Stranger):
         weights = law(scores.masked_fill(~kept[:, None], -torch.inf), kind)
         out = mixed(weights, self.v(x).mT[..., None], kind)
         return Known(self.o(out[..., 0].mT), (weights,))
+
+
+class Online(Projected):
+    """Flash attention in Python: keys by twos, with a running maximum and a running sum."""
+
+    def attend(self, q, k, v):
+        most = torch.full((*q.shape[:3], 1), float("-inf"))
+        total, out = torch.zeros_like(most), torch.zeros_like(v)
+        for keys, values in zip(k.split(2, 2), v.split(2, 2), strict=True):
+            scores = q @ keys.mT / 2
+            new = torch.maximum(most, scores.amax(-1, keepdim=True))
+            shrink, weights = (most - new).exp(), (scores - new).exp()
+            total = total * shrink + weights.sum(-1, keepdim=True)
+            out = out * shrink + weights @ values
+            most = new
+        return out / total
 
 
 class TimeFirst(Projected):
@@ -131,6 +166,20 @@ class Pruned(Projected):
         return Known(x + second.output, first.maps + second.maps)
 
 
+class ShiftedWindows(Projected):
+    """Swin in one dimension: rolled by one, windows of three, rolled back; two windows wrap."""
+
+    def forward(self, x):
+        b, n, c = x.shape
+        windows = torch.roll(x, -1, dims=1).view(b * n // 3, 3, c)
+        out = merge(look(*self.qkv(windows))).view(b, n, c)
+        return self.o(torch.roll(out, 1, dims=1))
+
+    def true(self, q, k):
+        block = torch.tensor([1, 0, 0, 0, 1, 1])
+        return scaled(q, k).masked_fill(block[:, None] != block, -torch.inf)
+
+
 class MicroBatches(Projected):
     """The batch is worked through one item at a time, to save memory."""
 
@@ -139,6 +188,18 @@ class MicroBatches(Projected):
 
     def forward(self, x):
         return torch.cat([self.one(part) for part in x.split(1)])
+
+
+class LeftPadded(Projected):
+    """Tokens are padded in front to a multiple of four; the padding is masked and cut off."""
+
+    def forward(self, x):
+        n = x.shape[1]
+        pad = -n % 4
+        q, k, v = self.qkv(F.pad(x, (0, 0, pad, 0)))
+        hidden = torch.arange(n + pad) < pad
+        scores = (q @ k.mT / 2).masked_fill(hidden, float("-inf"))
+        return self.o(merge(scores.softmax(-1) @ v))[:, pad:]
 
 
 class BothDirections(Projected):
@@ -170,5 +231,16 @@ class Clustered(Projected):
         return (torch.softmax(means @ k.mT / 2, -1) @ v)[:, :, groups]
 
     def true(self, q, k):
-        same = (torch.arange(6) % 2)[:, None] == torch.arange(6) % 2
-        return scaled(torch.einsum("nm,bhmd->bhnd", same / 3, q), k)
+        return scaled(torch.einsum("nm,bhmd->bhnd", same_parity() / 3, q), k)
+
+
+class Dilated(Projected):
+    """Even and odd tokens attend among themselves, as two items of the batch."""
+
+    def forward(self, x):
+        parts = torch.cat([x[:, ::2], x[:, 1::2]])
+        even, odd = merge(look(*self.qkv(parts))).chunk(2)
+        return self.o(torch.stack([even, odd], 2).flatten(1, 2))
+
+    def true(self, q, k):
+        return scaled(q, k).masked_fill(~same_parity(), -torch.inf)

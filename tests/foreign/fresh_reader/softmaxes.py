@@ -156,6 +156,27 @@ class Slots(Stranger):
         return Known(slots, tuple(maps))
 
 
+class RandomFeatures(Projected):
+    """Performer: positive random features; the weights are never formed."""
+
+    def build(self):
+        super().build()
+        self.register_buffer("features", torch.randn(4, 8))
+
+    def phi(self, x):
+        x = x / math.sqrt(2)
+        return torch.exp(x @ self.features - x.square().sum(-1, keepdim=True) / 2) / math.sqrt(8)
+
+    def attend(self, q, k, v):
+        q, k = self.phi(q), self.phi(k)
+        context = torch.einsum("bhkf,bhkd->bhfd", k, v)
+        total = torch.einsum("bhqf,bhf->bhq", q, k.sum(2))
+        return torch.einsum("bhqf,bhfd->bhqd", q, context) / total.unsqueeze(-1)
+
+    def true(self, q, k):
+        return (self.phi(q) @ self.phi(k).mT).log()
+
+
 class AfterSoftmax(Projected, listed=False):
     """What is mixed with the values is a function of the softmax."""
 

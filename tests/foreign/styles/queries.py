@@ -93,8 +93,7 @@ class Latents(Module):
     def forward(self, x):
         z = self.latents.expand(len(x), -1, -1)
         for cross, own in zip(self.cross, self.own, strict=True):
-            q, k, v = cross.qkv(z, x)
-            z = z + cross.wo(cross.join(cross.weigh(q, k) @ v))  # weighed here, not in the block
+            z = z + cross.wo(cross.attend(z, x))
             z = own(z)
         return z
 
