@@ -97,9 +97,8 @@ def _swap(page: Page) -> None:
 
 
 def _swap_otherwise(page: Page) -> None:
-    """Take the swap back, choose another kind of swap, and type another sentence."""
-    page.locator(".st-key-swap-keep-0").scroll_into_view_if_needed()
-    page.get_by_role("button", name="take back").first.click()
+    """Take the swap away, choose another kind of swap, and type another sentence."""
+    page.locator(".st-key-edit-1 button").click()
     expect(page.locator(".st-key-edit-1 button")).to_have_count(0)
     stream = "A place of the stream"
     page.locator(".st-key-swapped").get_by_text(stream, exact=True).click()

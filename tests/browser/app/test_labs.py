@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.support.page_actions import address, go, query, still
 from tests.support.rest import rest
+from tests.support.scripts import script
 from transformer_viz.core.interventions import Intervention, Temperature
 
 TEXT = "The animal didn't cross the street because it was too tired."
@@ -33,8 +34,11 @@ def tried(page: Page) -> dict[str, str]:
 
 @pytest.mark.parametrize("lab", ["scale", pytest.param("residual", marks=pytest.mark.soak)])
 def test_a_visitor_predicts_and_sets(page: Page, url: str, lab: str) -> None:
-    page.set_viewport_size({"width": 1440, "height": 900})
+    page.set_viewport_size({"width": 640, "height": 900})
     go(page, address(url, "labs", lab=lab))
+    assert page.evaluate(script("too_wide")) == []
+    page.set_viewport_size({"width": 1440, "height": 900})
+    rest(page)
     _verdict_stands_where_the_options_were(page)
     if lab == "scale":
         term = page.locator(".tv-lab-text .tv-term", has_text="variance").first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -55,20 +56,31 @@ def order(page: Page) -> list[list[int]]:
     return [[tile[name] for name in names] for tile in describe(page)["tiles"]]
 
 
-def cells(page: Page, place: tuple[int, int, int], rows: int, columns: int) -> np.ndarray:
-    """The colour in the middle of each cell of a tile, ``[row, column, rgb]``; all opaque."""
+def off(page: Page, place: tuple[int, int, int], wanted: np.ndarray) -> float:
+    """How far the middles of a tile's cells are from these colours; all must be opaque."""
+    rows, columns = wanted.shape[:2]
     middles = [((c + 0.5) / columns, (r + 0.5) / rows) for r in range(rows) for c in range(columns)]
     found = pixels(page, place, middles).reshape(rows, columns, 4)
     assert (found[..., 3] == 255).all()
-    return found[..., :3]
+    return float(np.abs(found[..., :3] - wanted).max())
+
+
+def shaded(parts: np.ndarray, ramp: Ramp, least: float = 0.0) -> np.ndarray:
+    """Colours along a ramp of numbers from ``least`` to 1, ``[..., rgb]``; not the component's."""
+    stops = np.array([[int(colour[n : n + 2], 16) for n in (1, 3, 5)] for colour in ramp])
+    places = np.linspace(least, 1, len(stops))
+    return np.stack([np.interp(parts, places, stops[:, n]) for n in range(3)], axis=-1)
 
 
 def colours(amounts: np.ndarray, ramp: Ramp) -> np.ndarray:
-    """Colours of 0...1 along a ramp, ``[..., rgb]``, as 256 steps; made without the component."""
-    stops = np.array([[int(colour[n : n + 2], 16) for n in (1, 3, 5)] for colour in ramp])
-    steps = np.floor(amounts * 255 + 0.5) / 255
-    places = np.linspace(0, 1, len(ramp))
-    return np.stack([np.interp(steps, places, stops[:, n]) for n in range(3)], axis=-1)
+    """Colours of 0...1 along a ramp in 256 steps."""
+    return shaded(np.floor(amounts * 255 + 0.5) / 255, ramp)
+
+
+def own(trace: Trace, block: str, layer: int, head: int, ramp: Ramp = LIGHT.amounts) -> np.ndarray:
+    """Colours of a tile on its own scale."""
+    tile = trace.thumbnail(block)[layer, head].astype(float)
+    return colours(tile / tile.max(), ramp)
 
 
 @pytest.fixture(scope="module")
@@ -90,29 +102,25 @@ def test_tiles_have_the_colours_of_their_weights(stage: Page, clean: Trace) -> N
     # each head is drawn on its own scale
     for dark in (False, True):
         show(stage, atlas_data(clean, ["decoder", "cross"]), dark=dark)
-        for number, (block, columns) in enumerate((("decoder", 4), ("cross", 5))):
-            for layer, head in ((0, 0), (1, 2)):
-                tile = clean.thumbnail(block)[layer, head].astype(float)
-                expected = colours(tile / tile.max(), (DARK if dark else LIGHT).amounts)
-                drawn = cells(stage, (number, layer, head), 4, columns)
-                assert np.abs(drawn - expected).max() <= 1
+        ramp = (DARK if dark else LIGHT).amounts
+        for (number, block), (layer, head) in product(
+            enumerate(("decoder", "cross")), ((0, 0), (1, 2))
+        ):
+            wanted = own(clean, block, layer, head, ramp)
+            assert off(stage, (number, layer, head), wanted) <= 1, (dark, block)
     # all heads share a scale when asked
     for ramp in ("viridis", "cividis", "grey"):
         show(stage, atlas_data(clean, ["encoder", "cross"], MapLook(ramp=ramp), scale="common"))
         most = max(clean.thumbnail(block).max() for block in ("encoder", "cross"))
         for layer, head in np.ndindex(2, 3):
             tile = clean.thumbnail("cross")[layer, head].astype(float)
-            expected = colours(tile / most, ramps()[ramp])
-            assert np.abs(cells(stage, (1, layer, head), 4, 5) - expected).max() <= 1
+            assert off(stage, (1, layer, head), colours(tile / most, ramps()[ramp])) <= 1, ramp
     # gamma and threshold change what is seen
     show(stage, atlas_data(clean, ["cross"], MapLook(gamma=0.5, threshold=0.2)))
     tile = clean.thumbnail("cross")[1, 0].astype(float)
     amounts = np.where(tile / 255 < 0.2, 0, np.floor(tile / tile.max() * 255 + 0.5) / 255)
     assert 5 < (amounts == 0).sum() < 18  # some are blank, some are not
-    stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in LIGHT.amounts])
-    places = np.linspace(0, 1, len(stops))
-    expected = np.stack([np.interp(amounts**0.5, places, stops[:, n]) for n in range(3)], -1)
-    assert np.abs(cells(stage, (0, 1, 0), 4, 5) - expected).max() <= 1
+    assert off(stage, (0, 1, 0), shaded(amounts**0.5, LIGHT.amounts)) <= 1
     assert "below 0.2 left blank" in stage.locator(".tv-legend").inner_text()
     # tiles have the colour of a number when asked
     for dark in (False, True):
@@ -120,31 +128,20 @@ def test_tiles_have_the_colours_of_their_weights(stage: Page, clean: Trace) -> N
         given = [HeadNumber("diagonality", "diagonal", {"cross": values})]
         words = {"sort": "diagonality", "scale": "diagonality", "numbers": given}
         show(stage, atlas_data(clean, ["cross"], **words), dark=dark)
-        own = DARK if dark else LIGHT
+        ramp = (DARK if dark else LIGHT).amounts
         for layer, head in np.argwhere(np.isfinite(values)).tolist():
             part = np.array((values[layer, head] + 0.3) / 1.0)
             drawn = pixels(stage, (0, layer, head), [(0.05, 0.05), (0.95, 0.95)])[:, :3]
-            stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in own.amounts])
-            places = np.linspace(0, 1, len(stops))
-            wanted = np.array([np.interp(part, places, stops[:, n]) for n in range(3)])
-            assert np.abs(drawn - wanted).max() <= 1
-        assert [tile[1:3] for tile in order(stage)] == [
-            [1, 0],
-            [1, 1],
-            [0, 0],
-            [1, 2],
-            [0, 1],
-            [0, 2],
-        ]
+            assert np.abs(drawn - shaded(part, ramp)).max() <= 1, (dark, layer, head)
+        ranked = [[1, 0], [1, 1], [0, 0], [1, 2], [0, 1], [0, 2]]
+        assert [tile[1:3] for tile in order(stage)] == ranked, dark
         legend = stage.locator(".tv-legend").inner_text()
-        assert "-0.30" in legend.replace("\u2212", "-") and "0.70" in legend
-        assert "colour: diagonal" in legend
+        assert "-0.30" in legend.replace("\u2212", "-") and "0.70" in legend, dark
+        assert "colour: diagonal" in legend, dark
         menu = stage.get_by_role("combobox", name="colour")
-        assert menu.locator("option").all_inner_texts() == ["per head", "common", "diagonal"]
+        assert menu.locator("option").all_inner_texts() == ["per head", "common", "diagonal"], dark
         menu.select_option("head")
-        tile = clean.thumbnail("cross")[1, 2].astype(float)
-        expected = colours(tile / tile.max(), own.amounts)
-        assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1
+        assert off(stage, (0, 1, 2), own(clean, "cross", 1, 2, ramp)) <= 1, dark
 
 
 def test_changes_are_drawn_around_zero_and_ranked(stage: Page, clean: Trace, warm: Trace) -> None:
@@ -158,10 +155,7 @@ def test_changes_are_drawn_around_zero_and_ranked(stage: Page, clean: Trace, war
     )
     parts = (arrays["tiles1"][1, 2].astype(float) - 128) / 127
     parts[np.abs(parts) * limit < 0.1] = 0
-    stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in LIGHT.changes])
-    places = np.linspace(-1, 1, len(stops))
-    expected = np.stack([np.interp(parts, places, stops[:, n]) for n in range(3)], axis=-1)
-    assert np.abs(cells(stage, (1, 1, 2), 4, 5) - expected).max() <= 1
+    assert off(stage, (1, 1, 2), shaded(parts, LIGHT.changes, -1)) <= 1
     legend = stage.locator(".tv-legend").inner_text()
     assert f"−{limit:.2f}" in legend and f"+{limit:.2f}" in legend and "one scale" in legend
     assert stage.get_by_role("combobox", name="colour").is_disabled()
@@ -196,8 +190,7 @@ def test_what_is_too_small_is_pooled(stage: Page) -> None:
     padded = np.zeros((rows * down, columns * across))
     padded[:64, :64] = tile
     small = padded.reshape(rows, down, columns, across).max(axis=(1, 3))
-    drawn = cells(stage, (0, 2, 5), rows, columns)
-    assert np.abs(drawn - colours(small / tile.max(), LIGHT.amounts)).max() <= 1
+    assert off(stage, (0, 2, 5), colours(small / tile.max(), LIGHT.amounts)) <= 1
     words = f"a cell holds up to {down} × {across} weights, the largest is shown"
     assert words in stage.locator(".tv-legend").inner_text()
     # what is pooled is said in tokens
@@ -221,8 +214,7 @@ def test_what_is_too_small_is_pooled(stage: Page) -> None:
     assert 0 < tile["top"] - window["y"] < window["height"]
     assert tile["width"] == 15  # of 16 cells: two by two they are drawn
     weights = blocks_max(trace.thumbnail("encoder")[47, 63].astype(float), 8, 8)
-    drawn = cells(stage, (0, 47, 63), 8, 8)
-    assert np.abs(drawn - colours(weights / weights.max(), LIGHT.amounts)).max() <= 1
+    assert off(stage, (0, 47, 63), colours(weights / weights.max(), LIGHT.amounts)) <= 1
 
 
 def test_heads_are_ranked_as_pandas_ranks_them(stage: Page) -> None:
@@ -235,10 +227,10 @@ def test_heads_are_ranked_as_pandas_ranks_them(stage: Page) -> None:
         kinds = {("encoder", "self"): 0, ("decoder", "self"): 1, ("decoder", "cross"): 2}
         expected = [[kinds[r.stack, r.block], r.layer, r.head] for r in ranked.itertuples()]
         found = order(stage)
-        assert [place[:3] for place in found] == expected
+        assert [place[:3] for place in found] == expected, sort
         columns = max(place[4] for place in found) + 1
-        assert [place[3:] for place in found] == [list(divmod(n, columns)) for n in range(45)]
-        assert "highest first" in stage.locator(".tv-legend").inner_text()
+        assert [place[3:] for place in found] == [list(divmod(n, columns)) for n in range(45)], sort
+        assert "highest first" in stage.locator(".tv-legend").inner_text(), sort
 
 
 def test_frames_themes_and_widths(stage: Page, clean: Trace) -> None:
@@ -252,21 +244,17 @@ def test_frames_themes_and_widths(stage: Page, clean: Trace) -> None:
         colour = expected.get((layer, head), LIGHT.line)
         assert [f"{value:02X}" for value in found[:3]] == [colour[n : n + 2] for n in (1, 3, 5)]
         (other,) = pixels(stage, (0, layer, head), frame)  # frames belong to the opened block
-        assert f"{other[0]:02X}" == LIGHT.line[1:3]
+        assert f"{other[0]:02X}" == LIGHT.line[1:3], layer
     # a theme that changes is followed
     data = atlas_data(clean, ["cross"])
     show(stage, data)
     stage.evaluate("document.documentElement.style.setProperty('--st-background-color', '#14171C')")
     update(stage, data)
-    tile = clean.thumbnail("cross")[0, 1].astype(float)
-    expected = colours(tile / tile.max(), DARK.amounts)
-    assert np.abs(cells(stage, (0, 0, 1), 4, 5) - expected).max() <= 1
+    assert off(stage, (0, 0, 1), own(clean, "cross", 0, 1, DARK.amounts)) <= 1
     # a narrow place keeps the tiles
     show(stage, atlas_data(clean, ["cross"]), width="230px")  # its controls take many lines
     assert stage.locator(".tv-frame").evaluate("frame => frame.clientHeight") >= 120
-    tile = clean.thumbnail("cross")[1, 1].astype(float)
-    expected = colours(tile / tile.max(), LIGHT.amounts)
-    assert np.abs(cells(stage, (0, 1, 1), 4, 5) - expected).max() <= 1
+    assert off(stage, (0, 1, 1), own(clean, "cross", 1, 1)) <= 1
     frame, tools = (stage.locator(name).bounding_box() for name in (".tv-frame", ".tv-tools"))
     assert frame is not None and tools is not None
     assert tools["y"] >= frame["y"] + frame["height"]  # below, not above one another
@@ -275,9 +263,7 @@ def test_frames_themes_and_widths(stage: Page, clean: Trace) -> None:
     wide = describe(stage)["tiles"][0]["width"]
     stage.evaluate("document.querySelector('#host').style.width = '200px'")
     stage.wait_for_function("wide => view.describe().tiles[0].width < wide", arg=wide)
-    tile = clean.thumbnail("cross")[1, 2].astype(float)
-    expected = colours(tile / tile.max(), LIGHT.amounts)
-    assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1
+    assert off(stage, (0, 1, 2), own(clean, "cross", 1, 2)) <= 1
 
 
 def test_fine_screens_get_fine_pixels(browser: Browser, modules: str) -> None:
@@ -290,6 +276,4 @@ def test_fine_screens_get_fine_pixels(browser: Browser, modules: str) -> None:
         sizes = "canvas => [canvas.width, 2 * parseInt(canvas.style.width)]"
         drawn, expected = page.locator(".tv-cells").evaluate(sizes)
         assert drawn == expected
-        weights = trace.thumbnail("encoder")[1, 4].astype(float)
-        expected = colours(weights / weights.max(), LIGHT.amounts)
-        assert np.abs(cells(page, (0, 1, 4), 64, 64) - expected).max() <= 1
+        assert off(page, (0, 1, 4), own(trace, "encoder", 1, 4)) <= 1

@@ -150,11 +150,11 @@ def test_a_word_lit_elsewhere_lights_every_tile_of_its_sentence(stage: Page) -> 
                 beside = (-2.5 / tile["width"], (row + 0.5) / down)
                 above = ((column + 0.5) / across, -2.5 / tile["height"])
                 marks = pixels(stage, (block, layer, head), [beside, above], "lights")
-                assert [mark[3] == 255 for mark in marks] == [lit_row, lit_column]
+                assert [mark[3] == 255 for mark in marks] == [lit_row, lit_column], pooled
                 for mark, lit in zip(marks, (lit_row, lit_column), strict=True):
-                    assert not lit or mark[:3].tolist() == warm
+                    assert not lit or mark[:3].tolist() == warm, pooled
         shine(stage, None, None)
-        assert stage.locator("canvas.tv-lights").evaluate(EMPTY)
+        assert stage.locator("canvas.tv-lights").evaluate(EMPTY), pooled
 
 
 def test_clicks_open_and_lay_over(stage: Page, clean: Trace) -> None:
@@ -298,9 +298,9 @@ def test_controls_repaint_at_once_and_python_hears_once(stage: Page, clean: Trac
         heads = clean.heads.assign(max=np.nan)
         show(stage, atlas_data(dataclasses.replace(clean, heads=heads), ["cross"], scale=scale))
         legend = stage.locator(".tv-legend")
-        assert legend.inner_text().startswith("no numbers")
-        assert "Infinity" not in legend.inner_text()
-        assert not legend.locator("canvas").is_visible()
+        assert legend.inner_text().startswith("no numbers"), scale
+        assert "Infinity" not in legend.inner_text(), scale
+        assert not legend.locator("canvas").is_visible(), scale
         update(stage, atlas_data(clean, ["cross"], MapLook(seq=1), scale=scale))
         assert legend.locator("canvas").is_visible() and "no numbers" not in legend.inner_text()
 

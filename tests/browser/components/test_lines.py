@@ -183,16 +183,16 @@ def test_colours_of_lines(stage: Page) -> None:
         for x in np.linspace(lanes[0] + 1, lanes[0] + 9, 9):  # dashes begin at this end
             for head in range(3):
                 seen.append(pixel(stage, "all", x, queries["places"][0] + 3 * (head - 1)))
-        assert {f"{colour} FF" for colour in OKABE_ITO[:3]} <= set(seen)
+        assert {f"{colour} FF" for colour in OKABE_ITO[:3]} <= set(seen), dark
         first = pixel(stage, "all", lanes[0] + 2, queries["places"][0] - 3)
-        assert first == f"{OKABE_ITO[0]} FF"
+        assert first == f"{OKABE_ITO[0]} FF", dark
         legend = stage.locator(".legend li")
-        assert legend.all_inner_texts() == ["L0 H0", "L0 H1", "L0 H2"]
+        assert legend.all_inner_texts() == ["L0 H0", "L0 H1", "L0 H2"], dark
         strokes = legend.locator("path").evaluate_all(
             "all => all.map(one => ['stroke', 'stroke-dasharray'].map(at => one.getAttribute(at)))"
         )
-        assert [stroke for stroke, _ in strokes] == list(OKABE_ITO[:3])
-        assert len({dashes for _, dashes in strokes}) == 3
+        assert [stroke for stroke, _ in strokes] == list(OKABE_ITO[:3]), dark
+        assert len({dashes for _, dashes in strokes}) == 3, dark
     # a faint line is pale
     show(stage, made(np.array([[[0.5, 0.5]]]), "cross"), "cross")
     side = lane(stage, 0)
@@ -223,10 +223,10 @@ def test_colours_of_lines(stage: Page) -> None:
         now, before = made(hard([[1, 0]], 2)), made(hard([[0, 0]], 2))
         show(stage, now, before=before, dark=dark)
         ends, palette = lane(stage, 1), DARK if dark else LIGHT
-        assert links(stage) == [(0, 0, 0), (0, 0, 1)]
+        assert links(stage) == [(0, 0, 0), (0, 0, 1)], dark
         less = pixel(stage, "all", ends["lane"] - 2, ends["places"][0])
         more = pixel(stage, "all", ends["lane"] - 2, ends["places"][1])
-        assert less == f"{palette.changes[0]} FF" and more == f"{palette.changes[-1]} FF"
+        assert less == f"{palette.changes[0]} FF" and more == f"{palette.changes[-1]} FF", dark
         assert stage.locator(".legend li").all_inner_texts() == [
             "L0 H0",
             "more than before",
@@ -235,7 +235,7 @@ def test_colours_of_lines(stage: Page) -> None:
         ]
         stage.mouse.move(*word(stage, 0, 0))
         said = stage.locator(".said").inner_text()
-        assert said == "“s0” looks at, more (+) or less (−), “s0” −1.0000, “s1” +1.0000."
+        assert said == "“s0” looks at, more (+) or less (−), “s0” −1.0000, “s1” +1.0000.", dark
     # without any change nothing is drawn and that is said
     trace = made(WEIGHTS)
     show(stage, trace, before=trace)
@@ -338,7 +338,7 @@ def test_words_stand_as_they_are_read(stage: Page) -> None:
     for count in (128, 300):
         show(stage, made(ramp_weights(1, count, count)), top=3)
         size = stage.locator("canvas.all").evaluate("canvas => [canvas.width, canvas.height]")
-        assert size[0] <= 700 and size[1] <= 560
+        assert size[0] <= 700 and size[1] <= 560, count
         stage.get_by_role("listbox").first.focus()
         stage.keyboard.press("End")
         frame = stage.locator(".frame").element_handle()
@@ -346,7 +346,7 @@ def test_words_stand_as_they_are_read(stage: Page) -> None:
         expect(stage.get_by_role("listbox").first).to_have_text(f"s{count - 1}")
         _, y = word(stage, 0, count - 1)
         box = stage.locator(".frame").bounding_box()
-        assert box is not None and box["y"] < y < box["y"] + box["height"]
+        assert box is not None and box["y"] < y < box["y"] + box["height"], count
         x = lane(stage, 0)["lane"]
         stage.wait_for_function(  # the end of the word's lines is drawn where it is now
             "([canvas, x, y]) => canvas.getContext('2d').getImageData(x, y, 1, 1).data[3] > 0",

@@ -56,17 +56,17 @@ def test_each_step_shows_its_own_row_and_its_own_candidates(stage: Page, beam: S
         history = beam.history(one, 1)
         rows = history.mean(axis=0) if pooled else history[1]
         for step, (token, candidate) in enumerate(zip(beam.ids(one), beam.line(one), strict=True)):
-            assert texts(stage, ".chip") == [PIECES[n] for n in beam.ids(one)[: step + 1]]
-            assert texts(stage, ".chip.now") == [PIECES[token]]
-            assert shown_row(stage) == pytest.approx(np.round(rows[step], 2), abs=0.0051)
+            assert texts(stage, ".chip") == [PIECES[n] for n in beam.ids(one)[: step + 1]], pooled
+            assert texts(stage, ".chip.now") == [PIECES[token]], pooled
+            assert shown_row(stage) == pytest.approx(np.round(rows[step], 2), abs=0.0051), pooled
             place = beam.passes(one)[step]
-            assert texts(stage, ".guess b") == [PIECES[n] for n in beam.top_tokens[place]]
+            assert texts(stage, ".guess b") == [PIECES[n] for n in beam.top_tokens[place]], pooled
             chances = [float(text) for text in texts(stage, ".guess .number")]
-            assert chances == pytest.approx(np.exp(beam.top_logs[place]), abs=0.00051)
-            assert texts(stage, ".guess .chosen b") == [PIECES[token]]
+            assert chances == pytest.approx(np.exp(beam.top_logs[place]), abs=0.00051), pooled
+            assert texts(stage, ".guess .chosen b") == [PIECES[token]], pooled
             siblings = (beam.parents == beam.parents[candidate]) & (beam.fates != LEFT_OUT)
             kept = {PIECES[n] for n in beam.tokens[siblings]} - {PIECES[token]}
-            assert set(texts(stage, ".guess .kept b")) == kept
+            assert set(texts(stage, ".guess .kept b")) == kept, pooled
             stage.keyboard.press("ArrowRight")
         expect(stage.locator("#host output")).to_have_text(f"token {len(rows)} of {len(rows)}")
     # another head is shown at once and told
@@ -238,10 +238,10 @@ def test_drawn_and_continued_texts(
             drawn.append(search.chances[candidate])
             own.append(np.exp(search.logs[candidate]))
             last = texts(stage, ".guess .chosen .place")[0]
-            assert last == str(search.ranks[candidate])
+            assert last == str(search.ranks[candidate]), dark
         assert [float(t) for t in texts(stage, ".guess .number")] == pytest.approx(drawn, abs=6e-4)
         second = texts(stage, ".guess .number + .place")
-        assert [float(t) for t in second] == pytest.approx(own, abs=6e-4)
+        assert [float(t) for t in second] == pytest.approx(own, abs=6e-4), dark
         assert "output temperature 2.5" in stage.locator("#host .guess").inner_text()
         first = int((search.ranks[list(search.line(one))] == 1).sum())
         assert (

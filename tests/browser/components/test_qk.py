@@ -67,8 +67,8 @@ def test_steps_bars_and_table_hold_the_numbers(stage: Page, clean: Trace) -> Non
             size = np.abs(arrays[name]) / np.abs(arrays[name]).max()
             for at in np.flatnonzero(size > 0.3):
                 up = bool(arrays[name][at] > 0)
-                assert bar(stage, strip, at, len(size), up)[:3] == (more if up else less)
-                assert bar(stage, strip, at, len(size), not up)[3] < 255
+                assert bar(stage, strip, at, len(size), up)[:3] == (more if up else less), dark
+                assert bar(stage, strip, at, len(size), not up)[3] < 255, dark
     # the vectors as a table
     data = qk_data(clean, "cross", 1, 0, query=2, key=3)
     begin(stage, data)

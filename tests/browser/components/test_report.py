@@ -208,10 +208,10 @@ def test_themes_hostile_words_and_notebooks(offline: Offline) -> None:
         page = offline.open(report(CLEAN), color_scheme=scheme)
         painted(page)
         ours = DARK if dark else LIGHT
-        assert paper(page) == ours.paper and card(page) == ours.card
+        assert paper(page) == ours.paper and card(page) == ours.card, dark
         page.get_by_role("button", name="light or dark").click()
         other = LIGHT if dark else DARK
-        assert paper(page) == other.paper and card(page) == other.card
+        assert paper(page) == other.paper and card(page) == other.card, dark
     # hostile words do nothing
     page = offline.open(report(hostile(), title=EVIL[0]))
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))

@@ -229,12 +229,12 @@ def test_marks_speed_and_ends(stage: Page) -> None:
         show(stage, data(9), dark=dark)
         mark, slider = stage.locator(".tv-slider-track i"), stage.get_by_role("slider")
         box, track = mark.bounding_box(), slider.bounding_box()
-        assert box is not None and track is not None
+        assert box is not None and track is not None, dark
         middle = box["x"] + box["width"] / 2
-        assert middle == pytest.approx(track["x"] + 9 + (track["width"] - 18) * 0.3, abs=0.6)
+        assert middle == pytest.approx(track["x"] + 9 + (track["width"] - 18) * 0.3, abs=0.6), dark
         size = "all => all.map(one => parseFloat(getComputedStyle(one).fontSize))"
         sizes = stage.locator("#host .tv *").evaluate_all(size)
-        assert min(sizes) >= 13.9
+        assert min(sizes) >= 13.9, dark
     # the speed is the median of the last five
     slider = show(stage, data())
     for _ in range(3):

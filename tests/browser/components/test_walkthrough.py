@@ -190,22 +190,22 @@ def test_the_terms_on_the_screen_add_up_to_the_number_on_the_screen(stage: Page)
         _, chain = chained("cross")
         made = terms(model_of("plain"), chain, chain.number(number))
         shown = value(stage.locator(".tv-in-sum h4 b").inner_text())
-        assert figure(shown) == figure(made.total)
+        assert figure(shown) == figure(made.total), number
         rows = [
             row.locator("td").all_inner_texts()
             for row in stage.locator(".tv-in-sum tbody tr").all()
         ]
-        assert len(rows) == len(made.a)
+        assert len(rows) == len(made.a), number
         few = made.axis == "parts"
         products = [value(row[-1 if few else -2]) for row in rows]
         total = (sum(products) + (made.bias or 0.0)) / made.divisor
         after = {"": lambda x: x, "exp": np.exp, "sqrt": np.sqrt}[made.then]
-        assert after(total) == pytest.approx(shown, abs=1e-4)
+        assert after(total) == pytest.approx(shown, abs=1e-4), number
         if made.b_name:
             for row, product in zip(rows, products, strict=True):
-                assert value(row[0]) * value(row[1]) == pytest.approx(product, abs=2e-4)
+                assert value(row[0]) * value(row[1]) == pytest.approx(product, abs=2e-4), number
         if not few:
-            assert value(rows[-1][-1]) == pytest.approx(sum(products), abs=1e-4)
+            assert value(rows[-1][-1]) == pytest.approx(sum(products), abs=1e-4), number
 
 
 def test_a_sum_is_sorted_closed_and_taken(stage: Page) -> None:
@@ -246,18 +246,18 @@ def test_colours_widths_lights_and_states(stage: Page) -> None:
     for name, says in SCALES:
         begin(stage, data(stage=name))
         legend = stage.locator(".tv-in-legend")
-        assert legend.is_visible() == bool(says)
+        assert legend.is_visible() == bool(says), name
         if not says:
             continue
-        assert stage.locator(".tv-in-scale").inner_text() == says
+        assert stage.locator(".tv-in-scale").inner_text() == says, name
         colours = legend.locator("i").evaluate_all(
             "squares => squares.map(one => getComputedStyle(one).backgroundColor)"
         )
         orange, blue = ([int(n) for n in re.findall(r"\d+", colours[at])][:3] for at in (2, 0))
-        assert blue[2] > blue[0] and orange[0] > orange[2]
-        assert legend.inner_text().split("\n")[:3] == ["below zero", "zero", "above zero"]
+        assert blue[2] > blue[0] and orange[0] > orange[2], name
+        assert legend.inner_text().split("\n")[:3] == ["below zero", "zero", "above zero"], name
         scales = {row["scale"] for row in vectors_of(name) if row["scale"]}
-        assert bool(scales) == (says.startswith("strips")) and len(scales) <= 1
+        assert bool(scales) == (says.startswith("strips")) and len(scales) <= 1, name
     # what is lit elsewhere is lit here
     begin(stage, data(stage="softmax.cross"))
     shine(stage, None, {"sentence": "source", "tokens": [1]})
