@@ -39,9 +39,8 @@ from ..conftest import new_visit
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
 TOKENS = 1101  # of the tokens that whole words make
-PAGE = 1024
 LAYERS = HEADS = 12
-MEGABYTE = 1_000_000
+PAGE, MEGABYTE = 1024, 1_000_000
 CLEAN, WARM = Intervention(), Intervention((Temperature(value=2.0),))
 CHANGED = "transformer_viz.app.session.scene._changed"
 
@@ -290,7 +289,8 @@ def test_each_tile_of_the_route_is_the_matrix(
 ) -> None:
     """The finest level exactly; a cell of the others is the largest weight below it."""
     monkeypatch.setattr(tile_pyramid, "KEPT", 512)
-    line, token = tiled(routed())
+    app = routed()  # the route ends with its visit
+    line, token = tiled(app)
     weights = trace().attention("decoder", 1)[1]
     shown = 1 - (np.triu(np.ones_like(weights), 1) > 0)
 
@@ -317,8 +317,8 @@ def test_a_frame_is_the_part_of_the_map_that_the_run_will_give(
 ) -> None:
     """What a slider paints is the matrix of the real edited run; before the page has run it."""
     monkeypatch.setattr("transformer_viz.core.tiles.edited.AT_ONCE", 200_000)
-    _, token = tiled(routed(scope="layer"))
-    line = EXCHANGE.line(token)
+    app = routed(scope="layer")  # the route ends with its visit
+    line = EXCHANGE.line(token := tiled(app)[1])
     for name, value, edit in (
         ("temperature", "2.5", Temperature(value=2.5, layer=1)),
         ("window", "24", Window(radius=24, layer=1)),
