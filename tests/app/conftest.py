@@ -75,6 +75,17 @@ def shelf(
     return folder.parent
 
 
+def new_visit(
+    page: str = "", link: dict[str, str] | None = None, timeout: int = TIMEOUT
+) -> AppTest:
+    """Return a visit to a page that has not run yet, with the parameters of its link."""
+    app = AppTest.from_file(str(APP), default_timeout=timeout)
+    app._page_hash = calc_hash(page) if page else ""  # as st.Page names a page of its own
+    for name, text in (link or {}).items():
+        app.query_params[name] = text
+    return app
+
+
 def unfold(app: AppTest) -> AppTest:
     """Open the panels whose controls are drawn only while they are open."""
     for panel in PANELS:
@@ -87,15 +98,34 @@ def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest
     """Opens a page of the app with a link and runs it once; words are the link's parameters."""
     monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", str(shelf / "tiny"))
     monkeypatch.setenv("TRANSFORMER_VIZ_MODELS", str(shelf))
+    return lambda page="", **link: unfold(new_visit(page, {"text": "The cat sat."} | link)).run()
 
-    def open_app(page: str = "", **link: str) -> AppTest:
-        app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
-        app._page_hash = calc_hash(page) if page else ""  # as st.Page names a page of its own
-        for name, text in ({"text": "The cat sat."} | link).items():
-            app.query_params[name] = text
-        return unfold(app).run()
+
+@pytest.fixture
+def bundled(
+    visit: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., AppTest]:
+    """Opens a page with a bundled model as the app's own; words are the link's parameters."""
+
+    def open_app(page: str, model: str = "en-de", **link: str) -> AppTest:
+        monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", model)
+        app = visit(page, model=model, **link)
+        assert not app.exception
+        return app
 
     return open_app
+
+
+@pytest.fixture
+def downloads(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The files that the page's download buttons offer, by their names."""
+    found: dict[str, bytes] = {}
+
+    def button(label: str, data: bytes, file_name: str, **more: object) -> None:
+        found[file_name] = data
+
+    monkeypatch.setattr("streamlit.download_button", button)
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -107,15 +137,6 @@ def kinds(tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[..
 @pytest.fixture
 def meet(shelf: Path, kinds: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
     """Opens a page with one of those models in the link, beside the translation model."""
-
     monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", str(shelf / "tiny"))
     monkeypatch.setenv("TRANSFORMER_VIZ_MODELS", str(kinds))
-
-    def open_app(model: str, page: str = "", **link: str) -> AppTest:
-        app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
-        app._page_hash = calc_hash(page) if page else ""
-        for name, text in ({"model": model} | link).items():
-            app.query_params[name] = text
-        return unfold(app).run()
-
-    return open_app
+    return lambda model, page="", **link: unfold(new_visit(page, {"model": model} | link)).run()

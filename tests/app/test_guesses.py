@@ -18,7 +18,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
 import transformer_viz as tv
 from tests.checkpoints.gpt import mingpt_file
@@ -44,7 +43,7 @@ from transformer_viz.views import FURTHER_MODULES, VIEWS
 from transformer_viz.views.export.file_formats import FORMATS, exported
 from transformer_viz.views.export.html_report import runs_of
 
-from .conftest import APP, TIMEOUT
+from .conftest import new_visit
 
 MARK = "guessed: heads"
 IDS, OTHER = "4 5 6", "4 7 6"
@@ -66,14 +65,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(file: Path) -> Model:
-    return tv.load(file, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def sure(file: Path) -> Model:
-    """The same, told what it lacks: the same numbers, and nothing to mark."""
-    return tv.load(file, device="cpu", heads=H)
+def models(file: Path) -> dict[bool, Model]:
+    """The guessed model, and the same told what it lacks: the same numbers, nothing to mark."""
+    return {True: tv.load(file, device="cpu"), False: tv.load(file, device="cpu", heads=H)}
 
 
 def results(model: Model) -> dict[str, tuple[Any, Any, str]]:
@@ -102,11 +96,11 @@ def results(model: Model) -> dict[str, tuple[Any, Any, str]]:
     }
 
 
-def test_every_result_of_the_library_says_it(model: Model, sure: Model) -> None:
-    for name, (_, record, said) in results(model).items():
+def test_every_result_of_the_library_says_it(models: dict[bool, Model]) -> None:
+    for name, (_, record, said) in results(models[True]).items():
         assert guesses_in(record) == {"heads": H}, name
         assert MARK in said, (name, said)
-    for name, (_, record, said) in results(sure).items():
+    for name, (_, record, said) in results(models[False]).items():
         assert not guesses_in(record) and "guess" not in said.lower(), (name, said)
 
 
@@ -117,24 +111,24 @@ def test_no_bundled_model_is_marked() -> None:
 
 
 def test_a_trace_file_keeps_it_and_older_ones_open(
-    model: Model, sure: Model, tmp_path: Path
+    models: dict[bool, Model], tmp_path: Path
 ) -> None:
-    for one, values in ((model, {"heads": H}), (sure, {})):
-        run = tv.trace(one, [4, 5, 6], target=[2, 5])
+    for marked, model in models.items():
+        run = tv.trace(model, [4, 5, 6], target=[2, 5])
         run.save(tmp_path / "run.safetensors")
         again = tv.Trace.load(tmp_path / "run.safetensors")
-        assert again.guesses == values and again.manifest == run.manifest
+        assert again.guesses == ({"heads": H} if marked else {}) and again.manifest == run.manifest
         assert again.report == run.report and again.report.status == "green"
-        assert ("guesses" in again.manifest) == bool(values)
+        assert ("guesses" in again.manifest) == marked
     stranger = replace(run, manifest=run.manifest | {"guesses": ["heads"]})
     stranger.save(tmp_path / "odd.safetensors")  # anything may stand in a stranger's file
     assert tv.Trace.load(tmp_path / "odd.safetensors").guesses == {}
 
 
-def test_several_words_are_one_mark(model: Model) -> None:
+def test_several_words_are_one_mark(models: dict[bool, Model]) -> None:
     both = {"heads": 8, "activation": "relu"}
-    several = replace(model, provenance=model.provenance | {"activation": "convention"})
-    assert list(several.guessed) == ["heads", "activation"]
+    origins = models[True].provenance | {"activation": "convention"}
+    assert list(replace(models[True], provenance=origins).guessed) == ["heads", "activation"]
     run = make_trace()
     other = replace(run, manifest=run.manifest | {"guesses": both})
     assert "guessed: heads, activation" in repr(other)
@@ -199,20 +193,24 @@ def test_every_view_says_it() -> None:
             assert (MARK in shown) == marked, name
 
 
-def test_pages_of_notebooks_and_sheets_say_it(model: Model, sure: Model) -> None:
-    for one, values in ((model, {"heads": H}), (sure, {})):
-        marked = bool(values)
-        run = tv.trace(one, [4, 5, 6], target=[2, 5])
-        places = [("cross", 0, 0)]
-        made = page_of_heads(run, runs_of(run, None), places, title="heads", view="lines")
-        assert ('data-role="guess"' in made.data) == marked
-        neuron = tv.neuron_view(one, None, None, [4, 5, 6], html_action="return")
-        assert neuron is not None and ('data-role="guess"' in neuron.data) == marked
-        widget = tv.explore(one, [4, 5, 6])
+def test_pages_of_notebooks_and_sheets_say_it(models: dict[bool, Model]) -> None:
+    for marked, model in models.items():
+        values = {"heads": H} if marked else {}
+        run = tv.trace(model, [4, 5, 6], target=[2, 5])
+        made = page_of_heads(
+            run, runs_of(run, None), [("cross", 0, 0)], title="heads", view="lines"
+        )
+        neuron = tv.neuron_view(model, None, None, [4, 5, 6], html_action="return")
+        pages = [made.data, neuron.data]
+        pages += [
+            worksheet([], "4 5 6", "m", "", values),
+            answer_sheet([], "4 5 6", "m", values),
+        ]
+        for number, page in enumerate(pages):
+            assert ('data-role="guess"' in page) == marked, number
+        widget = tv.explore(model, [4, 5, 6])
         assert (MARK in header(widget._frame)["guessed"]) == marked
         widget.close()
-        sheets = (worksheet([], "4 5 6", "m", "", values), answer_sheet([], "4 5 6", "m", values))
-        assert all(('data-role="guess"' in sheet) == marked for sheet in sheets)
 
 
 # ---- the command line
@@ -289,16 +287,13 @@ def test_every_command_says_it(call: Callable[[str, bool], str], tmp_path: Path)
             shutil.rmtree(tmp_path / folder)
 
 
-def test_a_refusal_stays_one_line(file: Path) -> None:
+def test_a_refusal_stays_one_line_and_both_sides_can_be_settled(file: Path) -> None:
     done = CliRunner().invoke(main, ["trace", str(file), "--ids", "4 99", "--out", "x.safetensors"])
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-
-
-def test_both_sides_of_a_comparison_can_be_settled(file: Path) -> None:
-    words = ["compare", str(file), str(file), "--sentence", IDS]
-    done = CliRunner().invoke(main, [*words, "--set", "a.heads=3"])
+    words = ["compare", str(file), str(file), "--sentence", IDS, "--set", "a.heads=3"]
+    done = CliRunner().invoke(main, words)
     assert done.exit_code == 0 and f"heads={H}" in done.stderr, done.output
-    done = CliRunner().invoke(main, [*words, "--set", "a.heads=3", "--set", "b.heads=5"])
+    done = CliRunner().invoke(main, [*words, "--set", "b.heads=5"])
     assert done.exit_code == 0 and "guess" not in done.output, done.output
 
 
@@ -315,42 +310,26 @@ def opened(
     monkeypatch.setenv("TRANSFORMER_VIZ_ROOTS", str(tmp_path))
 
     def open_page(address: str, **link: str) -> AppTest:
-        app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
-        app._page_hash = calc_hash(address) if address else ""
-        for name, text in link.items():
-            app.query_params[name] = text
-        app.run()
+        app = new_visit(address, link).run()
         assert not app.exception and not app.error, (address, app.error)
         return app
 
     return open_page
 
 
-@pytest.fixture
-def atlases(file: Path, tmp_path: Path) -> Callable[[bool], str]:
-    """The link's key of an atlas of the guessed model, or of the settled one."""
+@pytest.mark.app
+def test_every_page_says_it(opened: Callable[..., AppTest], file: Path, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text(f"{IDS}\n{OTHER}\n", encoding="utf-8")
-
-    def make(marked: bool) -> str:
-        out = tmp_path / ("guessed" if marked else "sure")
+    for marked in (True, False):
+        out = tmp_path / f"atlas-{marked}"
         words = ["atlas", str(file), str(tmp_path / "ids.txt"), "--out", str(out)]
         done = CliRunner().invoke(main, words + ([] if marked else ["--set", f"heads={H}"]))
         assert done.exit_code == 0, done.output
-        return f"path:{out.name}"
-
-    return make
-
-
-@pytest.mark.app
-def test_every_page_says_it(
-    opened: Callable[..., AppTest], atlases: Callable[[bool], str], file: Path
-) -> None:
-    for marked in (True, False):
         one = {"model": file.name, "text": IDS} if marked else {"model": "tiny", "text": "The cat."}
         for page in PAGES:
             if page.address in NO_RESULT:
                 continue
-            link = {"corpus": atlases(marked)} if page.address == "corpus" else {}
+            link = {"corpus": f"path:{out.name}"} if page.address == "corpus" else {}
             said = html(opened(page.path, **one, **link))
             assert ('data-role="guess"' in said) == marked, (page.address, marked)
             assert (MARK in said) == marked, (page.address, marked)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.paths import ROOT
 from transformer_viz import reach, settings
 from transformer_viz.app.engine import model_names
-from transformer_viz.settings import SETTINGS, Setting
+from transformer_viz.settings import SETTINGS
 
 
 def test_each_default_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,16 +21,12 @@ def test_each_default_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
             is_alone = who == reach.MACHINE and setting.alone is not None
             wanted = who if setting is settings.REACH else setting.default
             assert f"{setting.variable}={setting.alone if is_alone else wanted}\n" in listed
-
-
-def test_the_page_on_security_lists_them_all() -> None:
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     assert [one.name for one in SETTINGS if f"`{one.variable}`" not in page] == []
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "said"),
-    [
+def test_another_value_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting, value, said in (
         (settings.FORWARDS, "0", "whole number, 1 or more"),
         (settings.FORWARDS, "two", "whole number"),
         (settings.FORWARDS, "٢", "whole number"),
@@ -38,17 +34,11 @@ def test_the_page_on_security_lists_them_all() -> None:
         (settings.PATHS, "no", "on or off"),
         (settings.REACH, "me", "auto or machine or others"),
         (settings.FRAMES, "https://a.example; script-src *", "addresses of sites"),
-    ],
-)
-def test_another_value_is_said(
-    setting: Setting, value: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(setting.variable, value)
-    with pytest.raises(ValueError, match=said):
-        settings.check()
-
-
-def test_without_paths_none_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(setting.variable, value)
+            with pytest.raises(ValueError, match=said):
+                settings.check()
     monkeypatch.setenv(settings.PATHS.variable, "off")
     with pytest.raises(ValueError, match="opens no paths"):
         model_names.find_below("README.md")

@@ -16,7 +16,7 @@ from transformer_viz.checkpoints import available
 BROWSER = ROOT / "tests" / "browser"
 #: What a test or one of its fixtures says when it needs the thing that its marker names.
 SIGNS = {
-    "app": re.compile(r"\bAppTest\.from_"),
+    "app": re.compile(r"\bAppTest\.from_|\bnew_visit\("),
     "browser": re.compile(r"\bsync_playwright\("),
     "process": re.compile(r"\bsubprocess\.(run|Popen)\("),
     "shipped": re.compile(rf"\b(load|Engine)\(\"({'|'.join(map(re.escape, available()))})[\"/]"),

@@ -1,9 +1,11 @@
-"""The labs of the mechanism on their page: every kind of model, and numbers against the library."""
+"""The numbers of the labs against the library, or against sums of their own."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
-from tests.support.model_kinds import NAMES
+from tests.support.component_stage import decoded
+from tests.support.tiny_labs import labs as labs  # the box with the tiny models
+from tests.support.tiny_labs import tiny_box as tiny_box
+from tests.support.widgets import fine, put
 from transformer_viz.app.engine import engine
 from transformer_viz.app.labs import whole_runs
 from transformer_viz.checkpoints.common.model import Model
@@ -25,6 +30,7 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.core.trace import Trace
+from transformer_viz.metrics.attention.score_variance import random_spread
 from transformer_viz.metrics.output.surprisal import held_bits
 from transformer_viz.metrics.residual.similarity import alikeness
 
@@ -32,16 +38,12 @@ from ...support.page_content import address, array, charts, heatmap, html, said,
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
-TEXT = "The cat sat."
-LONGER = "The cat sat and the dog sat."
-LABS = (
-    *("masks", "padding", "window", "residual", "position-wise"),
-    *("qkv", "far", "heads", "learning"),
-)
+TEXT, LONGER = "The cat sat.", "The cat sat and the dog sat."
+VERDICT = 'data-what="verdict"'
 
 
 @pytest.fixture
-def tiny(shelf) -> Model:
+def tiny(shelf: Path) -> Model:
     return tv.load(shelf / "tiny")
 
 
@@ -49,94 +51,172 @@ def run(model: Model, *edits: Edit) -> Trace:
     """The clean run, or a changed one over the same words, as `trace` gives it by itself."""
     best = tv.translate(model, TEXT, beam=4)[0]
     ids = list(best.ids[:-1] if best.finished else best.ids)
-    words: dict[str, Any] = {
-        "target": [model.bos_id, *ids],
-        "keep": ("weights", "scores", "hidden"),
-    }
-    clean = tv.trace(model, TEXT, check=False, **words)
+    words: dict[str, Any] = {"target": [model.bos_id, *ids], "check": False}
+    words["keep"] = ("weights", "scores", "hidden")
+    clean = tv.trace(model, TEXT, **words)
     if not edits:
         return clean
     assert clean.produced is not None
-    held: dict[str, Any] = {
-        "produced": list(clean.produced.ids),
-        "intervention": Intervention(edits),
-    }
-    return tv.trace(model, TEXT, check=False, **words, **held)
+    held = {"produced": list(clean.produced.ids)}
+    return tv.trace(model, TEXT, intervention=Intervention(edits), **words, **held)
 
 
 def bits(trace: Trace) -> float:
     return float(held_bits(trace).sum())
 
 
-def curve(figure: dict, number: int) -> np.ndarray:
+def curve(figure: dict[str, Any], number: int) -> np.ndarray:
     return array(figure["data"][number]["y"])
 
 
-@pytest.mark.parametrize("lab", LABS)
-def test_every_lab_answers_on_the_class_s_sentence(visit: Visit, lab: str) -> None:
-    app = visit("labs", lab=lab, tried="guess=0", text="The cat sat and the dog sat.")
-    assert not app.exception and not app.error and not app.warning
-    assert 'data-held="' in said(app, "verdict")
+def lines(app: AppTest, key: str) -> dict[str, np.ndarray]:
+    """The curves of a figure by their names."""
+    return {
+        line["name"]: array(line["y"])
+        for line in charts(app)[key]["data"]
+        if line.get("name") and line.get("hovertemplate")
+    }
 
 
-@pytest.mark.parametrize("model", NAMES)
-def test_what_a_model_cannot_serve_is_said_in_a_sentence(meet: Visit, model: str) -> None:
-    app = meet(model, "labs", lab=LABS[0], tried="guess=show")
-    for lab in LABS if model == "vit" else LABS[:-1]:  # the last one asks models of its own
-        app.session_state["lab"], app.session_state["tried"] = lab, "guess=show"
-        app.run()
-        assert not app.exception and not app.error, lab
-        why = [info.value for info in app.info]
-        assert len(why) == 1 or 'data-what="verdict"' in html(app), lab
-        assert all(sentence.endswith(".") for sentence in why)
+def maps(app: AppTest) -> list[np.ndarray]:
+    """The weights of the heads that stand side by side."""
+    sent = [decoded(one.proto.bytes) for one in app.get("bidi_component") if one.proto.bytes]
+    return [arrays["weights"] for head, arrays in sent if head["part"] == "head"]
 
 
-def test_the_causal_lab_shows_the_probabilities_of_both_runs(visit: Visit, tiny: Model) -> None:
-    app = visit("labs", lab="masks", tried="guess=2")
-    shown = charts(app)["lab-masks-words"]
+@pytest.fixture
+def lab(visit: Visit) -> Visit:
+    """Opens a lab with a prediction; other settings follow in `tried`."""
+
+    def opened(name: str, tried: str = "guess=1", **link: str) -> AppTest:
+        return fine(visit("labs", lab=name, tried=tried, **link), name)
+
+    return opened
+
+
+# ---- Labs of the architecture
+
+
+def test_the_variance_that_is_drawn_is_the_one_that_was_measured(lab: Visit, meet: Visit) -> None:
+    app = lab("scale")
+    rows = lines(app, "lab-scale-row")
+    assert all(line.sum() == pytest.approx(1) for line in rows.values())
+    keys = len(app.session_state["_maps"]) and len(next(iter(rows.values())))
+    drawn, widths = lines(app, "lab-scale-variance"), [4, 8, 16, 32, 64, 128, 256]
+    wanted = [random_spread(d_k, keys).variance for d_k in widths]
+    assert drawn["random vectors"] == pytest.approx(wanted)
+    assert list(drawn["theory: dₖ"]) == widths
+    assert len(drawn["heads of this model"]) == 2 * (3 + 2 + 2)
+    app = fine(meet("vit", "labs", lab="scale", tried="guess=1"))
+    assert len(lines(app, "lab-scale-variance")["heads of this model"]) > 1
+
+
+def test_five_models_stand_side_by_side(lab: Visit, labs: Path) -> None:
+    app = lab("scores", "guess=4;softness=hard")
+    assert 'data-held="right"' in said(app, "verdict")  # the box's lowest score
+    assert all(f"<td>{score:.1f}</td>" in html(app) for score in (20.5, 19.5, 18.5, 17.5, 16.5))
+    assert len(maps(app)) == 5
+    for weights in maps(app):
+        assert np.allclose(weights.max(axis=1), 1)  # one key takes all
+    for weights in maps(lab("scores", "guess=show;window=1")):
+        rows, columns = np.indices(weights.shape)
+        assert not np.nan_to_num(weights)[np.abs(rows - columns) > 1].any()  # near words only
+
+
+def test_the_score_of_several_trainings_is_their_mean_with_the_least_and_the_most(
+    lab: Visit, labs: Path
+) -> None:
+    paths = [path / "config.json" for path in (labs / "labs").iterdir()]
+    before = {path: path.read_text(encoding="utf-8") for path in paths}
+    for others, shown, words in (
+        ((), "20.5", "with the same seed"),
+        ((19.0, 22.3), "20.6 (19.0–22.3)", "3 times from other random weights"),
+    ):
+        try:
+            for path, text in before.items():
+                config = json.dumps(json.loads(text) | {"bleu_seeds": others})
+                path.write_text(config, encoding="utf-8")
+            app = lab("scores", "guess=4")
+        finally:
+            for path, text in before.items():
+                path.write_text(text, encoding="utf-8")
+        text = told(app) + html(app)
+        assert shown in text and words in text, others
+
+
+def test_positions_and_norms(lab: Visit, labs: Path) -> None:
+    app = lab("positions", text="The cat saw the dog.")
+    assert 'data-held="right"' in said(app, "verdict")
+    errors = lines(app, "lab-positions-shifts")  # without positions no shuffle is noticed
+    assert errors["sinusoidal"].max() < 1e-5 < errors["learned"].min()
+    app = lab("positions", text="Go.")
+    assert "no other order" in told(app) and VERDICT not in html(app)
+
+    app = lab("norms")  # only batch norm knows the neighbours
+    assert 'data-held="right"' in said(app, "verdict")
+    moved = lines(app, "lab-norms-changes")
+    assert moved["layer norm"].max() < 1e-4 < moved["batch norm"].min()
+    without = lines(app, "lab-norms-numbers")["batch norm, second batch"]
+    fine(put(app, {"try-norms-padding-en": True}))
+    assert not np.allclose(without, lines(app, "lab-norms-numbers")["batch norm, second batch"])
+
+
+def test_gradients_of_fresh_models(lab: Visit, labs: Path) -> None:
+    app = lab("pre-post", "guess=1;layers=4")
+    drawn = lines(app, "lab-pre-post-gradients")
+    assert {len(sizes) for sizes in drawn.values()} == {4} and len(drawn) == 2
+    lengths = lines(app, "lab-pre-post-lengths")
+    assert lengths["norm before (pre)"][-1] > lengths["norm before (pre)"][0]
+    assert np.ptp(lengths["norm after the sum (post)"][1:]) < 0.01  # each is normalised
+    assert len(lines(app, "lab-pre-post-trained")["norm before (pre)"]) == 1 + 3 * 2
+
+
+# ---- Labs of the mechanism
+
+
+def test_every_lab_of_the_mechanism_answers_on_the_class_s_sentence(lab: Visit) -> None:
+    for name in ("masks", "padding", "window", "residual", "position-wise", "qkv", "far",
+                 "heads", "learning"):  # fmt: skip
+        assert 'data-held="' in said(lab(name, "guess=0", text=LONGER), "verdict"), name
+
+
+def test_the_labs_of_masks_padding_and_window_show_the_changed_runs(
+    lab: Visit, tiny: Model
+) -> None:
+    drawn = charts(lab("masks", "guess=2"))
     for number, edits in enumerate(((), (Causal(on=False, stack="decoder"),))):
         produced = run(tiny, *edits).produced
         assert produced is not None
-        assert curve(shown, number) == pytest.approx(produced.probability, rel=1e-4)
-    noticed = charts(app)["lab-masks-noticed"]
+        shown = curve(drawn["lab-masks-words"], number)
+        assert shown == pytest.approx(produced.probability, rel=1e-4), edits
+    noticed = drawn["lab-masks-noticed"]
     assert not curve(noticed, 0)[:-1].any() and curve(noticed, 1)[:-1].any()
 
-
-def test_the_padding_lab_counts_the_bits_of_three_runs(visit: Visit, tiny: Model) -> None:
-    app = visit("labs", lab="padding", tried="guess=1;count=5")
-    page = html(app)
+    page = html(lab("padding", "guess=1;count=5"))
     for edits in ((), (Pad(count=5),), (Pad(count=5, masked=False),)):
-        assert f"<td>{bits(run(tiny, *edits)):.2f}</td>" in page
-    trace = run(tiny, Pad(count=5, masked=False))
-    padded = trace.attention("encoder")[..., len(tv.trace(tiny, TEXT, check=False).source) :]
+        assert f"<td>{bits(run(tiny, *edits)):.2f}</td>" in page, edits
+    weights = run(tiny, Pad(count=5, masked=False)).attention("encoder")
+    padded = weights[..., len(tv.trace(tiny, TEXT, check=False).source) :]
     assert f"{padded.sum(-1).mean():.0%} of the encoder" in page
 
-
-def test_a_window_costs_what_the_changed_run_costs(visit: Visit, tiny: Model) -> None:
-    app = visit("labs", lab="window", tried="guess=1;where=all")
-    figure = charts(app)["lab-window-radius"]
-    clean = bits(run(tiny))
-    for radius, shown in zip(array(figure["data"][0]["x"]), curve(figure, 0), strict=True):
+    figure = charts(lab("window", "guess=1;where=all"))["lab-window-radius"]
+    radii, clean = array(figure["data"][0]["x"]), bits(run(tiny))
+    for radius, shown in zip(radii, curve(figure, 0), strict=True):
         cost = bits(run(tiny, Window(radius=int(radius)))) - clean
-        assert shown == pytest.approx(cost, abs=1e-4)
-    assert array(figure["data"][0]["x"])[-1] >= 8
+        assert shown == pytest.approx(cost, abs=1e-4), radius
+    assert radii[-1] >= 8
 
 
-def test_a_cut_residual_makes_the_words_as_alike_as_the_changed_run_says(
-    visit: Visit, tiny: Model
-) -> None:
-    app = visit("labs", lab="residual", tried="guess=2;stack=decoder;layer=1")
+def test_the_labs_of_residuals_heads_and_sharing(lab: Visit, tiny: Model) -> None:
+    app = lab("residual", "guess=2;stack=decoder;layer=1")
     figure = charts(app)["lab-residual-alike"]
     edit = ScaleResidual(value=0, stack="decoder", layer=1)
     for number, edits in enumerate(((edit,), ())):
         wanted = alikeness(run(tiny, *edits).hidden("decoder"))
-        assert curve(figure, number) == pytest.approx(wanted, rel=1e-4)
+        assert curve(figure, number) == pytest.approx(wanted, rel=1e-4), edits
     assert f"The held text costs {bits(run(tiny, edit)):.1f} bits" in html(app)
 
-
-def test_each_head_costs_what_its_own_run_costs(visit: Visit, tiny: Model) -> None:
-    app = visit("labs", lab="heads", tried="guess=show")
-    clean = bits(run(tiny))
+    app, clean = lab("heads", "guess=show"), bits(run(tiny))
     shown = heatmap(charts(app)["lab-heads-cross"])
     assert shown.shape == (2, 2)
     for layer, head in np.ndindex(2, 2):
@@ -144,60 +224,47 @@ def test_each_head_costs_what_its_own_run_costs(visit: Visit, tiny: Model) -> No
         assert shown[layer, head] == pytest.approx(bits(run(tiny, off)) - clean, abs=1e-4)
     assert "More heads cost no more parameters" in html(app)
 
-
-def test_sharing_makes_symmetric_scores_and_two_maps(visit: Visit) -> None:
-    app = visit("labs", lab="qkv", tried="guess=1;block=decoder;head=L1H1")
-    row = re.search(r"lopsidedness.*?</tr>", html(app))
+    page = html(lab("qkv", "guess=1;block=decoder;head=L1H1"))
+    row = re.search(r"lopsidedness.*?</tr>", page)
     assert row is not None and "<td>0.000</td>" in row[0]
-    written = html(app)
-    assert "K made by Q" in written and "V made by K" not in written  # 11 and 13 numbers wide
-    assert "different widths" in written
+    assert "K made by Q" in page and "V made by K" not in page  # 11 and 13 numbers wide
+    assert "different widths" in page
 
 
 def test_long_sentences_are_measured_over_all_layers_too(
-    visit: Visit, tiny: Model, monkeypatch: pytest.MonkeyPatch
+    lab: Visit, visit: Visit, tiny: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "WHOLE", 0)  # the page keeps the opened layer alone
-    app = visit("labs", lab="far", tried="guess=0", block="cross", text=LONGER)
-    best = tv.trace(tiny, LONGER, check=False)
-    weights = best.attention("encoder").reshape(-1, *[len(best.source)] * 2)
-    mean = curve(charts(app)["lab-far-distance"], 1)
-    hand = [np.diagonal(weights, -1, 1, 2), np.diagonal(weights, 1, 1, 2)]
-    assert mean[1] == pytest.approx(np.mean(hand), rel=1e-5)
-    for lab in ("masks", "padding"):
-        app = visit("labs", lab=lab, tried="guess=0", block="encoder", layer="1")
-        assert 'data-held="' in said(app, "verdict"), lab
-    trace = run(tiny, Causal(on=False, stack="decoder"))
-    ahead = np.triu(trace.attention("decoder"), 1).sum(-1).mean()
-    app = visit("labs", lab="masks", tried="guess=0", block="encoder")
-    assert f"without the mask {ahead:.0%} of the decoder" in html(app)
-
-
-@pytest.mark.parametrize("lab", ["far", "masks", "padding"])
-def test_a_sentence_of_too_many_cells_is_refused_before_the_guess(
-    visit: Visit, lab: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(whole_runs, "MAX_MAP_BYTES", 100)
-    app = visit("labs", lab=lab, text=LONGER)
-    assert "too long for this lab" in app.info[0].value
-
-
-def test_what_was_set_in_a_lab_is_in_the_link(visit: Visit) -> None:
-    app = visit("labs", lab="far", tried="guess=0")
-    app.selectbox(key="try-far-head-en").set_value("L2H1").run()
+    app = put(lab("far", "guess=0"), {"try-far-head-en": "L2H1"})
     assert address(app)["tried"] == "guess=0;head=L2H1"
     assert "L2 H1" in charts(app)["lab-far-distance"]["data"][0]["name"]
+    monkeypatch.setattr(engine, "WHOLE", 0)  # the page keeps the opened layer alone
+    app = lab("far", "guess=0", block="cross", text=LONGER)
+    best = tv.trace(tiny, LONGER, check=False)
+    weights = best.attention("encoder").reshape(-1, *[len(best.source)] * 2)
+    hand = [np.diagonal(weights, -1, 1, 2), np.diagonal(weights, 1, 1, 2)]
+    mean = curve(charts(app)["lab-far-distance"], 1)
+    assert mean[1] == pytest.approx(np.mean(hand), rel=1e-5)
+    for name in ("masks", "padding"):
+        app = lab(name, "guess=0", block="encoder", layer="1")
+        assert 'data-held="' in said(app, "verdict"), name
+    trace = run(tiny, Causal(on=False, stack="decoder"))
+    ahead = np.triu(trace.attention("decoder"), 1).sum(-1).mean()
+    app = lab("masks", "guess=0", block="encoder")
+    assert f"without the mask {ahead:.0%} of the decoder" in html(app)
+    monkeypatch.setattr(whole_runs, "MAX_MAP_BYTES", 100)  # refused before the guess
+    for name in ("far", "masks", "padding"):
+        app = visit("labs", lab=name, text=LONGER)
+        assert "too long for this lab" in app.info[0].value, name
 
 
-def test_the_training_slider_speaks_of_the_snapshot(visit: Visit) -> None:
-    app = visit("labs", lab="learning", tried="guess=3;step=1024", text="I love my dog.")
-    assert not app.exception and not app.error
-    wanted = tv.translate(tv.load("en-de-small/step-1024"), "I love my dog.")[0].text
+@pytest.mark.shipped
+def test_the_training_slider_speaks_of_the_snapshot(lab: Visit) -> None:
+    text = "I love my dog."
+    app = lab("learning", "guess=3;step=1024", text=text)
+    wanted = tv.translate(tv.load("en-de-small/step-1024"), text)[0].text
     assert wanted in said(app, "said")
-    figure = charts(app)["lab-learning-entropy"]
     end = tv.load("en-de-small")
-    text = tv.translate(end, "I love my dog.")[0].text
-    heads = tv.trace(end, "I love my dog.", target=text, check=False).heads
+    heads = tv.trace(end, text, target=tv.translate(end, text)[0].text, check=False).heads
     cross = heads[heads["block"] == "cross"]["entropy"].mean()
+    figure = charts(app)["lab-learning-entropy"]
     assert curve(figure, 4)[-1] == pytest.approx(cross, rel=1e-4)  # a mark follows each curve
-    assert told(app) is not None

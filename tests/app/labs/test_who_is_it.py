@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable
 from functools import cache
@@ -14,13 +13,12 @@ import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 from torch import nn
 
 import transformer_viz as tv
-from tests.app.conftest import APP
-from tests.support.model_kinds import NAMES
+from tests.app.conftest import new_visit
 from tests.support.page_content import address, charts, heatmap, html, said, told
+from tests.support.widgets import click, ok, put
 from transformer_viz.app.labs import lab_state
 from transformer_viz.app.labs.experiments.who_is_it import answer, reveal
 from transformer_viz.app.labs.jobs import WithoutHeads
@@ -42,14 +40,10 @@ SEEN = re.compile(r"<(?:td|th)[^>]*>(.*?)</(?:td|th)>")
 
 @pytest.fixture
 def ask() -> Visit:
-    """Opens the lab on the model in the box."""
+    """Opens the lab on the bundled model."""
 
     def open_app(**link: str) -> AppTest:
-        app = AppTest.from_file(str(APP), default_timeout=300)
-        app._page_hash = calc_hash("labs")
-        for name, text in ({"lab": "it", "tried": "guess=show"} | link).items():
-            app.query_params[name] = text
-        app.run()
+        app = new_visit("labs", {"lab": "it", "tried": "guess=show"} | link, timeout=300).run()
         assert not app.exception and not app.error, told(app)
         return app
 
@@ -61,38 +55,61 @@ def en_de() -> Model:
     return tv.load("en-de", device="cpu")
 
 
-@cache
-def chances(off: tuple[tuple[str, int, int], ...] = ()) -> np.ndarray:
-    """Probabilities of er, sie and es in both sentences ``[sentence, word]``.
+Head = tuple[str, int, int]
 
-    A switched-off head is a slice of the output projection that was zeroed in a copy of the
-    model, the softmax is numpy's, each sentence runs alone, and no probe is near.
+
+def output(head: Head) -> tuple[nn.Module, slice]:
+    """The output projection behind a head, and the head's part of what it reads."""
+    block, layer, number = head
+    stack = getattr(en_de().module, "encoder" if block == "encoder" else "decoder")
+    part = stack.layers[layer]
+    attention = part.cross_attention if block == "cross" else part.self_attention
+    width = attention.output.weight.shape[1] // attention.heads
+    return attention.output, slice(number * width, (number + 1) * width)
+
+
+@cache
+def logs(text: str, heads: tuple[Head, ...] = (), lent: str = "") -> np.ndarray:
+    """Log-probabilities of er, sie and es behind the German, by plain hooks; no probe is near.
+
+    Args:
+        text: the English sentence; it runs alone.
+        heads: those whose output is put to zero,
+        lent: or to what it is in this sentence.
     """
-    model = en_de()
-    module = zeroed(model.module, off) if off else model.module
-    words = model.tokenizer
+    words = en_de().tokenizer
     target = list(words.target_ids(GERMAN))
     pieces = [words.target_ids(f"{GERMAN} {word}")[len(target)] for word in PRONOUNS]
-    found = []
-    for text in (TIRED, WIDE):
-        source = torch.tensor([words.source_ids(text)])
+    seen: dict[Head, torch.Tensor] = {}
+
+    def run(sentence: str, hook: Callable[[Head], Any]) -> np.ndarray:
+        handles = [output(head)[0].register_forward_pre_hook(hook(head)) for head in heads]
+        source = torch.tensor([words.source_ids(sentence)])
         with torch.no_grad():
-            logits = module(source, torch.tensor([target]))[0, -1].double().numpy()
-        powers = np.exp(logits - logits.max())
-        found.append(powers[list(pieces)] / powers.sum())
-    return np.array(found)
+            found = en_de().module(source, torch.tensor([target]))[0, -1].double().numpy()
+        for handle in handles:
+            handle.remove()
+        return found - found.max() - np.log(np.exp(found - found.max()).sum())
+
+    def note(head: Head) -> Any:
+        return lambda _, given: seen.update({head: given[0].clone()})
+
+    def change(head: Head) -> Any:
+        def hook(_: nn.Module, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
+            x, mine = given[0].clone(), output(head)[1]
+            x[..., mine] = seen[head][..., mine] if lent else 0
+            return (x,)
+
+        return hook
+
+    if lent:
+        run(lent, note)
+    return run(text, change)[pieces]
 
 
-def zeroed(module: nn.Module, off: tuple[tuple[str, int, int], ...]) -> nn.Module:
-    made: Any = copy.deepcopy(module)
-    for block, layer, head in off:
-        stack = made.encoder if block == "encoder" else made.decoder
-        part = stack.layers[layer]
-        attention = part.cross_attention if block == "cross" else part.self_attention
-        width = attention.output.weight.shape[1] // attention.heads
-        with torch.no_grad():
-            attention.output.weight[:, head * width : (head + 1) * width] = 0
-    return made
+def chances(*off: Head) -> np.ndarray:
+    """Probabilities of er, sie and es in both sentences ``[sentence, word]``."""
+    return np.exp([logs(text, off) for text in (TIRED, WIDE)])
 
 
 def lead(found: np.ndarray) -> float:
@@ -106,52 +123,63 @@ def rows(app: AppTest) -> list[list[str]]:
     return [[unescape(cell) for cell in SEEN.findall(line)] for line in lines]
 
 
-def shown(chance: float) -> str:
-    return f"{chance:.3f}" if chance >= 0.001 else f"{chance:.1e}"
+NAMED = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
+
+
+def name_of(head: Head) -> str:
+    return f"{NAMED[head[0]]} L{head[1]} H{head[2]}"
 
 
 @pytest.mark.shipped
 def test_the_famous_pair_by_sums_of_its_own(ask: Visit) -> None:
+    """Each head is removed, and swapped with the other sentence, by plain hooks."""
     app = ask(text=TIRED)
     assert HELD.findall(html(app)) == [f"{GERMAN} ▢"]
-    cells, clean = rows(app), chances()
+    cells, drawn, clean = rows(app), charts(app), chances()
     for name, found, right in zip(("tired", "wide"), clean, ("es", "sie"), strict=True):
-        assert [f"… it was too {name}.", *map(shown, found), right] in cells
-    maps = {name: heatmap(charts(app)[f"lab-it-off-{name}"]) for name in ("encoder", "decoder")}
-    maps["cross"] = heatmap(charts(app)["lab-it-off-cross"])
-    assert sum(found.size for found in maps.values()) == 80 == 8 * (4 + 3 + 3)
-    lost = {}
-    for block, found in maps.items():
-        for layer, head in np.ndindex(*found.shape):
-            alone = chances(((block, layer, head),))
-            lost[block, layer, head] = lead(clean) - lead(alone)
-            assert found[layer, head] == pytest.approx(lost[block, layer, head], abs=2e-3)
+        numbers = [f"{one:.3f}" if one >= 0.001 else f"{one:.1e}" for one in found]
+        assert [f"… it was too {name}.", *numbers, right] in cells
+    lost: dict[Head, float] = {}
+    moved: dict[Head, float] = {}
+    here, there = (es - sie for _, sie, es in (logs(TIRED), logs(WIDE)))
+    for block, part in (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "cross")):
+        off, swapped = (heatmap(drawn[f"lab-it-{what}-{part}"]) for what in ("off", "swap"))
+        for layer, number in np.ndindex(*off.shape):
+            head = (block, layer, number)
+            lost[head] = lead(clean) - lead(chances(head))
+            assert off[layer, number] == pytest.approx(lost[head], abs=2e-3), head
+            _, sie, es = logs(TIRED, (head,), WIDE)
+            moved[head] = (es - sie - here) / (there - here)
+            assert swapped[layer, number] == pytest.approx(moved[head], abs=1e-4), head
+    assert len(lost) == 80 == 8 * (4 + 3 + 3)
+
     ranked = sorted(lost, key=lambda head: -lost[head])
-    top = chances(tuple(ranked[:8]))
+    top = chances(*ranked[:8])
     (line,) = [line for line in cells if line[0] == "the first 8 of the ranking"]
-    said_most = [PRONOUNS[int(one.argmax())] for one in top]
-    hits = sum(word == right for word, right in zip(said_most, ("es", "sie"), strict=True))
-    for cell, one, word, right in zip(line[1:3], top, said_most, ("es", "sie"), strict=True):
+    leading = [PRONOUNS[int(one.argmax())] for one in top]
+    hits = sum(word == right for word, right in zip(leading, ("es", "sie"), strict=True))
+    for cell, one, word, right in zip(line[1:3], top, leading, ("es", "sie"), strict=True):
         assert float(cell.split()[0]) == pytest.approx(one[PRONOUNS.index(right)], abs=2e-3)
         assert cell.endswith(f"({word} leads)") == (word != right)
     assert line[3:] == [f"{hits} of 2"]
-    names = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
     placed = [line for line in cells if len(line) == 5 and re.fullmatch(r"[+-]\d+\.\d\d", line[2])]
     for line in placed:
-        number = int(line[1]) - 1
-        block, layer, head = ranked[number]
-        if number < 8:  # far apart; further down places are a matter of rounding
-            assert line[0].startswith(f"{names[block]} L{layer} H{head}")
-        assert float(line[2]) == pytest.approx(lost[ranked[number]], abs=0.02)
-    alone_right = [
-        (one[0].argmax() == 2) + (one[1].argmax() == 1)
-        for one in (chances((head,)) for head in ranked)
-    ]
-    if min(alone_right) == 2:
+        head = ranked[int(line[1]) - 1]
+        if int(line[1]) <= 8:  # far apart; further down places are a matter of rounding
+            assert line[0].startswith(name_of(head))
+        assert float(line[2]) == pytest.approx(lost[head], abs=0.02), head
+    alone = [chances(head) for head in ranked]
+    if all(one[0].argmax() == 2 and one[1].argmax() == 1 for one in alone):
         option = "No head alone" if hits < 2 else "None of these"
         assert option in said(app, "verdict")
     else:
         assert "head" in said(app, "verdict")
+
+    most = max(moved, key=lambda head: moved[head])
+    line = next(one for one in cells if one[0].startswith(name_of(most)) and len(one) == 2)
+    assert float(line[1]) == pytest.approx(moved[most], abs=0.006)
+    words = f"makes {moved[most]:.0%} of the way to the other pronoun"
+    assert words in unescape(html(app))
 
 
 @pytest.mark.shipped
@@ -178,71 +206,10 @@ def test_the_pictures_are_the_heads_with_the_largest_weight_on_a_noun(ask: Visit
 
 
 @pytest.mark.shipped
-def test_each_head_swapped_by_plain_hooks(ask: Visit) -> None:
-    """What a head gives in the other sentence, put before the output projection by hand."""
-    app = ask(text=TIRED)
-    clean, other = (lead_of(text) for text in (TIRED, WIDE))
-    drawn, cells = charts(app), rows(app)
-    moved = {}
-    for block in ("encoder", "decoder", "cross"):
-        found = heatmap(drawn[f"lab-it-swap-{block}"])
-        for layer, head in np.ndindex(*found.shape):
-            patched = lead_of(TIRED, lent=(block, layer, head))
-            moved[block, layer, head] = (patched - clean) / (other - clean)
-            assert found[layer, head] == pytest.approx(moved[block, layer, head], abs=1e-4)
-    ranked = sorted(moved, key=lambda head: -moved[head])
-    names = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
-    block, layer, head = ranked[0]
-    line = next(one for one in cells if one[0].startswith(f"{names[block]} L{layer} H{head}")
-                and len(one) == 2)  # fmt: skip
-    assert float(line[1]) == pytest.approx(moved[ranked[0]], abs=0.006)
-    told_of = unescape(html(app))
-    assert f"makes {moved[ranked[0]]:.0%} of the way to the other pronoun" in told_of
-
-
-def lead_of(text: str, lent: tuple[str, int, int] | None = None) -> float:
-    """Logit of es less that of sie behind the German, with one head's output of the other one."""
-    model, words = en_de(), en_de().tokenizer
-    target = list(words.target_ids(GERMAN))
-    es, sie = (words.target_ids(f"{GERMAN} {word}")[len(target)] for word in ("es", "sie"))
-
-    def run(sentence: str) -> torch.Tensor:
-        source = torch.tensor([words.source_ids(sentence)])
-        with torch.no_grad():
-            return model.module(source, torch.tensor([target]))[0, -1].double()
-
-    if lent is None:
-        logits = run(text)
-        return float(logits[es] - logits[sie])
-    block, layer, head = lent
-    stack = getattr(model.module, "encoder" if block == "encoder" else "decoder")
-    part = stack.layers[layer]
-    attention = part.cross_attention if block == "cross" else part.self_attention
-    seen: list[torch.Tensor] = []
-    handle = attention.output.register_forward_pre_hook(lambda _, x: seen.append(x[0].clone()))
-    run(WIDE)
-    handle.remove()
-    width = seen[0].shape[-1] // attention.heads
-
-    def change(_: nn.Module, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
-        x = given[0].clone()
-        mine = slice(head * width, (head + 1) * width)
-        x[..., mine] = seen[0][..., mine]
-        return (x,)
-
-    handle = attention.output.register_forward_pre_hook(change)
-    try:
-        logits = run(text)
-    finally:
-        handle.remove()
-    return float(logits[es] - logits[sie])
-
-
-@pytest.mark.shipped
 def test_a_pair_of_one_s_own_is_in_the_link(ask: Visit) -> None:
     app = ask(text="The dog ate the bread because it was hungry.")
     assert "Both sentences end in" in app.info[0].value
-    app.text_input(key="try-it-second-en").set_value("was fresh; 100% so.").run()
+    put(app, {"try-it-second-en": "was fresh; 100% so."})
     assert not app.exception and not app.error and not app.info
     assert address(app)["tried"] == "guess=show;second=was fresh%3B 100%25 so."
     assert lab_state.read(address(app)["tried"])["second"] == "was fresh%3B 100%25 so."
@@ -250,23 +217,22 @@ def test_a_pair_of_one_s_own_is_in_the_link(ask: Visit) -> None:
     again = ask(text="The dog ate the bread because it was hungry.", tried=address(app)["tried"])
     assert HELD.findall(html(again)) == HELD.findall(html(app)) != []
     before = rows(app)
-    app.button(key="try-it-draw-en").click().run()
+    click(app, "try-it-draw-en")
     others = [line for line in rows(app) if line and line[0] == "8 others drawn by chance"]
     assert others != [line for line in before if line and line[0] == "8 others drawn by chance"]
-    pills = {one.key: one for one in app.get("button_group")}
-    pills["try-it-right0-en"].set_value("sie").run()
-    pills = {one.key: one for one in app.get("button_group")}
-    pills["try-it-right1-en"].set_value("sie").run()
+    for side in (0, 1):
+        pills = {one.key: one for one in app.get("button_group")}
+        pills[f"try-it-right{side}-en"].set_value("sie").run()
     assert "nothing to tell apart" in app.info[0].value and not app.exception
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("text", ["I would like a cup of coffee.", "The dog saw it"])
-def test_a_sentence_without_it_takes_a_pair_of_the_lab(ask: Visit, text: str) -> None:
+def test_a_sentence_without_it_takes_a_pair_of_the_lab(ask: Visit) -> None:
     """Behind "it" there must be something that could differ."""
-    app = ask(text=text)
-    assert "no “it”" in html(app) and HELD.findall(html(app)) == [f"{GERMAN} ▢"]
-    assert 'data-held="shown"' in said(app, "verdict")
+    for text in ("I would like a cup of coffee.", "The dog saw it"):
+        app = ask(text=text)
+        assert "no “it”" in html(app) and HELD.findall(html(app)) == [f"{GERMAN} ▢"], text
+        assert 'data-held="shown"' in said(app, "verdict"), text
 
 
 @pytest.mark.shipped
@@ -288,30 +254,17 @@ def test_a_translation_without_a_pronoun_is_said(visit: Visit) -> None:
     """The tiny model writes pieces by chance, and a typed translation is taken as it is."""
     text = "The cat saw the dog because it was tired."
     link = {"text": text, "tried": "guess=0;second=was small."}
-    app = visit("labs", lab="it", target="Die Katze war hungrig.", **link)
-    assert not app.exception and not app.error
+    app = ok(visit("labs", lab="it", target="Die Katze war hungrig.", **link))
     assert "none of er, sie and es" in app.info[0].value
     assert "Die Katze war hungrig" in app.info[0].value
 
 
-@pytest.mark.parametrize("model", NAMES)
-def test_what_does_not_translate_says_what_the_lab_needs(
-    meet: Callable[..., AppTest], model: str
-) -> None:
-    app = meet(model, "labs", lab="it", tried="guess=0")
-    assert not app.exception and not app.error
-    assert "translates English into German" in app.info[0].value
-
-
-@pytest.mark.parametrize("text", ["a;b", "50 %", "%3B", "x=y", "", "%25;%"])
-def test_a_typed_text_goes_through_the_link_unharmed(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = SimpleNamespace(tried="guess=1")
-    monkeypatch.setattr(lab_state, "state", kept)
-    lab_state.put_text("second", text)
-    assert lab_state.written("second", "else") == (text or "else")
-    assert lab_state.settings()["guess"] == "1"
+def test_a_typed_text_goes_through_the_link_unharmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("a;b", "50 %", "%3B", "x=y", "", "%25;%"):
+        monkeypatch.setattr(lab_state, "state", SimpleNamespace(tried="guess=1"))
+        lab_state.put_text("second", text)
+        assert lab_state.written("second", "else") == (text or "else"), text
+        assert lab_state.settings()["guess"] == "1", text
 
 
 SITES = (
@@ -333,28 +286,24 @@ def result(clean: Any, each: Any, first: Any) -> WhoIsItResult:
     return WhoIsItResult(pair, measured, (2, 1), pictures, logs[2], logs[0], 1)
 
 
-@pytest.mark.parametrize(
-    ("clean", "each", "first", "option", "told_so"),
-    [
+def test_the_verdict_follows_from_what_was_measured() -> None:
+    for clean, each, first, option, words in (
         (ONE, [ONE] * 3, ONE, None, "does not prefer the right pronoun in both"),
         (GOOD, [ONE, GOOD, GOOD], ONE, 0, "alone a pronoun turns: encoder L0 H0."),
         (GOOD, [GOOD, GOOD, ONE], ONE, 1, "alone a pronoun turns: cross-attention L0 H0."),
         (GOOD, [GOOD] * 3, ONE, 2, "No head turns a pronoun alone: both stay right"),
         (GOOD, [GOOD] * 3, GOOD, 3, "No head turns a pronoun alone: both stay right"),
-    ],
-)
-def test_the_verdict_follows_from_what_was_measured(
-    clean: Any, each: Any, first: Any, option: int | None, told_so: str
-) -> None:
-    found = result(clean, each, first)
-    assert answer(found) == option
-    said_all: list[str] = []
-    bench: Any = SimpleNamespace(
-        tell=lambda *sentences: said_all.extend(sentences), quiet=lambda *sentences: None
-    )
-    reveal(bench, found)
-    text = " ".join(said_all)
-    assert told_so in text
-    assert "looks at “street” in both sentences (0.90 and 0.80)" in text
-    lost = np.log2(18) / 2 + np.log2(0.55 / 0.4) / 2 if each[0] == ONE and clean == GOOD else 0.0
-    assert f"takes {lost:.2f} bits" in text
+    ):
+        found = result(clean, each, first)
+        assert answer(found) == option
+        told_all: list[str] = []
+        bench: Any = SimpleNamespace(
+            tell=lambda *sentences, to=told_all: to.extend(sentences), quiet=lambda *sentences: None
+        )
+        reveal(bench, found)
+        text = " ".join(told_all)
+        assert words in text, option
+        assert "looks at “street” in both sentences (0.90 and 0.80)" in text, option
+        turned = each[0] == ONE and clean == GOOD
+        lost = np.log2(18) / 2 + np.log2(0.55 / 0.4) / 2 if turned else 0.0
+        assert f"takes {lost:.2f} bits" in text, option

@@ -16,13 +16,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
+from tests.support.widgets import click, put, runs
 from transformer_viz.app.corpus import making, opening
 from transformer_viz.corpus.engines import run
 from transformer_viz.corpus.folder import AtlasFolder, open_atlas
 from transformer_viz.corpus.plan import make_plan, read_plan, settle_plan
 from transformer_viz.corpus.worker import Scanner
 
-from ...support.page_content import array, charts, html, said, told
+from ...support.page_content import array, charts, html, said
 
 pytestmark = [pytest.mark.app, pytest.mark.shipped]
 Visit = Callable[..., AppTest]
@@ -66,9 +67,7 @@ def heatmap(app: AppTest) -> dict[str, Any]:
 
 
 def opened(visit: Visit, **link: str) -> AppTest:
-    app = visit("corpus", **({"corpus": "path:atlas", "model": MODEL} | link))
-    assert not app.exception, told(app)
-    return app
+    return runs(visit("corpus", **({"corpus": "path:atlas", "model": MODEL} | link)))
 
 
 def test_the_page_shows_the_numbers_of_the_folder(root: Path, visit: Visit) -> None:
@@ -97,24 +96,22 @@ def test_the_page_shows_the_numbers_of_the_folder(root: Path, visit: Visit) -> N
     assert first["corpus"] == ["path:atlas"]  # the way back finds it open
 
 
-def test_a_head_is_chosen_and_another_measure(root: Path, visit: Visit) -> None:
+def test_a_head_another_measure_and_another_atlas_are_chosen(root: Path, visit: Visit) -> None:
     app = opened(visit, block="encoder")
     app.selectbox(key="corpus-head").select((2, 3)).run()
     assert "encoder L2 H3" in said(app, "corpus-head")
     app.selectbox(key="corpus_by").select("induction").run()
     assert not app.exception and app.query_params["corpus_by"] in ("induction", ["induction"])
-    assert "what followed" in html(app)
-    app.button(key="atlas-other").click().run()
-    assert app.button(key="atlas-make").label and not app.exception
-
-
-def test_nothing_open_says_how_one_is_made(root: Path, visit: Visit) -> None:
-    app = opened(visit, corpus="")
+    assert "what followed" in html(app) and "is not among those here" not in html(app)
+    runs(click(app, "atlas-other"))
     label = app.button(key="atlas-make").label.replace("\\", "")
     assert label == f"Measure the 500 sentences in the box on {MODEL}"
     assert app.code[0].value == opening.COMMAND
-    app.text_input(key="atlas-path").set_value("atlas").run()
+    put(app, {"atlas-path": "atlas"})
     assert f"{MODEL} on 9 sentences" in said(app, "corpus")
+    app = opened(visit, corpus="")
+    assert app.button(key="atlas-make").label.replace("\\", "") == label
+    assert app.code[0].value == opening.COMMAND
 
 
 def test_sentences_in_the_box_are_measured_on_the_page(
@@ -164,63 +161,44 @@ def none(atlas: Path) -> str:
     return "holds no atlas of a corpus: it has no plan.json"
 
 
-@pytest.mark.parametrize("harm", [halve, strange, unfinished, foreign, none])
-def test_what_cannot_be_opened_is_said_by_name(
-    harm: Callable[[Path], str], root: Path, visit: Visit
-) -> None:
-    expected = harm(root / "atlas")
-    app = opened(visit)
-    (error,) = app.error
-    assert expected in error.value.replace("\\", ""), error.value
-    assert str(root) not in error.value
-    assert app.button(key="atlas-make") is not None  # another one may be chosen
+def young(atlas: Path) -> str:
+    """Leave a plan and one part: a worker may still be making the rest."""
+    shutil.rmtree(atlas)
+    model = tv.load(MODEL, device="cpu")
+    plan = make_plan(model, corpus(atlas.parent), size=4)
+    settle_plan(plan, atlas)
+    Scanner(plan, str(corpus(atlas.parent)), str(atlas), model)(2)
+    return "lacks atlas.parquet, examples.parquet: 1 of 9 sentences"
 
 
-def test_paths_elsewhere_and_uploads_of_others_are_refused(root: Path, visit: Visit) -> None:
-    app = opened(visit, corpus="path:/etc")
-    assert "outside of what may be opened here" in app.error[0].value
-    app = opened(visit, corpus="upload:atlas")
-    assert "uploaded in another visit" in app.error[0].value
-    app = opened(visit, corpus="upload:../../etc")
-    assert "uploaded in another visit" in app.error[0].value
-
-
-def zipped(folder: Path, names: tuple[str, ...]) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as file:
-        for name in names:
-            file.write(folder / name, f"atlas/{name}")
-    return content.getvalue()
+def test_what_cannot_be_opened_is_said_by_name(root: Path, whole: Path, visit: Visit) -> None:
+    for harm in (halve, strange, unfinished, foreign, none, young):
+        shutil.rmtree(root / "atlas")
+        shutil.copytree(whole, root / "atlas")
+        expected = harm(root / "atlas")
+        app = opened(visit)
+        (error,) = app.error
+        assert expected in error.value.replace("\\", ""), (harm, error.value)
+        assert str(root) not in error.value, harm
+        assert app.button(key="atlas-make") is not None, harm  # another one may be chosen
+    for place, words in (
+        ("path:/etc", "outside of what may be opened here"),
+        ("upload:atlas", "uploaded in another visit"),
+        ("upload:../../etc", "uploaded in another visit"),
+    ):
+        assert words in opened(visit, corpus=place).error[0].value, place
 
 
 def test_a_zip_of_three_files_suffices(root: Path, visit: Visit) -> None:
-    app = opened(visit, corpus="")
-    content = zipped(root / "atlas", opening.FILES)
-    app.file_uploader(key="atlas-zip").upload("mine.zip", content).run()
-    assert not app.exception and not app.error, told(app)
-    assert f"{MODEL} on 9 sentences" in said(app, "corpus")
+    def uploaded(names: tuple[str, ...]) -> AppTest:
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as file:
+            for name in names:
+                file.write(root / "atlas" / name, f"atlas/{name}")
+        app = opened(visit, corpus="")
+        return app.file_uploader(key="atlas-zip").upload("mine.zip", content.getvalue()).run()
 
-
-def test_a_zip_of_something_else_is_refused(root: Path, visit: Visit) -> None:
-    app = opened(visit, corpus="")
-    content = zipped(root / "atlas", opening.FILES[1:])
-    app.file_uploader(key="atlas-zip").upload("mine.zip", content).run()
+    app = runs(uploaded(opening.FILES))
+    assert not app.error and f"{MODEL} on 9 sentences" in said(app, "corpus")
+    app = uploaded(opening.FILES[1:])
     assert "mine.zip is no atlas of a corpus" in app.error[0].value.replace("\\", "")
-
-
-def test_a_model_that_is_not_here_is_said(root: Path, visit: Visit) -> None:
-    app = opened(visit, model="en-de-small")
-    assert "is not among those here" not in html(app)
-    plan = read_plan(root / "atlas")
-    assert plan.model == MODEL
-
-
-def test_a_worker_may_still_be_making_it(root: Path, visit: Visit) -> None:
-    """A folder with a plan and one part."""
-    model = tv.load(MODEL, device="cpu")
-    plan = make_plan(model, corpus(root), size=4)
-    settle_plan(plan, root / "young")
-    Scanner(plan, str(corpus(root)), str(root / "young"), model)(2)
-    app = opened(visit, corpus="path:young")
-    expected = "lacks atlas.parquet, examples.parquet: 1 of 9 sentences"
-    assert expected in app.error[0].value.replace("\\", "")

@@ -15,12 +15,14 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoints.own_models import PLANS, VS, VT, H, Own, attended
+from tests.support.widgets import click, put, runs
 from transformer_viz.app.checkpoint import name_table, uploads
 from transformer_viz.app.checkpoint.table_lines import lines_of, spread
 from transformer_viz.checkpoints import load, propose_names
 from transformer_viz.inference.tracing import trace
 
-from ...support.page_content import go, html, said
+from ...support.page_content import html, said
+from .test_brought_files import drop
 
 pytestmark = [
     pytest.mark.app,
@@ -68,20 +70,13 @@ def own_model(case: str = CASE) -> tuple[Own, bytes]:
     return own, held.getvalue()
 
 
-def drop(app: AppTest, **files: bytes) -> AppTest:
-    came = [(name.replace("__", "."), data, "") for name, data in files.items()]
-    return app.file_uploader(key="checkpoint-files").set_value(came).run()
-
-
-def dropped(visit: Visit, case: str = CASE) -> AppTest:
-    app = drop(
-        go(visit(), "checkpoint"),
-        mine__pt=own_model(case)[1],
+def dropped(visit: Visit) -> AppTest:
+    return drop(
+        visit("checkpoint"),
+        mine__pt=own_model()[1],
         source_words__txt="\n".join(SOURCE).encode(),
         target_words__txt="\n".join(TARGET).encode(),
     )
-    assert not app.exception
-    return app
 
 
 def control(app: AppTest, kind: str, word: str) -> Any:
@@ -89,9 +84,7 @@ def control(app: AppTest, kind: str, word: str) -> Any:
 
 
 def press(app: AppTest, label: str = OPEN) -> AppTest:
-    app = control(app, "button", label).click().run()
-    assert not app.exception
-    return app
+    return runs(control(app, "button", label).click().run())
 
 
 def errors(app: AppTest) -> str:
@@ -105,13 +98,13 @@ def test_an_unknown_file_is_named_once_opened_and_shows_what_its_module_attends_
     app = dropped(visit)
     assert "Which weight is which?" in html(app) and "have a name" in html(app)
     assert "guess" in control(app, "selectbox", "norm").placeholder
-    app = press(app)
+    press(app)
     assert "The number of heads is missing" in errors(app)
     control(app, "number_input", "heads").set_value(H)
     control(app, "selectbox", "norm").set_value("pre")
     control(app, "selectbox", "activation").set_value("gelu")
     control(app, "text_input", "embedding_scale").set_value("1")
-    app = press(app)
+    press(app)
     assert not app.error
     own = own_model()[0]
     count = len(own.state_dict())
@@ -132,19 +125,19 @@ def test_an_unknown_file_is_named_once_opened_and_shows_what_its_module_attends_
         assert np.allclose(run.attention("cross", layer=layer), weights[0], atol=1e-5), layer
     assert np.allclose(run.logits, logits[0], atol=1e-4)
 
-    app = app.button(key="explore").click().run()
-    assert not app.exception and app.session_state["model"] == name
+    runs(click(app, "explore"))
+    assert app.session_state["model"] == name
 
 
 def test_names_can_be_changed_after_opening(visit: Visit, edits: dict[str, Any]) -> None:
     app = dropped(visit)
     control(app, "number_input", "heads").set_value(H)
-    app = press(app)
-    app = app.button(key="names-change").click().run()
+    press(app)
+    click(app, "names-change")
     assert control(app, "number_input", "heads").value == H
     source, target = (f"{PLANS[CASE].names[side]}.weight" for side in ("source", "target"))
     edits[source], edits[target] = (f"{side}_tok_emb.embedding.weight" for side in ("tgt", "src"))
-    app = press(app)
+    press(app)
     name = app.session_state["checkpoint"]
     folder = app.session_state["_upload_folder"].engine.shelf[name].folder
     written = json.loads((folder / "names.json").read_text())
@@ -152,7 +145,7 @@ def test_names_can_be_changed_after_opening(visit: Visit, edits: dict[str, Any])
     edits.clear()
     del app.session_state["_name_choice"]  # as in another visit: the table begins with the file's
     (folder / "names.json").touch()
-    app = app.button(key="names-change").click().run().run()  # the second run knows its layout
+    click(app, "names-change").run()  # the second run knows its layout
     press(app)
     assert json.loads((folder / "names.json").read_text()) == written
 
@@ -160,34 +153,29 @@ def test_names_can_be_changed_after_opening(visit: Visit, edits: dict[str, Any])
 def test_no_edit_of_the_table_breaks_the_page(visit: Visit, edits: dict[str, Any]) -> None:
     """Each is answered with one sentence, nothing is written, and the table stays."""
     app = dropped(visit)
-    app = control(app, "number_input", "heads").set_value(H).run()
+    control(app, "number_input", "heads").set_value(H).run()
     held = own_model()[0].state_dict()
     source, target = (f"{PLANS[CASE].names[side]}.weight" for side in ("source", "target"))
     name = app.session_state["checkpoint"]
     folder = app.session_state["_upload_folder"].engine.shelf[name].folder
+    left_out = f"1 weight has no name and is left out: {target}"
     for what, typed, sentence in (
         ("twice", {source: "tgt_tok_emb.embedding.weight"}, "have one name"),
         ("strange", {source: "../../etc/passwd"}, "is no name of torch_tutorial_seq2seq"),
         ("long", {source: "x" * 9_999}, "is no name of"),
         ("none at all", dict.fromkeys(held), "No weight has a name"),
+        *((repr(nothing), {target: nothing}, left_out) for nothing in ("", "  ", None)),
     ):
         edits.clear()
         edits.update(typed)
-        app = press(app)
-        assert sentence in errors(app).replace("\\", ""), what
-        assert "Which weight is which?" in html(app), what
-        assert not (folder / "names.json").exists(), what
-    for nothing in ("", "  ", None):
-        edits.clear()
-        edits[target] = nothing
-        app = press(app)
-        assert f"1 weight has no name and is left out: {target}" in html(app), nothing
-        assert "Which weight is which?" in html(app), nothing
+        press(app)
+        where = html(app) if sentence == left_out else errors(app).replace("\\", "")
+        assert sentence in where and "Which weight is which?" in html(app), what
+        assert sentence == left_out or not (folder / "names.json").exists(), what
     edits.clear()
     control(app, "number_input", "heads").set_value(H + 2)
-    app = press(app)
-    assert "cannot be shared by 5 heads" in errors(app)
-    assert "Which weight is which?" in html(app)
+    press(app)
+    assert "cannot be shared by 5 heads" in errors(app) and "Which weight is which?" in html(app)
     control(app, "number_input", "heads").set_value(H)
     assert "Names were mapped" in html(press(app))
 
@@ -195,16 +183,16 @@ def test_no_edit_of_the_table_breaks_the_page(visit: Visit, edits: dict[str, Any
 def test_a_path_is_never_written_to(visit: Visit, roots: Path) -> None:
     (roots / "runs").mkdir()
     (roots / "runs" / "mine.pt").write_bytes(own_model()[1])
-    app = go(visit(), "checkpoint")
-    app = app.text_input(key="checkpoint-path").set_value("runs/mine.pt").run()
+    app = visit("checkpoint")
+    put(app, {"checkpoint-path": "runs/mine.pt"})
     assert "Put names.json beside the weights on the server" in html(app)
     control(app, "number_input", "heads").set_value(H)
-    app = press(app, "Open with names.json")
+    press(app, "Open with names.json")
     assert "no names.json beside the weights yet" in errors(app)
     assert [file.name for file in (roots / "runs").iterdir()] == ["mine.pt"]
     names = propose_names(roots / "runs" / "mine.pt").names
     (roots / "runs" / "names.json").write_text(json.dumps(names))
-    app = press(app, "Open with names.json")
+    press(app, "Open with names.json")
     assert not app.error and "Names were mapped" in html(app)
 
 
@@ -213,9 +201,8 @@ def test_other_refusals_show_no_table(visit: Visit) -> None:
     torch.save(torch.nn.LSTM(8, 8).state_dict(), lstm)
     torch.save({"weight": torch.full((3,), float("nan"))}, nan)
     for file in (lstm.getvalue(), nan.getvalue(), b"nothing"):
-        app = drop(go(visit(), "checkpoint"), mine__pt=file)
-        assert app.error and not app.exception
-        assert "Which weight is which?" not in html(app)
+        app = drop(visit("checkpoint"), mine__pt=file)
+        assert app.error and "Which weight is which?" not in html(app)
 
 
 def test_alike_layers_share_a_row_and_every_weight_keeps_its_number(tmp_path: Path) -> None:
@@ -233,27 +220,22 @@ def test_alike_layers_share_a_row_and_every_weight_keeps_its_number(tmp_path: Pa
         assert set(spread(line, None).values()) == {None}, case
 
 
-def test_the_layout_of_the_table_wins_over_one_said_before(visit: Visit) -> None:
+def test_the_layout_of_the_table_wins_over_one_stated_before(visit: Visit) -> None:
     app = dropped(visit)
     place = app.session_state["checkpoint"]
-    said_before = f'{place}//{{"layout":"annotated_transformer"}}'
-    app.session_state["checkpoint"] = said_before
-    app = app.run()
-    app = app.button(key="said-layout").click().run()
-    assert app.session_state["checkpoint"] == place and not app.exception
-    app.session_state["checkpoint"] = said_before
-    app = app.run()
+    before = f'{place}//{{"layout":"annotated_transformer"}}'
+    app.session_state["checkpoint"] = before
+    runs(click(app.run(), "said-layout"))
+    assert app.session_state["checkpoint"] == place
+    app.session_state["checkpoint"] = before
+    app.run()
     control(app, "number_input", "heads").set_value(H)
     assert "Names were mapped" in html(press(app))
     assert '"layout":"torch_tutorial_seq2seq"' in app.session_state["checkpoint"]
-
-
-def test_another_layout_is_proposed_anew(visit: Visit) -> None:
     app = dropped(visit)
-    app = control(app, "selectbox", "Layout").set_value("labml").run()
-    assert "No weight has the names" in html(app) and not app.exception
-    app = control(app, "selectbox", "Layout").set_value("torch_tutorial_seq2seq").run()
-    assert "No weight has the names" not in html(app)
+    for layout, named in (("labml", False), ("torch_tutorial_seq2seq", True)):  # proposed anew
+        runs(control(app, "selectbox", "Layout").set_value(layout).run())
+        assert ("No weight has the names" not in html(app)) == named, layout
 
 
 def test_the_names_of_two_stacks_fit_into_the_table_at_1280(

@@ -119,7 +119,7 @@ KEPT: dict[str, Any] = {
 }
 #: Keys that change the way itself (other names of pages, none to click, a page that is opened), and
 #: one that belongs to the default search. test_languages.py, test_present.py and test_lessons.py
-#: walk with them; tests/app/pages/test_play.py with the last one.
+#: walk with them; tests/app/pages/test_step_inside_play.py with the last one.
 WAYS = ("lang", "present", "station", "branch")
 
 
