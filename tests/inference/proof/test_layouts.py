@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.foreign.styles.base import WIDTH, Block
 from transformer_viz import probe
 from transformer_viz.capture import Capture, CaptureRequest
-from transformer_viz.core.intercept import InterceptCalls
+from transformer_viz.capture.torch_function_mode import InterceptCalls
 from transformer_viz.inference.proof.prove import Changed, Proof, prove
 from transformer_viz.inference.proof.reordered import ReorderMode
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.intercept import InterceptCalls
+from ...capture.torch_function_mode import InterceptCalls
 from ..files.reading import CheckpointError, Weights, refuse_non_finite
 from .rename_keys import Table, file_name, has_config, map_names, nearest, pattern, uncut
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.intercept import InterceptCalls
+from ...capture.torch_function_mode import InterceptCalls
 from ...preprocessing.vocabularies import Tables
 
 SOURCE, TARGET = (1, 2, 2, 1), (3, 4, 4, 3)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...capture import torch_calls
 from ...capture.handlers.fused_attention import OPENED
-from ...core.intercept import InterceptCalls
+from ...capture.torch_function_mode import InterceptCalls
 from ...core.sites import Site
 
 #: Gets the number of a place and the heads' outputs ``[batch, token, feature]`` there; gives what

@@ -15,9 +15,9 @@ from functools import partial
 import torch
 from torch import nn
 
+from ...capture.torch_function_mode import InterceptCalls
 from ...checkpoints.common.model import Model
 from ...checkpoints.common.native import NativeReader
-from ...core.intercept import InterceptCalls
 from ...core.interventions import Intervention, ScalePositions
 from ...model import Transformer
 from ...model.transformer import Embedding

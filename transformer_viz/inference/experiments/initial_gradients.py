@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ...capture.torch_function_mode import InterceptCalls
 from ...checkpoints.common.fill_weights import DRAWS
-from ...core.intercept import InterceptCalls
 from ...model import ModelConfig, Transformer
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]  # source ids; target ids with their end token

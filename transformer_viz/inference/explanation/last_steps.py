@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...capture import torch_calls
-from ...core.intercept import InterceptCalls
+from ...capture.torch_function_mode import InterceptCalls
 
 #: Calls of hand-written norms whose result is the scale that is held.
 SCALES = frozenset(("rsqrt", "rsqrt_", "sqrt", "std", "var", "norm", "vector_norm", "reciprocal"))

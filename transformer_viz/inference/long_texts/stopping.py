@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import scaled_dot_product_attention, softmax
 
-from ...core.intercept import InterceptCalls
+from ...capture.torch_function_mode import InterceptCalls
 
 ATTENDS = (torch.softmax, torch.Tensor.softmax, softmax, scaled_dot_product_attention)
 

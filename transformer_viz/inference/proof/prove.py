@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...capture import Capture, CaptureRequest, probe
-from ...core.intercept import InterceptCalls
+from ...capture.torch_function_mode import InterceptCalls
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, apart, name, near, selectors
