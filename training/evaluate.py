@@ -109,7 +109,7 @@ def bleu(model: Model, pairs: list[tuple[str, str]], beam: int = 4, batch: int =
         def tell(done: int) -> None:
             line.update(done - line.n)
 
-        best = translate_lines(model, sources, beam, batch, tell=tell)
+        best = translate_lines(model, sources, beam, batch, on_progress=tell)
     value, signature = corpus_bleu([hypothesis.text for hypothesis in best], targets)
     return Score(value, signature, len(sources), beam)
 
@@ -199,7 +199,7 @@ def certainties(model: Model, sentences: Sequence[str], beam: int = 4) -> np.nda
         def tell(done: int) -> None:
             line.update(done - line.n)
 
-        best = translate_lines(model, list(sentences), beam, TOGETHER, tell=tell)
+        best = translate_lines(model, list(sentences), beam, TOGETHER, on_progress=tell)
     return np.array([certainty(np.exp(one.steps)) for one in best])
 
 

@@ -232,8 +232,8 @@ class Run:
         self.model.train()
         return total / max(1, count)
 
-    def train(self, tell: Callable[[Progress], None]) -> None:
-        """Run until the recipe's last update; ``tell`` hears of every update.
+    def train(self, on_progress: Callable[[Progress], None]) -> None:
+        """Run until the recipe's last update; ``on_progress`` hears of every update.
 
         Raises:
             ValueError: the loss is no number any more; says at which update.
@@ -252,7 +252,7 @@ class Run:
                 )
             losses, tokens = losses + loss, tokens + count
             speed = tokens / max(1e-9, time.monotonic() - clock)
-            tell(Progress(self.step, losses / (self.step - since), speed))
+            on_progress(Progress(self.step, losses / (self.step - since), speed))
             if self.step in recipe.snapshots:
                 self.store(self.model.state_dict(), f"step-{self.step}.pt")
             if self.step % recipe.log_every == 0 or self.step == schedule.steps:

@@ -251,7 +251,7 @@ class Case:
     cls: str
     config: str
     words: dict[str, Any]
-    witness: Callable[[State], Witness]
+    observer: Callable[[State], Witness]
     inputs: tuple[Tensor | None, ...]
     says: str
 

@@ -27,7 +27,7 @@ class Row:
     variant: str
     attention: float
     logits: float
-    witness: str
+    observer: str
 
     @property
     def passed(self) -> bool:

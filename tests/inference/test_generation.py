@@ -83,7 +83,7 @@ def test_many_lines_equal_one_by_one_and_a_beam_is_no_worse_than_greedy(model):
     alone = {beam: [translate(model, line, beam)[0] for line in LINES] for beam in (1, 4)}
     for beam, batch in itertools.product((1, 4), (1, 3, 32)):
         heard = []
-        together = translate_lines(model, LINES, beam, batch, tell=heard.append)
+        together = translate_lines(model, LINES, beam, batch, on_progress=heard.append)
         assert heard[-1] == len(LINES)
         assert [one.ids for one in together] == [one.ids for one in alone[beam]], (beam, batch)
         for one, own in zip(together, alone[beam], strict=True):
@@ -162,7 +162,7 @@ def test_lengths_are_limited(tiny_model, tiny_gpt, build_model):
 
 def test_generate_is_for_gpt_alone(tiny_model, tiny_gpt):
     heard, words = [], {"max_tokens": 5}
-    found = generate(tiny_gpt, SOURCE, tell=lambda *step: heard.append(step), **words)
+    found = generate(tiny_gpt, SOURCE, on_progress=lambda *step: heard.append(step), **words)
     assert found == translate(tiny_gpt, SOURCE, **words) and heard[0] == (0, 5)
     hot = generate(tiny_gpt, SOURCE, sample=2.0, seed=1)[0].ids
     assert hot != generate(tiny_gpt, SOURCE)[0].ids
@@ -282,7 +282,7 @@ def test_each_pass_tells_how_far_the_search_is(model):
     for words in ({"beam": 1}, {"beam": 3}, {"sample": 1.0}):
         heard: list[tuple[int, int]] = []
         tell = lambda *step: heard.append(step)  # noqa: E731, B023
-        found = translate(model, SOURCE, max_tokens=6, tell=tell, **words)
+        found = translate(model, SOURCE, max_tokens=6, on_progress=tell, **words)
         longest = max(len(path.ids) for path in found)
         assert heard == [(done, 6) for done in range(longest)], words
         assert found == translate(model, SOURCE, max_tokens=6, **words), words
@@ -293,7 +293,7 @@ def test_each_pass_tells_how_far_the_search_is(model):
 
     warm, clean = Intervention((edit.Temperature(value=2.0),)), translate(model, SOURCE)
     with pytest.raises(InterruptedError):
-        translate(model, SOURCE, max_tokens=9, intervention=warm, tell=stop)
+        translate(model, SOURCE, max_tokens=9, intervention=warm, on_progress=stop)
     assert torch._C._len_torch_function_stack() == 0  # no probe watches any more
     assert not torch.is_inference_mode_enabled()
     assert translate(model, SOURCE) == clean
@@ -301,7 +301,7 @@ def test_each_pass_tells_how_far_the_search_is(model):
 
 def test_a_search_may_be_ended_before_any_of_its_passes():
     def ended(beam: int, last: int) -> tuple[tv.Model, int, int]:
-        """Return a fresh model, its passes, and how often ``tell`` was called."""
+        """Return a fresh model, its passes, and how often ``on_progress`` was called."""
         made, told, module = [], [], random_gpt2()
         module.register_forward_pre_hook(lambda *_: made.append(1))
 
@@ -313,7 +313,7 @@ def test_a_search_may_be_ended_before_any_of_its_passes():
         model = tv.load(module)
         made.clear()
         with suppress(InterruptedError):
-            tv.translate(model, [5, 17, 6], beam, max_tokens=4, tell=tell)
+            tv.translate(model, [5, 17, 6], beam, max_tokens=4, on_progress=tell)
         return model, len(made), len(told)
 
     for beam in (1, 3):

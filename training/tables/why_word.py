@@ -44,7 +44,7 @@ def measured(name: str) -> dict[str, Any]:
     def tell(done: int, total: int) -> None:
         print(f"\r{name}: {done} of {total} sentences", end="", file=sys.stderr, flush=True)
 
-    found = judge(model, sources(), most=MOST, draws=DRAWS, tell=tell)
+    found = judge(model, sources(), most=MOST, draws=DRAWS, on_progress=tell)
     print(file=sys.stderr)
     first = found.losses[:, :, 0]  # [sentence, method], one word hidden
     names = list(found.methods)

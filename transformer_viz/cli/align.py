@@ -77,7 +77,7 @@ def align(
         head=head,
         symmetric=symmetric,
         gold=judged,
-        tell=lambda done, total: counter.tell(done),
+        on_progress=lambda done, total: counter.tell(done),
     )
     counter.close()
     if links is None:

@@ -77,7 +77,7 @@ def atlas(
         workers=workers,
         engine=engine,
         address=address,
-        tell=lambda count, total: counter.tell(count),
+        on_progress=lambda count, total: counter.tell(count),
     )
     counter.close()
     tell(_said(out, plan.sentences, len(plan.shards), done))

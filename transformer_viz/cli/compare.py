@@ -86,7 +86,7 @@ def compare(
         target=target,
         view=view,
         within=within,
-        tell=lambda done, of: counter.tell(done),
+        on_progress=lambda done, of: counter.tell(done),
     )
     counter.close()
     for table, frame in zip(tables, (found.heads, found.matched), strict=True):

@@ -85,7 +85,7 @@ def explain(
             method,
             output=output,
             image=image,
-            tell=lambda done, of: counter.tell(done),
+            on_progress=lambda done, of: counter.tell(done),
         )
         curve = found.deletion(seed=seed) if deletion else None
     counter.close()

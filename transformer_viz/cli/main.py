@@ -210,7 +210,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     from ..views.export.html_report import report as page
 
     counter = Counter("heads packed")
-    content = page(found, before, title=title, tell=counter.tell, **holds)
+    content = page(found, before, title=title, on_progress=counter.tell, **holds)
     counter.close()
     size = len(content.encode("utf-8")) / 1e6
     tell(f"Writing {size:.2f} MB to {out}", err=True)
@@ -301,8 +301,10 @@ def translate(path: str, beam: int, intervention: str | None, words: tuple[str, 
     model = _of_kind(load_model(path, words), "translate", "encoder-decoder")
     from ..inference.generation import translate_lines
 
-    def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
-        found = translate_lines(model, texts, beam=beam, intervention=edits, tell=tell)
+    def answer(texts: list[str], on_progress: Callable[[int], None]) -> list[str]:
+        found = translate_lines(
+            model, texts, beam=beam, intervention=edits, on_progress=on_progress
+        )
         return [best.text for best in found]
 
     line_by_line("sentences", answer)
@@ -318,11 +320,11 @@ def generate(path: str, sample: float | None, most: int | None, words: tuple[str
     model = _of_kind(load_model(path, words), "generate", "decoder-only")
     from ..inference.generation import translate
 
-    def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
+    def answer(texts: list[str], on_progress: Callable[[int], None]) -> list[str]:
         found = []
         for text in texts:
             found.append(translate(model, text, sample=sample, max_tokens=most)[0].text)
-            tell(len(found))
+            on_progress(len(found))
         return found
 
     line_by_line("texts", answer)

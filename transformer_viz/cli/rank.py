@@ -60,7 +60,7 @@ def rank(
 
     counter = Counter("sentences")
     ranking = measure(
-        model, pairs, method, tell=lambda done, total, so_far: counter.tell(done), seed=seed
+        model, pairs, method, on_progress=lambda done, total, so_far: counter.tell(done), seed=seed
     )
     counter.close()
     if table is not None:

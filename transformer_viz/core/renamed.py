@@ -5,7 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,3 +31,30 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(sys.modules[module], names[name])
 
     return fetch
+
+
+def accept_old_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that lets a function still be called with keywords of older versions.
+
+    Args:
+        names: of each old keyword the new one.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in names.keys() & kwargs.keys():
+                new = names[old]
+                if new in kwargs:
+                    raise TypeError(f"Both {old}= and {new}= were given; give {new}=.")
+                warnings.warn(
+                    f"{old}= is {new}= now; the old one goes with the next minor release.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

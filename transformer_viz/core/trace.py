@@ -251,7 +251,7 @@ class Trace:
         count: int = 12,
         first: bool = False,
         once: bool = False,
-        tell: Callable[[int, int], None] = lambda done, of: None,
+        on_progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> pd.DataFrame:
         """The strongest links of a head between words that are far apart, of texts of any length.
 
@@ -267,7 +267,7 @@ class Trace:
             first: whether links to the first token count too, at which many heads park what they
                 have no use for.
             once: whether only the strongest link to each key counts: a few keys may have them all.
-            tell: hears how many rows of how many were looked at; what it raises ends the search.
+            on_progress: called with the rows done and all rows; what it raises ends the search.
 
         Returns:
             A link a row, the largest weight first: ``query`` and ``key`` as on the sides of a map,
@@ -279,7 +279,9 @@ class Trace:
                 number below 1; says which.
         """
         tiles = self._tiles(block, layer)
-        rows, columns, weights = tiles.far(head, distance, count, 0 if first else 1, once, tell)
+        rows, columns, weights = tiles.far(
+            head, distance, count, 0 if first else 1, once, on_progress
+        )
         words = self.tokens(tiles.key).labels
         said = () if self.produced is None or block != "decoder" else self.produced.labels
         saying = said if len(said) == len(words) else words

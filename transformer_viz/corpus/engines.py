@@ -37,7 +37,7 @@ def run(
     workers: int = 1,
     engine: str = "local",
     address: str | None = None,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> list[Done]:
     """Make the parts that lack, then the atlas.
 
@@ -60,23 +60,23 @@ def run(
     elif workers > 1 and len(lacking) > 1:
         found = _pooled(given, path, words or {}, lacking, min(workers, len(lacking)))
     else:
-        found = _looped(Scanner(*given, model), lacking, before, tell, plan.sentences)
+        found = _looped(Scanner(*given, model), lacking, before, on_progress, plan.sentences)
     done = []
     for one in found:
         done.append(one)
         before += plan.shards[one.shard].count
-        if tell is not None:
-            tell(before, plan.sentences)
+        if on_progress is not None:
+            on_progress(before, plan.sentences)
     merge(folder, plan)
     return done
 
 
 def _looped(
-    scanner: Scanner, shards: Sequence[Shard], before: int, tell: Tell | None, total: int
+    scanner: Scanner, shards: Sequence[Shard], before: int, on_progress: Tell | None, total: int
 ) -> Iterator[Done]:
     for shard in shards:
         start = before
-        hear = None if tell is None else lambda n, start=start: tell(start + n, total)
+        hear = None if on_progress is None else lambda n, start=start: on_progress(start + n, total)
         yield scanner(shard.number, hear)
         before += shard.count
 

@@ -91,7 +91,7 @@ def make_plan(
     view: str = "content",
     seed: int = 0,
     size: int = SHARD,
-    tell: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> Plan:
     """Read a file once and cut it into shards; every line is checked.
 
@@ -111,8 +111,8 @@ def make_plan(
         if count % size == 0:
             shards.append(Shard(len(shards), count, line.number, line.start, size))
         count += 1
-        if tell is not None and count % 10_000 == 0:
-            tell(count)
+        if on_progress is not None and count % 10_000 == 0:
+            on_progress(count)
     if pairs and model.kind == "encoder-only":
         raise ValueError(
             f"{path} has two columns and the model {model.name!r} has no decoder that a target "

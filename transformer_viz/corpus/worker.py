@@ -53,7 +53,7 @@ class Scanner:
             )
         self.model = model
 
-    def __call__(self, number: int, tell: Callable[[int], None] | None = None) -> Done:
+    def __call__(self, number: int, on_progress: Callable[[int], None] | None = None) -> Done:
         """Scan one shard and write its part."""
         from ..inference.corpus.scan import scan
 
@@ -65,7 +65,7 @@ class Scanner:
             seed=self.plan.seed,
             copying_every=self.plan.copying_every,
             with_weights=number == 0,
-            tell=tell,
+            on_progress=on_progress,
         )
         begin = time.perf_counter()
         write_part(self.folder, self.plan, shard, scanned)

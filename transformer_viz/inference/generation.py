@@ -12,6 +12,7 @@ import torch
 
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
+from ..core.renamed import accept_old_keywords
 from ..preprocessing.tokenizers import target_side
 from .decoding.key_value_cache import (
     CacheError,
@@ -56,6 +57,7 @@ class Hypothesis:
         return sum(self.steps)
 
 
+@accept_old_keywords(tell="on_progress", witness="observer")
 def translate(
     model: Model,
     source: Any,
@@ -67,8 +69,8 @@ def translate(
     length_penalty: float = LENGTH_PENALTY,
     seed: int = 0,
     target: str | Sequence[int] | None = None,
-    tell: Tell | None = None,
-    witness: Witness | None = None,
+    on_progress: Tell | None = None,
+    observer: Witness | None = None,
     image: Any = None,
 ) -> list[Hypothesis]:
     """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
@@ -86,10 +88,10 @@ def translate(
     ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
     40 new ones for a GPT-like model; 8 for each second of a sound and 8 more.
 
-    ``tell`` hears, before each pass of a search, how many tokens there are and how many there may
-    be. What it raises comes out here, and nothing of the search is left behind. ``witness`` hears
-    every pass and every choice (see :func:`decoding_record.record`). ``image`` is a picture beside
-    the text, as of `trace`.
+    ``on_progress`` is called before each pass of a search with the tokens there are and the most
+    there may be. What it raises comes out here, and nothing of the search is left behind.
+    ``observer`` is told every pass and every choice (see :func:`decoding_record.record`).
+    ``image`` is a picture beside the text, as of `trace`.
 
     Raises:
         ValueError: the model has no decoder or start token, the input does not fit, or the
@@ -99,7 +101,7 @@ def translate(
     heard = hear(model, source, intervention) if model.takes == "audio" else None
     ids, beside = ([], None) if heard is not None else set_beside(model, source, image)
     given = heard or ids
-    watched = None if witness is None else witness.watched
+    watched = None if observer is None else observer.watched
     started = partial(Batch, model, heard or [ids], intervention, max_tokens)
 
     def search(batch: Batch) -> list[Path]:
@@ -107,24 +109,24 @@ def translate(
 
     with torch.no_grad():
         keep = target is None and beside is None and may_keep(intervention)
-        keep = keep and (witness is None or shows_steps(model))
+        keep = keep and (observer is None or shows_steps(model))
         trial = (
             None
-            if tell is None
-            else partial(tell, 0, limit_of(model, heard or len(ids), max_tokens))
+            if on_progress is None
+            else partial(on_progress, 0, limit_of(model, heard or len(ids), max_tokens))
         )
         if keep and reads_on(model, ids if heard is None else heard.features, trial):
             pass_of = partial(edited, model, given, intervention)
-            found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
+            found = _read_on(pass_of, started, search, on_progress, observer, alone=beam == 1)
             if found is not None:
                 return ranked(model, ids, found, length_penalty)
-            if witness is not None:
-                witness.begin()
+            if observer is not None:
+                observer.begin()
         with edited(model, given, intervention, watched) as run:
             lent = run if isinstance(run, LentPasses) else None
-            if witness is not None:
-                witness.watch(run.capture if isinstance(run, LentPasses) else run)
-            batch = started(tell, witness, lent)
+            if observer is not None:
+                observer.watch(run.capture if isinstance(run, LentPasses) else run)
+            batch = started(on_progress, observer, lent)
             batch.seen = None if beside is None else beside.seen
             if target is not None:
                 found = [batch.score(_forced_ids(model, target, heard))]
@@ -137,8 +139,8 @@ def _read_on(
     pass_of: Callable[..., AbstractContextManager[Any]],
     started: Callable[..., Batch],
     search: Callable[[Batch], list[Path]],
-    tell: Tell | None,
-    witness: Witness | None,
+    on_progress: Tell | None,
+    observer: Witness | None,
     *,
     alone: bool,
 ) -> list[Path] | None:
@@ -147,17 +149,17 @@ def _read_on(
     Of a text ``alone`` that pass shows what every token looked at, so its steps need no probe:
     under edits that let a cache be kept, rows stay as they are whatever follows.
     """
-    watched = None if witness is None else witness.watched
+    watched = None if observer is None else observer.watched
     with pass_of(None if alone else watched) as run:
-        if witness is not None:
-            witness.watch(None if alone else run)
-        batch = started(tell, witness, keep=True)
+        if observer is not None:
+            observer.watch(None if alone else run)
+        batch = started(on_progress, observer, keep=True)
         try:
             found = search(batch)
         except CacheError:
             forget(batch.model)
             return None
-        if witness is None:
+        if observer is None:
             return found if batch.confirms([found]) else None
         if not alone and known_to_read_on(batch.model):
             return found
@@ -170,8 +172,8 @@ def _read_on(
     with pass_of(watched) as run:
         if not started().gives([longest]):
             return None
-        witness.watch(run)
-        if witness.reviewed(longest):
+        observer.watch(run)
+        if observer.reviewed(longest):
             return found
     forget_steps(batch.model)
     return None
@@ -185,12 +187,12 @@ def translate_lines(
     *,
     length_penalty: float = LENGTH_PENALTY,
     intervention: Intervention | None = None,
-    tell: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:
     """The best hypothesis of each line, many lines at a time; the same as one by one.
 
     Lines of like length share a batch. Where rows cannot share a pass (an edit, a GPT-like
-    model) each line runs alone. ``tell`` hears how many lines are done.
+    model) each line runs alone. ``on_progress`` hears how many lines are done.
 
     Raises:
         ValueError: as :func:`translate`.
@@ -220,8 +222,8 @@ def translate_lines(
                 found = Batch(model, rows, intervention, None, lent=lent).search(beam)
         for i, paths in zip(chosen, found, strict=True):
             best[i] = ranked(model, sources[i], paths, length_penalty)[0]
-        if tell is not None:
-            tell(len(best))
+        if on_progress is not None:
+            on_progress(len(best))
     return [best[i] for i in range(len(lines))]
 
 
@@ -235,7 +237,7 @@ def generate(
     max_tokens: int | None = None,
     length_penalty: float = LENGTH_PENALTY,
     seed: int = 0,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> list[Hypothesis]:
     """Go on with a text: :func:`translate` for GPT-like models alone.
 
@@ -256,7 +258,7 @@ def generate(
         max_tokens=max_tokens,
         length_penalty=length_penalty,
         seed=seed,
-        tell=tell,
+        on_progress=on_progress,
     )
 
 

@@ -87,9 +87,9 @@ class Beams:
     """
 
     def __init__(
-        self, beam: int, limit: int, end_ids: Collection[int], witness: Witness | None = None
+        self, beam: int, limit: int, end_ids: Collection[int], observer: Witness | None = None
     ):
-        self.beam, self.limit, self.end_ids, self.witness = beam, limit, end_ids, witness
+        self.beam, self.limit, self.end_ids, self.observer = beam, limit, end_ids, observer
         self.live, self.done, self.parents = [Path()], list[Path](), [0]
 
     def grow(self, scores: Tensor) -> None:
@@ -107,8 +107,8 @@ class Beams:
         grown.sort(key=lambda one: one[1].total, reverse=True)
         kept = grown[: self.beam - len(self.done)]
         ends = [path.ends(self.end_ids, self.limit) for _, path in kept]
-        if self.witness is not None:
-            self.witness.judged([path for _, path in grown], ends)
+        if self.observer is not None:
+            self.observer.judged([path for _, path in grown], ends)
         on = [one for one, end in zip(kept, ends, strict=True) if not end]
         self.done += [path for (_, path), end in zip(kept, ends, strict=True) if end]
         self.parents, self.live = [parent for parent, _ in on], [path for _, path in on]
@@ -128,14 +128,14 @@ class Batch:
         sources: list[list[int]] | Heard,
         intervention: Intervention | None,
         max_tokens: int | None,
-        tell: Tell | None = None,
-        witness: Witness | None = None,
+        on_progress: Tell | None = None,
+        observer: Witness | None = None,
         lent: LentPasses | None = None,
         *,
         keep: bool = False,
         encode: Callable[[Tensor, Tensor | None], Tensor] | None = None,
     ):
-        self.model, self.tell, self.witness, self.lent = model, tell, witness, lent
+        self.model, self.on_progress, self.observer, self.lent = model, on_progress, observer, lent
         self.generates = model.kind == "decoder-only"
         self.seen: Seen | None = None  # a picture beside the text of every row
         self.texts = None if isinstance(sources, Heard) else sources
@@ -202,8 +202,8 @@ class Batch:
     def following(self, rows: list[tuple[int, Path]]) -> Tensor:
         """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
         owners, paths = zip(*rows, strict=True)
-        if self.tell is not None:
-            self.tell(len(paths[0].ids), max(self.limits))
+        if self.on_progress is not None:
+            self.on_progress(len(paths[0].ids), max(self.limits))
         prefixes = [path.ids for path in paths]
         if self.reading is not None:
             logits = self.reading.logits(list(owners), prefixes)
@@ -230,8 +230,8 @@ class Batch:
                 "The model's output is not a number (NaN), so no word follows: its weights are not "
                 "finite, or an edit made its numbers too large; give the edit a smaller value."
             )
-        if self.witness is not None:
-            self.witness.passed(paths, scores)
+        if self.observer is not None:
+            self.observer.passed(paths, scores)
         return scores
 
     def _allowed(
@@ -255,7 +255,7 @@ class Batch:
 
     def beams(self, beam: int, limit: int) -> Beams:
         """The beginning of a search of one source, of at most ``limit`` tokens."""
-        return Beams(beam, limit, self.model.end_ids, self.witness)
+        return Beams(beam, limit, self.model.end_ids, self.observer)
 
     def confirms(self, found: list[list[Path]]) -> bool:
         """Whether the texts of one source, that of the longest, get the same numbers uncached.
@@ -277,8 +277,8 @@ class Batch:
         return False
 
     def _agrees(self, path: Path, owner: int) -> bool:
-        if self.tell is not None:
-            self.tell(len(path.ids), max(self.limits))
+        if self.on_progress is not None:
+            self.on_progress(len(path.ids), max(self.limits))
         rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :].float()
         scores = torch.stack(
             [
@@ -299,8 +299,8 @@ class Batch:
             values = self.following([(0, path)])[0].double().cpu()
             token = int(torch.multinomial(drawing(values, temperature), 1, generator=random))
             path = path.then(token, float(values[token]))
-            if self.witness is not None:
-                self.witness.judged([path], [path.ends(self.model.end_ids, self.limits[0])])
+            if self.observer is not None:
+                self.observer.judged([path], [path.ends(self.model.end_ids, self.limits[0])])
         return path
 
     def score(self, ids: list[int]) -> Path:

@@ -34,7 +34,7 @@ def record(
     max_tokens: int | None = None,
     length_penalty: float = LENGTH_PENALTY,
     seed: int = 0,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> Search:
     """How :func:`decode.translate` comes to its words: what it weighs, and what it looks at.
 
@@ -57,8 +57,8 @@ def record(
         max_tokens=max_tokens,
         length_penalty=length_penalty,
         seed=seed,
-        tell=tell,
-        witness=witness,
+        on_progress=on_progress,
+        observer=witness,
     )
     best = tuple(witness.numbers[hypothesis.ids] for hypothesis in found)
     return witness.search(beam, length_penalty, best, tuple(one.text for one in found))

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..core import head_metrics
+from ..core.renamed import accept_old_keywords
 from .attention.head_statistics import head_statistics
 from .attention.word_merging import (
     Axis,
@@ -64,11 +65,12 @@ def __getattr__(name: str) -> Any:
 class _CallableRoom(ModuleType):
     """This package, which is also the public function ``tv.metrics``."""
 
+    @accept_old_keywords(tell="on_progress")
     def __call__(
         self,
         thing: Any,
         sentences: Any = None,
-        tell: Any = None,
+        on_progress: Any = None,
         *,
         view: str = "content",
         seed: int = 0,
@@ -76,7 +78,7 @@ class _CallableRoom(ModuleType):
         """See :func:`transformer_viz.inference.head_metrics.pooled.metrics`."""
         from ..inference.head_metrics.pooled import metrics  # torch, when it is called
 
-        return metrics(thing, sentences, tell, view=view, seed=seed)
+        return metrics(thing, sentences, on_progress, view=view, seed=seed)
 
 
 # Importing ``transformer_viz.metrics`` sets the name ``metrics`` of the package to this module, so

@@ -298,7 +298,8 @@ def test_the_verdict_follows_from_what_was_measured() -> None:
         assert answer(found) == option
         told_all: list[str] = []
         bench: Any = SimpleNamespace(
-            tell=lambda *sentences, to=told_all: to.extend(sentences), quiet=lambda *sentences: None
+            on_progress=lambda *sentences, to=told_all: to.extend(sentences),
+            quiet=lambda *sentences: None,
         )
         reveal(bench, found)
         text = " ".join(told_all)

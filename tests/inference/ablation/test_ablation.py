@@ -170,12 +170,12 @@ def test_tables_come_as_sentences_are_done_and_a_stop_leaves_nothing(tiny_model,
             if done >= count:
                 raise InterruptedError
 
-        refuses(None, tv.rank, tiny_model, PAIRS, tell=stop, error=InterruptedError)
+        refuses(None, tv.rank, tiny_model, PAIRS, on_progress=stop, error=InterruptedError)
     again = tv.rank(tiny_model, PAIRS)
     assert again.table.equals(whole.table) and again.card == whole.card
     monkeypatch.setattr(batches, "SENTENCES", 2)
     told: list[tuple] = []
-    ranking = tv.rank(tiny_model, PAIRS, tell=lambda *words: told.append(words))
+    ranking = tv.rank(tiny_model, PAIRS, on_progress=lambda *words: told.append(words))
     counts = [done for done, _, table in told if table is not None]
     assert counts == sorted(counts) and len(counts) == 3 and counts[-1] == 5
     assert ranking.table.equals(told[-1][2])

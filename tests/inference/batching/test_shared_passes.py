@@ -135,7 +135,7 @@ def test_a_search_that_fails_or_is_stopped_leaves_the_others_alone(tiny_model):
         if done == 3:
             raise InterruptedError
 
-    stopped = SharedSearch(tiny_model, SOURCES[0], 4, tell=stop)
+    stopped = SharedSearch(tiny_model, SOURCES[0], 4, on_progress=stop)
     others = [SharedSearch(tiny_model, source, 3) for source in SOURCES[1:]]
     for search in (stopped, *others):
         search.begin()

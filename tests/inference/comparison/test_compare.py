@@ -184,7 +184,7 @@ def test_models_of_other_shapes(build_model):
 def test_checkpoints_by_name_and_the_words_that_both_hold():
     told: list[tuple[int, int]] = []
     names = "en-de-small/step-4096", "en-de-small"
-    found = tv.compare(*names, "The cat sat.", tell=lambda *far: told.append(far))
+    found = tv.compare(*names, "The cat sat.", on_progress=lambda *far: told.append(far))
     assert told == [(1, 2), (2, 2)]
     first, second = found.runs[0]
     assert first.target == second.target

@@ -44,7 +44,7 @@ def test_a_curve_hides_the_first_words_of_each_order():
     model = drawn()
     explainer = Explainer(ask(model, SOURCE, WORD, HELD))
     heard: list[tuple[int, int]] = []
-    curve = deletion_curve(explainer, most=4, draws=6, tell=lambda *done: heard.append(done))
+    curve = deletion_curve(explainer, most=4, draws=6, on_progress=lambda *done: heard.append(done))
     full = float(logits(model)[WORD].log_softmax(-1)[explainer.question.token])
     hideable = [n for places in words_to_hide(explainer.question).values() for _, n in places]
     for method in OVER_WORDS:
@@ -116,7 +116,7 @@ def test_many_sentences_are_judged_together():
     model, generator = drawn(), np.random.default_rng(0)
     pairs = [(generator.integers(4, 37, 6).tolist(), [2, 9, 13, 30]) for _ in range(5)]
     heard: list[tuple[int, int]] = []
-    found = judge(model, pairs, most=2, draws=3, tell=lambda *done: heard.append(done))
+    found = judge(model, pairs, most=2, draws=3, on_progress=lambda *done: heard.append(done))
     assert heard[-1] == (5, 5) and found.losses.shape == (5, 6, 2)
     table = found.table.set_index(["method", "hidden"])
     assert table.loc[("rollout", 2), "loss"] == pytest.approx(found.losses[:, 1, 1].mean())

@@ -290,7 +290,7 @@ def test_projections_are_found_once_a_module_with_progress():
     counts, found = [], []
     for ids in (SOURCE, SOURCE, SOURCE[::-1]):
         passes[0] = 0
-        found.append(tv.explain(model, ids, WORD, tell=lambda *done: heard.append(done)))
+        found.append(tv.explain(model, ids, WORD, on_progress=lambda *done: heard.append(done)))
         counts.append(passes[0])
     assert heard == [(n, layers + 2) for n in range(1, layers + 3)]
     assert counts[1] == counts[2] == counts[0] - layers - 1
@@ -300,14 +300,14 @@ def test_projections_are_found_once_a_module_with_progress():
     weight = model.module.transformer.h[0].attn.c_proj.weight
     model.module.transformer.h[0].attn.c_proj.weight = torch.nn.Parameter(weight.detach() * 2)
     del heard[:]
-    tv.explain(model, SOURCE, WORD, tell=lambda *done: heard.append(done))
+    tv.explain(model, SOURCE, WORD, on_progress=lambda *done: heard.append(done))
     assert heard[-1] == (layers + 3, layers + 3), "looked for anew where a weight is another one"
 
     def stop(done: int, of: int):
         raise RuntimeError("enough")
 
     fresh = tv.load(random_gpt2())
-    refuses("enough", tv.explain, fresh, SOURCE, WORD, tell=stop, error=RuntimeError)
+    refuses("enough", tv.explain, fresh, SOURCE, WORD, on_progress=stop, error=RuntimeError)
 
 
 def test_found_projections_keep_nothing_alive_and_need_few_rows(monkeypatch):

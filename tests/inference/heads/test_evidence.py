@@ -172,7 +172,7 @@ def test_reversed_heads_and_the_sums_of_a_corpus():
     model = tv.load(translator().module)
     heard: list[tuple[int, int]] = []
     words, tell = {"layer": 0, "head": 1}, lambda *told: heard.append(told)
-    found = align_corpus(model, PAIRS, "in", **words, gold=GOLD, tell=tell)
+    found = align_corpus(model, PAIRS, "in", **words, gold=GOLD, on_progress=tell)
     assert heard == [(1, 3), (2, 3), (3, 3)]
     traces = [tv.trace(model, *pair, check=False) for pair in PAIRS]
     single = [tv.align(trace, "in", **words) for trace in traces]

@@ -72,11 +72,11 @@ def pooled(seed: int | None = None) -> pd.DataFrame:
     return tv.metrics(w1(seed)[1], PROMPTS)
 
 
-def as_written(witness: Witness, table: pd.DataFrame) -> pd.DataFrame:
+def as_written(observer: Witness, table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a shuffled witness in the order in which its heads are written."""
     places = [
-        HEADS * layer + witness.place(layer, head)
-        for layer in range(len(witness.order))
+        HEADS * layer + observer.place(layer, head)
+        for layer in range(len(observer.order))
         for head in range(HEADS)
     ]
     return table.iloc[places].reset_index(drop=True)
@@ -148,7 +148,7 @@ def test_many_sentences_are_the_mean_of_each():
             assert np.array_equal(whole[name], turned[name], equal_nan=True)
     heard: list[tuple[int, int, pd.DataFrame | None]] = []
     prompts = repeats(19)
-    table = tv.metrics(w1()[1], prompts, tell=lambda *told: heard.append(told))
+    table = tv.metrics(w1()[1], prompts, on_progress=lambda *told: heard.append(told))
     assert [(done, of) for done, of, _ in heard] == [(n, 19) for n in range(1, 20)]
     tables = {done: so_far for done, _, so_far in heard if so_far is not None}
     assert list(tables) == [8, 16, 19]

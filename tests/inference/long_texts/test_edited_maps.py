@@ -252,7 +252,7 @@ def test_links_under_edits(block):
 def test_the_matrix_is_never_built_and_a_search_can_be_stopped(page):
     tiled, said = page[0], []
     tracemalloc.start()
-    tiled.far_links("decoder", 1, 0, tell=lambda done, of: said.append((done, of)))
+    tiled.far_links("decoder", 1, 0, on_progress=lambda done, of: said.append((done, of)))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 2048**2 * 4 / 2, most  # half of the matrix; it does not grow with the text
@@ -261,7 +261,7 @@ def test_the_matrix_is_never_built_and_a_search_can_be_stopped(page):
     def stop(done: int, of: int) -> None:
         raise KeyboardInterrupt
 
-    refuses(None, tiled.far_links, "decoder", 1, 0, tell=stop, error=KeyboardInterrupt)
+    refuses(None, tiled.far_links, "decoder", 1, 0, on_progress=stop, error=KeyboardInterrupt)
 
 
 def test_refusals_of_far_links(tiny_model):

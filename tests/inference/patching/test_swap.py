@@ -193,7 +193,7 @@ def test_first_cells_come_at_once_and_a_stop_leaves_nothing(monkeypatch):
 
     before = {name: value.clone() for name, value in model.module.state_dict().items()}
     clean = logits(model, OWN)
-    found, whole = swap(model, tell=tell), swap(model)
+    found, whole = swap(model, on_grids=tell), swap(model)
     assert heard[0] == (3, 14, 3) and heard[-1] == (14, 14, 14)
     np.testing.assert_allclose(found.grid, whole.grid, atol=EXACT)
     alone = swap(model, only=["cross"])
@@ -203,7 +203,7 @@ def test_first_cells_come_at_once_and_a_stop_leaves_nothing(monkeypatch):
     def stop(done: int, of: int, parts: dict[str, np.ndarray]) -> None:
         raise RuntimeError("enough")
 
-    refuses("enough", swap, model, tell=stop, error=RuntimeError)
+    refuses("enough", swap, model, on_grids=stop, error=RuntimeError)
     assert torch.equal(clean, logits(model, OWN))  # P39: nothing of the model is changed
     assert all(torch.equal(before[n], v) for n, v in model.module.state_dict().items())
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHARD = 100  # sentences: what a stopped run may lose
 
 
-def made(model: Model, folder: str, tell: Callable[[int, int], None]) -> Path:
+def made(model: Model, folder: str, on_progress: Callable[[int, int], None]) -> Path:
     """The atlas of the held-out sentences, in a folder; parts that are there are not made again.
 
     Raises:
@@ -35,5 +35,5 @@ def made(model: Model, folder: str, tell: Callable[[int, int], None]) -> Path:
     file.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
     plan = make_plan(model, file, size=SHARD)
     settle_plan(plan, out / "atlas")
-    run(plan, file, out / "atlas", model, tell=tell)
+    run(plan, file, out / "atlas", model, on_progress=on_progress)
     return out / "atlas"

@@ -89,7 +89,7 @@ class Engine:
         """
         model = self.model(name, task := task or Task())
         key = ("inspection", ref(model), spoken_language(), proved)
-        run = partial(_inspected, tell=task.step, proved=proved)
+        run = partial(_inspected, on_progress=task.step, proved=proved)
         found: Inspection = self._run(key, task, run, model, long=True)
         return found
 
@@ -109,7 +109,7 @@ class Engine:
             run: a plain function, which knows nothing of any visit.
             words: all that the answer depends on besides the model.
             task: somebody waits for it.
-            stepped: whether the run is also given ``tell``, to say how far it is.
+            stepped: whether the run is also given ``on_progress``, to say how far it is.
             long: whether it may take many passes; one that is stepped does.
 
         Raises:
@@ -119,7 +119,7 @@ class Engine:
         task = task or Task()
         model = self.model(name, task)
         key = (run.__module__, run.__qualname__, ref(model), *words)
-        made = partial(run, tell=task.step) if stepped else run
+        made = partial(run, on_progress=task.step) if stepped else run
         return self._run(key, task, made, model, *words, long=long or stepped)
 
     def kind(self, name: str) -> Kind | None:
@@ -220,7 +220,7 @@ class Engine:
         return trace
 
     def _watching(self, task: Task) -> Callable[..., Trace]:
-        return partial(trace_jobs.traced, tell=task.step, known=self.shared.known)
+        return partial(trace_jobs.traced, on_progress=task.step, known=self.shared.known)
 
     def has_changed(
         self, question: Question, intervention: Intervention, detail: DetailRequest
@@ -394,7 +394,7 @@ class Engine:
         return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 
 
-def _inspected(model: Model, tell: Callable[[int, int], None], proved: bool) -> Inspection:
+def _inspected(model: Model, on_progress: Callable[[int, int], None], proved: bool) -> Inspection:
     from ...inference.inspection import inspect
 
-    return inspect(model, check=None if proved else False, on_progress=tell)
+    return inspect(model, check=None if proved else False, on_progress=on_progress)

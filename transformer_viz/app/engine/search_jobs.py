@@ -25,7 +25,7 @@ def searched(
     drawing: float | None,
     seed: int,
     edits: str,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> Search:
     """How a model writes, step by step.
 
@@ -36,7 +36,7 @@ def searched(
         drawing: the output temperature at which tokens are drawn; None: none is drawn.
         seed: of the draws.
         edits: an intervention's JSON.
-        tell: hears how far it is.
+        on_progress: hears how far it is.
 
     Raises:
         ValueError: a text or an edit that the model cannot take; says why.
@@ -48,7 +48,7 @@ def searched(
     source = hear(model, given) if model.takes == "audio" else given
     _require_room(model, source, beam)
     changes = Intervention.from_json(edits)
-    return record(model, source, beam, drawing, changes, seed=seed, tell=tell)
+    return record(model, source, beam, drawing, changes, seed=seed, on_progress=on_progress)
 
 
 def _require_room(model: Model, source: str | Heard, beam: int) -> None:

@@ -64,7 +64,7 @@ def compared(
     words: tuple[str, ...] | None,
     masked: Ids,
     before: str | None = None,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Compared:
     """Both sentences, clean, and where a pair of words tells their outputs apart.
 
@@ -74,7 +74,7 @@ def compared(
     from ...inference.patching.question import ask, clean_pair
     from ...preprocessing.tokenizers import target_side
 
-    outputs = None if before is not None else _outputs(model, text, other, own, beam, tell)
+    outputs = None if before is not None else _outputs(model, text, other, own, beam, on_progress)
     question = ask(model, text, other, words, before, masked, outputs)
     chances, leads = clean_pair(question)
     held: Ids = ()
@@ -112,7 +112,7 @@ def _outputs(
     other: Text,
     own: Ids | None,
     beam: int,
-    tell: Callable[[int, int], None] | None,
+    on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Ids, Ids] | None:
     """Write what both runs write; None where nothing is written."""
     from ...inference.outputs import JUDGED
@@ -123,7 +123,9 @@ def _outputs(
     from ...inference.patching.question import half
 
     def written(source: Text, number: int) -> Ids:
-        return translate(model, source, beam=beam, tell=tell and half(tell, number))[0].ids
+        return translate(
+            model, source, beam=beam, on_progress=on_progress and half(on_progress, number)
+        )[0].ids
 
     return own or written(text, 0), written(other, 1)
 
@@ -146,7 +148,7 @@ def grids(
     what: str,
     part: str,
     masked: Ids,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Grid:
     """Every swap of one kind in one part: a map, or a stack for the stream.
 
@@ -159,7 +161,7 @@ def grids(
     start = () if model.bos_id is None or model.kind == "decoder-only" else (model.bos_id,)
     target = None if model.kind == "encoder-only" else [*start, *held]
     question = ask(model, text, other, wanted, target, masked)
-    found = measured(question, what, [part], on_progress=tell)
+    found = measured(question, what, [part], on_progress=on_progress)
     return Grid(read_only(found.parts[part].copy()), found.card)
 
 

@@ -196,10 +196,10 @@ def traced(
     intervention: Intervention,
     only: Sequence[Site] | None,
     keep: Sequence[str] = KEEP,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
     known: ReadSources | None = None,
 ) -> Trace:
-    """One run, watched; that of a long text says how far it is, and ends if ``tell`` raises.
+    """One run, watched; that of a long text says how far it is, and ends if ``on_progress`` raises.
 
     ``known``: sources that the models of this server have read before.
     """
@@ -212,7 +212,7 @@ def traced(
         return tracing.traced(model, source, intervention=intervention, known=known, **options)
     length(model, question, intervention, long=True)  # refuses more than there is room for
     layers = int(model.config.get("encoder_layers") or model.config.get("decoder_layers") or 1)
-    with report_attentions(tell, layers):
+    with report_attentions(on_progress, layers):
         made = tracing.trace(model, source, intervention=intervention, **options)
     if made.logits is None or made.logits.ndim == 1:
         return made
@@ -237,7 +237,7 @@ def search(
     """What the model writes by itself."""
     from ...inference.generation import translate
 
-    return translate(model, source, beam=beam, intervention=intervention, tell=task.step)[0]
+    return translate(model, source, beam=beam, intervention=intervention, on_progress=task.step)[0]
 
 
 def length(model: Model, question: Question, intervention: Intervention, long: bool = False) -> int:

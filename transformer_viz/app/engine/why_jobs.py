@@ -59,7 +59,7 @@ def answers(
     word: int,
     masked: Ids,
     language: str,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Answers:
     """Every method's answer.
 
@@ -81,7 +81,7 @@ def answers(
     for number, method in enumerate(METHODS):
 
         def within(done: int, of: int, number: int = number) -> None:
-            tell(number * of + done, len(METHODS) * of)
+            on_progress(number * of + done, len(METHODS) * of)
 
         within(0, 1)
         try:
@@ -90,7 +90,7 @@ def answers(
             refused[method] = str(error)
             continue
         found[method] = Answer(method, made.values, made.complete, made.caption, made.card)
-    tell(len(METHODS), len(METHODS))
+    on_progress(len(METHODS), len(METHODS))
     known = question.token is not None
     chance, value = (question.probability, question.value) if known else (None, None)
     return Answers(question.label, chance, found, refused, value, model.unit)
@@ -110,7 +110,7 @@ def deleted(
     target: Ids | int | None,
     word: int,
     masked: Ids,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Deleted:
     """The deletion curves of all methods with a number for each word.
 
@@ -121,7 +121,7 @@ def deleted(
     from ...inference.explanation.explaining import Explainer
 
     explainer = Explainer(_asked(model, text, target, word, masked))
-    made = deletion_curve(explainer, OVER_WORDS, tell=tell)
+    made = deletion_curve(explainer, OVER_WORDS, on_progress=on_progress)
     return Deleted(made.table, made.card)
 
 

@@ -23,12 +23,12 @@ ORDERS = ("most", "least", "random")
 
 
 def measured(
-    model: Model, sentences: tuple[Item, ...], tell: Callable[[int, int], None]
+    model: Model, sentences: tuple[Item, ...], on_progress: Callable[[int, int], None]
 ) -> HeadEvidence:
     """The measures of every head, its roles, and the sentences that show them."""
     from ...inference.head_metrics.evidence import evidence
 
-    return evidence(model, list(sentences), lambda done, of, _: tell(done, of))
+    return evidence(model, list(sentences), lambda done, of, _: on_progress(done, of))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,14 @@ class Removals:
 
 
 def ranked(
-    model: Model, sentences: tuple[Item, ...], method: str, tell: Callable[[int, int], None]
+    model: Model, sentences: tuple[Item, ...], method: str, on_progress: Callable[[int, int], None]
 ) -> Removals:
     """All heads by what the removal of each costs on these sentences."""
     from ...inference.ablation.ranking import rank
 
-    found = rank(model, list(sentences), method, tell=lambda done, of, _: tell(done, of))
+    found = rank(
+        model, list(sentences), method, on_progress=lambda done, of, _: on_progress(done, of)
+    )
     means = found.means if method == "mean" else None
     by_class = None if found.by_row is None else found.by_class
     card = found.card | {"constant": [str(site) for site in found.bench.constant]}
@@ -76,7 +78,7 @@ def together(
     sentences: tuple[Item, ...],
     method: str,
     roles: tuple[Group, ...],
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Together:
     """What heads cost together, which the removal of each alone does not tell.
 
@@ -86,11 +88,14 @@ def together(
 
     parts = 3 + len(ORDERS)
     found = rank(
-        model, list(sentences), method, tell=lambda done, of, _: tell(done, max(1, of) * parts)
+        model,
+        list(sentences),
+        method,
+        on_progress=lambda done, of, _: on_progress(done, max(1, of) * parts),
     )
-    tell(1, parts)
+    on_progress(1, parts)
     pairs = found.pairs
-    tell(2, parts)
+    on_progress(2, parts)
     named = [found.group(heads).rename(role) for role, heads in roles]
     groups = found.groups
     if named:
@@ -98,7 +103,7 @@ def together(
         groups = pd.concat([table.astype({"heads": int}), groups], ignore_index=True)
     curves = {}
     for number, order in enumerate(ORDERS, 3):
-        tell(number, parts)
+        on_progress(number, parts)
         curves[order] = found.curve(order, 6)
     return Together(pairs, groups, curves, found.card)
 
@@ -118,7 +123,7 @@ def maps_of(
     block: str,
     layer: int,
     head: int,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> tuple[SmallMap, ...]:
     """The map of one head in each of some sentences."""
     from ...inference.model_inputs import source_and_target
@@ -127,7 +132,7 @@ def maps_of(
 
     found = []
     for number, item in enumerate(sentences):
-        tell(number, len(sentences))
+        on_progress(number, len(sentences))
         source, target = source_and_target(model, item)
         run = trace(model, source, target, check=False)
         one = cells(run, block, layer, head)

@@ -137,7 +137,7 @@ class WithoutHeads:
 
 
 def without_heads(
-    model: Model, rows: tuple[HeldWords, ...], most: int, tell: Callable[[int, int], None]
+    model: Model, rows: tuple[HeldWords, ...], most: int, on_progress: Callable[[int, int], None]
 ) -> WithoutHeads:
     """Switch off every head alone, where there are not more than ``most``; see `held_pronouns`."""
     from ...inference.experiments import held_pronouns as held
@@ -155,7 +155,7 @@ def without_heads(
                 most=most,
             )
         )
-    each = held.without_each(model, asked, sites, tell)
+    each = held.without_each(model, asked, sites, on_progress)
     return WithoutHeads(clean, each, sites, perf_counter() - began)
 
 

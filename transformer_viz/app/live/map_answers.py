@@ -77,14 +77,14 @@ def _links(
     distance: int,
     first: bool,
     once: bool,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Links:
     """The strongest links of a run that its scene holds meanwhile."""
     found = run()
     assert found is not None
     place = site.map, site.layer, site.head or 0
     links = found.far_links(
-        *place, distance=distance, count=COUNT, first=first, once=once, tell=tell
+        *place, distance=distance, count=COUNT, first=first, once=once, on_progress=on_progress
     )
     rows = found.map_shape(*place[:2])[0]
     share = 0.0

@@ -169,7 +169,7 @@ def _ahead_of_its_run(line: LiveSession, made: Ahead, square: Square, task: Task
 
     step, side = 2**square.level, tile_pyramid.within(made.map.shape, square)
     with ahead.SLOTS.place(task):
-        return made.map.pooled(step, *side, tell=check)
+        return made.map.pooled(step, *side, on_progress=check)
 
 
 def sheet(engine: Engine, model: str, run: Trace, site: Site, square: Square, task: Task) -> Sheet:
@@ -207,18 +207,24 @@ def changes_of(
 
 
 def _whole_change(
-    model: Any, run: ref[Trace], before: ref[Trace], site: Site, tell: Callable[[int, int], None]
+    model: Any,
+    run: ref[Trace],
+    before: ref[Trace],
+    site: Site,
+    on_progress: Callable[[int, int], None],
 ) -> Sheet:
     now, was = run(), before()
     assert now is not None and was is not None
-    return tile_changes.whole(now, was, site, tell)
+    return tile_changes.whole(now, was, site, on_progress)
 
 
-def _whole(model: Any, run: ref[Trace], site: Site, tell: Callable[[int, int], None]) -> Sheet:
+def _whole(
+    model: Any, run: ref[Trace], site: Site, on_progress: Callable[[int, int], None]
+) -> Sheet:
     """The whole of a map in small, of a run that its scene holds meanwhile."""
     found = run()
     assert found is not None
-    return tile_pyramid.whole(found, site, tell)
+    return tile_pyramid.whole(found, site, on_progress)
 
 
 def ahead_of(view: ViewState, changes: Intervention) -> Ahead:

@@ -159,12 +159,12 @@ def download(wanted: Plan, step: Step) -> tuple[Path, Path | None]:
     return folder, below
 
 
-def _download(wanted: Plan, tell: Callable[[int], None]) -> Path:
+def _download(wanted: Plan, on_progress: Callable[[int], None]) -> Path:
     source = wanted.source
     with in_words(source.id):
         for file in wanted.files:
-            tell(0)
-            fetch(source, file, wanted.token, tell)
+            on_progress(0)
+            fetch(source, file, wanted.token, on_progress)
         note(source.id, source.commit)
     return storage(source.id.repo) / "snapshots" / source.commit
 

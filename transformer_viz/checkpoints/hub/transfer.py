@@ -47,14 +47,14 @@ def arrived(source: Repository, file: HubFile) -> int:
     return min(half.stat().st_size, file.size) if file.blob and half.is_file() else 0
 
 
-def fetch(source: Repository, file: HubFile, token: bool | None, tell: Tell) -> Path:
+def fetch(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> Path:
     """The file in the snapshot of its commit, fetched if need be.
 
     Args:
         source: the repository at one commit.
         file: one of its files.
         token: as of :func:`.repository.look`.
-        tell: is told the bytes that come, less those that turned out to be none of this file's.
+        on_progress: called with the bytes that come, negative where some were not this file's.
 
     Raises:
         HubError: bytes that are twice not those that the Hub names.
@@ -72,7 +72,7 @@ def fetch(source: Repository, file: HubFile, token: bool | None, tell: Tell) -> 
         locks.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(locks / f"{file.blob}.resumed.lock"):
             if not blob.is_file():
-                _complete(source, file, token, tell)
+                _complete(source, file, token, on_progress)
                 os.replace(partial(source.id.repo, file), blob)
     path = asked(
         lambda: hf_hub_download(
@@ -82,14 +82,14 @@ def fetch(source: Repository, file: HubFile, token: bool | None, tell: Tell) -> 
     return Path(path)
 
 
-def _complete(source: Repository, file: HubFile, token: bool | None, tell: Tell) -> None:
+def _complete(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> None:
     """Bring the partial file to its end; if it is not what the Hub names, begin anew once."""
     half = partial(source.id.repo, file)
     for last in (False, True):
-        _stream(source, file, token, tell)
+        _stream(source, file, token, on_progress)
         if _hash(half, file) == file.blob:
             return
-        tell(-half.stat().st_size)
+        on_progress(-half.stat().st_size)
         half.unlink()
         if last:
             raise HubError(
@@ -103,7 +103,7 @@ def _complete(source: Repository, file: HubFile, token: bool | None, tell: Tell)
             )
 
 
-def _stream(source: Repository, file: HubFile, token: bool | None, tell: Tell) -> None:
+def _stream(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> None:
     """Append to the partial file until it is as long as it must be."""
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -114,12 +114,12 @@ def _stream(source: Repository, file: HubFile, token: bool | None, tell: Tell) -
     while (before := half.stat().st_size) < file.size:
         tries += 1
         try:
-            asked(lambda: _append(source, file, half, token, tell))
+            asked(lambda: _append(source, file, half, token, on_progress))
             if half.stat().st_size < file.size:
                 raise ConnectionError("The answer ended early.")
         except HfHubHTTPError as error:
             if error.response.status_code == UNFIT_RANGE and before:
-                tell(-before)
+                on_progress(-before)
                 half.write_bytes(b"")
             elif error.response.status_code < 500 or tries >= TRIES:
                 raise
@@ -129,12 +129,14 @@ def _stream(source: Repository, file: HubFile, token: bool | None, tell: Tell) -
             elif tries >= TRIES:
                 raise
         if half.stat().st_size < file.size:
-            _pause(WAIT * max(tries, 1), tell)
+            _pause(WAIT * max(tries, 1), on_progress)
     if half.stat().st_size > file.size:  # longer than named: the hash will not fit either
         os.truncate(half, file.size)
 
 
-def _append(source: Repository, file: HubFile, half: Path, token: bool | None, tell: Tell) -> None:
+def _append(
+    source: Repository, file: HubFile, half: Path, token: bool | None, on_progress: Tell
+) -> None:
     from huggingface_hub import constants, hf_hub_url
     from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
         build_hf_headers,
@@ -155,20 +157,20 @@ def _append(source: Repository, file: HubFile, half: Path, token: bool | None, t
     ):
         hf_raise_for_status(answer)
         if start and answer.status_code != 206:  # it sends all of it again
-            tell(-start)
+            on_progress(-start)
             place.truncate(0)
         for piece in answer.iter_bytes():
             place.write(piece)
-            tell(len(piece))
+            on_progress(len(piece))
             if place.tell() > file.size:
                 break
 
 
-def _pause(seconds: float, tell: Tell) -> None:
+def _pause(seconds: float, on_progress: Tell) -> None:
     """Wait, and look now and again whether anybody still waits for us."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        tell(0)
+        on_progress(0)
         time.sleep(0.1)
 
 

@@ -98,19 +98,19 @@ class EditedMap:
         step: int,
         rows: slice = slice(None),
         columns: slice = slice(None),
-        tell: Callable[[int, int], None] = lambda done, of: None,
+        on_progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Some rows and columns in cells of ``step`` x ``step``, as `Tiles.pooled` gives them.
 
         Args:
             step: a power of two that divides the first row and column.
-            tell: hears how many rows of how many are done; what it raises ends the work.
+            on_progress: hears how many rows of how many are done; what it raises ends the work.
 
         Raises:
             ValueError: rows or columns that the map does not have.
         """
         rows, columns = self._within(rows, columns)
-        return self._cells(rows, columns, step, step, tell)
+        return self._cells(rows, columns, step, step, on_progress)
 
     def quick(
         self, step: int, rows: slice = slice(None), columns: slice = slice(None)
@@ -140,12 +140,12 @@ class EditedMap:
         columns: slice,
         step: int,
         deep: int,
-        tell: Callable[[int, int], None] = lambda done, of: None,
+        on_progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> tuple[np.ndarray, np.ndarray]:
         strip = max(1, STRIP // deep) * step
         made = []
         for first in range(rows.start, rows.stop, strip):
-            tell(first - rows.start, rows.stop - rows.start)
+            on_progress(first - rows.start, rows.stop - rows.start)
             mine = slice(first, min(first + strip, rows.stop))
             made.append(self._strip(mine, columns, step, deep))
         return np.concatenate([w for w, _ in made]), np.concatenate([h for _, h in made])

@@ -108,7 +108,7 @@ class Tiles:
         return pooled(self.parts, head, *self.within(head, rows, columns), high, wide)
 
     def far(
-        self, head: int, distance: int, count: int, first: int, once: bool, tell: Tell
+        self, head: int, distance: int, count: int, first: int, once: bool, on_progress: Tell
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The cells of largest weight, of those at least ``distance`` from the diagonal.
 
@@ -118,7 +118,7 @@ class Tiles:
             count: how many are wanted, 1 or more.
             first: the first column that counts.
             once: whether each column counts once, with its largest weight.
-            tell: hears how many rows of how many were looked at.
+            on_progress: hears how many rows of how many were looked at.
 
         Returns:
             Rows, columns and weights (float32), the largest first; hidden cells and weights of 0
@@ -138,7 +138,7 @@ class Tiles:
             raise ValueError(
                 f"distance and count are 1 or more; got distance={distance}, count={count}."
             )
-        rows, columns = strongest(self.parts, head, count, distance, first, once, tell)
+        rows, columns = strongest(self.parts, head, count, distance, first, once, on_progress)
         cells = zip(rows.tolist(), columns.tolist(), strict=True)
         sizes = [self.tile(head, slice(r, r + 1), slice(c, c + 1))[0, 0] for r, c in cells]
         weights = np.array(sizes, np.float32)

@@ -24,7 +24,7 @@ def strongest(
     distance: int,
     first: int,
     once: bool,
-    tell: Tell,
+    on_progress: Tell,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where a head's weights of largest size stand, of those at least ``distance`` apart.
 
@@ -35,7 +35,7 @@ def strongest(
         distance: the least difference of a cell's row and column.
         first: the first column that counts.
         once: whether each column counts once, with its largest weight.
-        tell: hears how many rows of how many were looked at.
+        on_progress: hears how many rows of how many were looked at.
 
     Returns:
         Rows and columns, int64, at most ``count`` of them, in no order. Cells that are hidden, or
@@ -46,7 +46,7 @@ def strongest(
     total, done = sum(part.rows for part in mine), 0
     for part in mine:
         for top in range(0, part.rows, ROWS):
-            tell(done, total)
+            on_progress(done, total)
             down = slice(top, min(top + ROWS, part.rows))
             done += down.stop - top
             for left in range(first, part.keys, COLUMNS):
@@ -55,7 +55,7 @@ def strongest(
                 if found is None:
                     continue
                 best.take(found, top + part.first_row, left)
-    tell(total, total)
+    on_progress(total, total)
     return best.rows, best.columns
 
 

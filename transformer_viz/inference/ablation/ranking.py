@@ -15,6 +15,7 @@ from torch import nn
 from ...checkpoints.common.model import Model
 from ...core.guesses import with_mark
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
+from ...core.renamed import accept_old_keywords
 from ...core.sites import Site
 from ...core.trace_parts import read_only
 from ...metrics.statistics import bootstrap
@@ -173,7 +174,7 @@ class Ranking:
         self,
         order: str | Sequence[Head] = "most",
         points: int = POINTS,
-        tell: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> pd.DataFrame:
         """More and more heads removed: ``removed`` (how many), effect, low, high, kl, changed.
 
@@ -181,7 +182,7 @@ class Ranking:
         ``"random"``, or a list of heads. A random curve is the mean of twenty orders, its low and
         high the band that holds 95 % of them; else they are the interval over sentences.
         ``points`` are how many places of the curve are measured, the clean run and the last
-        included. ``tell`` hears how many sentences are done, of how many.
+        included. ``on_progress`` hears how many sentences are done, of how many.
 
         Raises:
             ValueError: another word, or a head that the model does not have.
@@ -201,7 +202,7 @@ class Ranking:
             orders = [generator.permutation(len(ranked)).tolist() for _ in range(ORDERS)]
         steps = np.unique(np.linspace(0, len(orders[0]), max(2, points)).round().astype(int))
         sets = [frozenset(one[:count]) for one in orders for count in steps]
-        costs = self._costs(sets, tell)
+        costs = self._costs(sets, on_progress)
         if len(orders) == 1:
             told = pd.concat([pd.Series(steps, name="removed"), self._told(costs)], axis=1)
             return told.assign(unit=self.unit)
@@ -270,15 +271,15 @@ class Ranking:
         return self.heads.index(wanted)
 
     def _costs(
-        self, sets: Sequence[Removal], tell: Callable[[int, int], None] | None = None
+        self, sets: Sequence[Removal], on_progress: Callable[[int, int], None] | None = None
     ) -> Costs:
         found, done = Costs.empty(len(self.counts), len(sets)), 0
         for batch, part in self.bench.removals(sets):
             for name in SUMS:
                 getattr(found, name)[list(batch.numbers)] = getattr(part, name)
             done += len(batch)
-            if tell is not None:
-                tell(done, len(self.counts))
+            if on_progress is not None:
+                on_progress(done, len(self.counts))
         return found
 
     def _groups(self, sets: Sequence[Removal]) -> pd.DataFrame:
@@ -300,12 +301,13 @@ class Ranking:
         return {"effect": bootstrap.pooled_means(sums, self.counts), "low": low, "high": high}
 
 
+@accept_old_keywords(tell="on_progress")
 def rank(
     model: Model | nn.Module,
     pairs: Sequence[Any],
     method: str = "mean",
     *,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
     seed: int = 0,
 ) -> Ranking:
     """All heads of a model, ranked by what is lost without each of them.
@@ -325,9 +327,9 @@ def rank(
         method: what a removed head gives. ``mean``: its mean over all rows of these sentences;
             ``zero``: nothing; ``resample``: what it gave in another sentence of like length, four
             seeded permutations; ``uniform``: as if it looked at all visible keys alike.
-        tell: hears, after each few sentences, how many are done, of how many, and the table of
-            these; None while references and replacements are prepared. What it raises comes out
-            here.
+        on_progress: called after each few sentences with the number done, the number in all, and
+            the table of these (None while references and replacements are prepared). What it
+            raises comes out here.
         seed: of permutations, masks and reweightings.
 
     Raises:
@@ -339,15 +341,15 @@ def rank(
     ready = model_of(model)
 
     def pause() -> None:
-        if tell is not None:
-            tell(0, len(pairs), None)
+        if on_progress is not None:
+            on_progress(0, len(pairs), None)
 
     examples = read_examples(ready, pairs, seed, pause)
     bench = Bench(ready, examples, method, seed, pause)
-    return measured(bench, tell)
+    return measured(bench, on_progress)
 
 
-def measured(bench: Bench, tell: Tell | None = None) -> Ranking:
+def measured(bench: Bench, on_progress: Tell | None = None) -> Ranking:
     """The ranking of all heads of a bench."""
     counts, task = bench.examples.counts, bench.model.task
     found, done = Costs.empty(len(counts), len(bench.heads)), np.zeros(len(counts), bool)
@@ -365,8 +367,8 @@ def measured(bench: Bench, tell: Tell | None = None) -> Ranking:
                 part.by_row
             )
         done[numbers] = True
-        if tell is not None:
-            tell(
+        if on_progress is not None:
+            on_progress(
                 int(done.sum()),
                 len(counts),
                 head_table(bench.heads, found, counts, done, bench.seed, task),

@@ -70,7 +70,7 @@ def align_corpus(
     head: int | None = None,
     symmetric: str | None = None,
     gold: Sequence[Gold] | None = None,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
     seed: int = 0,
 ) -> CorpusAlignment:
     """Align every pair of sentences with a model's cross-attention, as `tv.align` does one.
@@ -79,7 +79,7 @@ def align_corpus(
         thing: what `load` gave, or a module.
         pairs: (source, target) pairs, texts or ids; a source alone is translated greedily.
         gold: the links of people, one for each pair; with it every head is judged by both shifts.
-        tell: hears how many sentences are done, of how many; what it raises comes out.
+        on_progress: hears how many sentences are done, of how many; what it raises comes out.
         seed: of the bootstrap.
 
     The other words are those of `tv.align`.
@@ -104,8 +104,8 @@ def align_corpus(
             seen.add(run, (source, target), None if gold is None else gold[number])
         except ValueError as error:
             raise ValueError(f"Sentence {number + 1}: {error}") from error
-        if tell is not None:
-            tell(number + 1, len(pairs))
+        if on_progress is not None:
+            on_progress(number + 1, len(pairs))
     return seen.finished(seed, model_card(model))
 
 

@@ -79,7 +79,7 @@ class SharedSearch:
         source: str | Sequence[int],
         beam: int,
         intervention: Intervention | None = None,
-        tell: Tell | None = None,
+        on_progress: Tell | None = None,
         *,
         best_only: bool = False,
         known: ReadSources | None = None,
@@ -87,7 +87,7 @@ class SharedSearch:
         check(model, beam, None, None)
         self.model, self.beam = model, beam
         self.ids = source_ids(model, source)
-        self.intervention, self.tell = intervention, tell
+        self.intervention, self.on_progress = intervention, on_progress
         self.best_only, self.known = best_only, known
         self.found: list[Hypothesis] | None = None
         self.error: BaseException | None = None
@@ -120,7 +120,9 @@ class SharedSearch:
         late = cross and all_after_encoder(model, edits, sites)
         with torch.no_grad(), nullcontext() if late else edited(model, self.ids, edits):
             encode = partial(self.known.states, model) if late and self.known else None
-            self.batch = Batch(model, [self.ids], edits, None, self.tell, keep=True, encode=encode)
+            self.batch = Batch(
+                model, [self.ids], edits, None, self.on_progress, keep=True, encode=encode
+            )
             self.memory = 0 if self.batch.memory is None else self.batch.memory.shape[1]
             beams = self.batch.beams(self.beam, self.batch.limits[0])
             reader = self.batch.reading and self.batch.reading.reader
@@ -154,9 +156,9 @@ class SharedSearch:
     def ask(self) -> None:
         """Say how far it is; what is raised there ends it."""
         assert self.beams is not None
-        if self.tell is not None:
+        if self.on_progress is not None:
             try:
-                self.tell(len(self.beams.live[0].ids), self.beams.limit)
+                self.on_progress(len(self.beams.live[0].ids), self.beams.limit)
             except BaseException as error:
                 self.error = error
 

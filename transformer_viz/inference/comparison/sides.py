@@ -12,6 +12,7 @@ from torch import nn
 from ...checkpoints import load
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
+from ...core.renamed import accept_old_keywords
 from ...core.trace import Trace
 from ...metrics.comparison.comparing import Comparison, compared
 from ...preprocessing.tokenizers import target_side
@@ -30,6 +31,7 @@ WANTED = (
 )
 
 
+@accept_old_keywords(tell="on_progress")
 def compare(
     a: Any,
     b: Any,
@@ -39,7 +41,7 @@ def compare(
     target: Source | None = None,
     view: str = "raw",
     within: int | None = None,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
     seed: int = 0,
 ) -> Comparison:
     """How two of anything differ, head by head, on the words that both read.
@@ -65,7 +67,7 @@ def compare(
             by what remains, since heads that park their weight there are all alike. Rows of special
             tokens (that of ``[CLS]`` too) are asked in neither.
         within: how many layers apart matched heads may stand; None lets them stand anywhere.
-        tell: hears after each run how many are done, of how many; what it raises comes out.
+        on_progress: hears after each run how many are done, of how many; what it raises comes out.
         seed: of the bootstrap over several sentences.
 
     Raises:
@@ -89,7 +91,7 @@ def compare(
                 f"interventions. Got {_called(a)} and {_called(b)}. {WANTED}."
             )
         ready = _opened(model)
-        runs = _Runs(tell, 2)
+        runs = _Runs(on_progress, 2)
         pairs = [(runs.run(ready, a, target), runs.run(ready, b, target))]
         return compared(pairs, view, within, seed)
     if sentence is None or (edited and model is None):
@@ -99,17 +101,17 @@ def compare(
         raise ValueError("There is no sentence to compare on; give at least one.")
     if edited:
         assert model is not None
-        pairs = _of_interventions(_opened(model), a, b, sentences, target, tell)
+        pairs = _of_interventions(_opened(model), a, b, sentences, target, on_progress)
     else:
-        pairs = _of_models(_opened(a), _opened(b), sentences, target, tell)
+        pairs = _of_models(_opened(a), _opened(b), sentences, target, on_progress)
     return compared(pairs, view, within, seed)
 
 
 class _Runs:
     """Runs that say how many are done."""
 
-    def __init__(self, tell: Tell | None, total: int):
-        self.tell, self.total, self.done = tell, total, 0
+    def __init__(self, on_progress: Tell | None, total: int):
+        self.on_progress, self.total, self.done = on_progress, total, 0
 
     def run(
         self,
@@ -129,15 +131,15 @@ class _Runs:
         if not found.manifest.get("hash"):
             found = replace(found, manifest=found.manifest | {"hash": hash_of(model)})
         self.done += 1
-        if self.tell is not None:
-            self.tell(min(self.done, self.total), self.total)
+        if self.on_progress is not None:
+            self.on_progress(min(self.done, self.total), self.total)
         return found
 
 
 def _of_models(
-    a: Model, b: Model, sentences: Sequence[Source], target: Source | None, tell: Tell | None
+    a: Model, b: Model, sentences: Sequence[Source], target: Source | None, on_progress: Tell | None
 ) -> list[tuple[Trace, Trace]]:
-    runs, pairs = _Runs(tell, 2 * len(sentences)), []
+    runs, pairs = _Runs(on_progress, 2 * len(sentences)), []
     for sentence in sentences:
         source, own = source_and_target(a, sentence)
         given = own if target is None else target
@@ -152,9 +154,9 @@ def _of_interventions(
     b: Intervention | None,
     sentences: Sequence[Source],
     target: Source | None,
-    tell: Tell | None,
+    on_progress: Tell | None,
 ) -> list[tuple[Trace, Trace]]:
-    runs, pairs = _Runs(tell, 3 * len(sentences)), []
+    runs, pairs = _Runs(on_progress, 3 * len(sentences)), []
     for sentence in sentences:
         source, own = source_and_target(model, sentence)
         given = own if target is None else target

@@ -54,7 +54,7 @@ def scan(
     seed: int,
     copying_every: int = 1,
     with_weights: bool = False,
-    tell: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> Scanned:
     """All head measures of the numbered sentences ``items`` of one shard.
 
@@ -64,13 +64,13 @@ def scan(
         copying_every: `copying` needs the logits of each head; it is asked of every so many-th
             sentence, chosen by hash.
         with_weights: also count `ov_copying`, which needs no sentence; in one shard of a corpus.
-        tell: hears how many sentences are done.
+        on_progress: hears how many sentences are done.
     """
     before = torch.get_num_threads()
     if model.device == "cpu":
         torch.set_num_threads(1)  # the order of sums must not depend on the machine's cores
     try:
-        return _Scan(model, view, seed, copying_every, with_weights, tell).run(items)
+        return _Scan(model, view, seed, copying_every, with_weights, on_progress).run(items)
     finally:
         torch.set_num_threads(before)
 
@@ -83,10 +83,10 @@ class _Scan:
         seed: int,
         copying_every: int,
         with_weights: bool,
-        tell: Callable[[int], None] | None,
+        on_progress: Callable[[int], None] | None,
     ):
         self.model, self.view, self.seed, self.every = model, view, seed, copying_every
-        self.tell, self.own, self.with_weights = tell, OwnWeights(model), with_weights
+        self.on_progress, self.own, self.with_weights = on_progress, OwnWeights(model), with_weights
         self.forward = self.statistics = 0.0
         self.totals: Totals | None = None
         self.heads: tuple[tuple[str, str, int, int], ...] = ()
@@ -116,8 +116,8 @@ class _Scan:
                 waiting = []
             waiting.append(batch)
             done += len(group)
-            if self.tell is not None:
-                self.tell(done)
+            if self.on_progress is not None:
+                self.on_progress(done)
         if waiting:
             self._count(waiting)
         begin = time.perf_counter()

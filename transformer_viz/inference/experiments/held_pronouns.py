@@ -111,16 +111,16 @@ def without_each(
     model: Model,
     rows: Sequence[Held],
     sites: Sequence[Site],
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
     """ln p of the words with each head switched off alone: float64 ``[head, row, word]``.
 
-    ``tell`` hears before each head how many are done, and how many there are.
+    ``on_progress`` hears before each head how many are done, and how many there are.
     """
     found = []
     for number, site in enumerate(sites):
-        if tell is not None:
-            tell(number, len(sites))
+        if on_progress is not None:
+            on_progress(number, len(sites))
         found.append(log_probabilities(model, rows, off([site])))
     return read_only(np.stack(found))
 

@@ -75,7 +75,7 @@ def deletion_curve(
     most: int = MOST,
     draws: int = DRAWS,
     seed: int = 0,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> DeletionCurve:
     """The curves of several methods on one question, and that of chance.
 
@@ -85,7 +85,7 @@ def deletion_curve(
         most: the most words that are hidden.
         draws: random orders.
         seed: of these.
-        tell: hears how many of the runs are done, and of how many.
+        on_progress: hears how many of the runs are done, and of how many.
 
     Raises:
         ValueError: no output layer, fewer than two words, or a method without words.
@@ -106,7 +106,7 @@ def deletion_curve(
     orders = {}
     for method in methods:
         if method == "removal":
-            orders[method] = ordered(_removed(question, words, tell))
+            orders[method] = ordered(_removed(question, words, on_progress))
             continue
         try:
             values = explainer.answer(method).values
@@ -118,7 +118,7 @@ def deletion_curve(
     sets = [
         _tokens(order[:k], words) for order in [*orders.values(), *chance] for k in range(count + 1)
     ]
-    found = scores_without(question, sets, tell)
+    found = scores_without(question, sets, on_progress)
     loss = found[0] - found.reshape(-1, count + 1)
     rows = []
     for number, (method, order) in enumerate(orders.items()):
@@ -144,10 +144,10 @@ def _scores(values: pd.DataFrame, words: dict[int, list[tuple[str, int]]]) -> di
 
 
 def _removed(
-    question: Question, words: dict[int, list[tuple[str, int]]], tell: Tell | None
+    question: Question, words: dict[int, list[tuple[str, int]]], on_progress: Tell | None
 ) -> dict[int, float]:
     """What each word costs with all of its tokens hidden at once: no order begins better."""
-    found = scores_without(question, [(), *words.values()], tell)
+    found = scores_without(question, [(), *words.values()], on_progress)
     return {word: float(found[0] - x) for word, x in zip(words, found[1:], strict=True)}
 
 

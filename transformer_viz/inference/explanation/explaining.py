@@ -16,6 +16,7 @@ from ...capture import AttentionRecord, CaptureRequest, probe
 from ...capture.merge_heads import side_by_side
 from ...checkpoints.common.model import Model
 from ...core.guesses import guess_mark, with_mark
+from ...core.renamed import accept_old_keywords
 from ...core.sites import Site
 from ...i18n import join_words, numeral, say
 from ...metrics.attribution.contributions import Contributions, contributions, shares
@@ -70,7 +71,12 @@ class Explanation:
         return str(self.values["unit"].iloc[0]) if len(self.values) else ""
 
     def deletion(
-        self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None
+        self,
+        most: int = MOST,
+        *,
+        draws: int = DRAWS,
+        seed: int = 0,
+        on_progress: Tell | None = None,
     ) -> DeletionCurve:
         """The test of what the method says: hide the k source words that it names first, against k
         words by chance; see `DeletionCurve`.
@@ -79,17 +85,23 @@ class Explanation:
             most: the most words that are hidden.
             draws: random orders.
             seed: of these.
-            tell: hears how many of the runs are done, and of how many.
+            on_progress: hears how many of the runs are done, and of how many.
 
         Raises:
             ValueError: a method that names no words, a model without output layer, or an input of
                 fewer than two words.
         """
         return deletion_curve(
-            self.explainer, (self.method,), most=most, draws=draws, seed=seed, tell=tell
+            self.explainer,
+            (self.method,),
+            most=most,
+            draws=draws,
+            seed=seed,
+            on_progress=on_progress,
         )
 
 
+@accept_old_keywords(tell="on_progress")
 def explain(
     model: Model | nn.Module,
     source: Any,
@@ -99,7 +111,7 @@ def explain(
     *,
     output: str | None = None,
     image: Any = None,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> Explanation:
     """What the words of the input had to do with word number ``word`` of the output.
 
@@ -128,8 +140,9 @@ def explain(
         output: of a model that marks an answer, whether it is asked where that has its ``start``
             (the default) or its ``end``.
         image: a picture beside the text.
-        tell: called with the passes done and the passes in all, of ``removal`` and where output
-            projections are looked for (``contribution``, ``lens`` and ``logits``, once a module).
+        on_progress: called with the passes done and the passes in all, of ``removal`` and where
+            output projections are looked for (``contribution``, ``lens``, ``logits``, once a
+            module).
 
     Raises:
         ValueError: another method, no such word, or a model that lacks what the method needs; says
@@ -140,7 +153,7 @@ def explain(
             f"There is no method {method!r}; choose one of {', '.join(captions.METHODS)}."
         )
     question = ask(model, source, word, target, image, output=output)
-    found = Explainer(question).answer(method, tell)
+    found = Explainer(question).answer(method, on_progress)
     chosen = "" if target is not None else captions.unnamed_choice(question)
     return replace(found, caption=f"{found.caption} {chosen}".rstrip())
 
@@ -152,15 +165,15 @@ class Explainer:
         self.question = question
         self.on_progress: Tell | None = None
 
-    def answer(self, method: str, tell: Tell | None = None) -> Explanation:
+    def answer(self, method: str, on_progress: Tell | None = None) -> Explanation:
         """What one method says; see `explain`."""
-        self.on_progress = tell
+        self.on_progress = on_progress
         makers: dict[str, Callable[[], tuple[pd.DataFrame, float | None, list[str]]]] = {
             "weights": self._weights,
             "rollout": self._rollout,
             "contribution": self._contribution,
             "gradient": self._gradient,
-            "removal": lambda: self._removal(tell),
+            "removal": lambda: self._removal(on_progress),
             "flow": self._flow,
             "lens": self._lens,
             "logits": self._logits,
@@ -310,10 +323,10 @@ class Explainer:
     def _gradient(self) -> tuple[pd.DataFrame, float | None, list[str]]:
         return self._rolled(relevance(self.raised), kept=True), None, []
 
-    def _removal(self, tell: Tell | None) -> tuple[pd.DataFrame, float | None, list[str]]:
+    def _removal(self, on_progress: Tell | None) -> tuple[pd.DataFrame, float | None, list[str]]:
         sets: list[frozenset[tuple[str, int]]] = [frozenset()]
         sets += [frozenset((place,)) for place in self._places()]
-        found = scores_without(self.question, sets, tell)
+        found = scores_without(self.question, sets, on_progress)
         loss = found[0] - found[1:]
         source = sum(name == "source" for name, _ in self._places())
         target = None if self.question.read.target is None else loss[source:]

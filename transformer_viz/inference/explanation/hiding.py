@@ -23,7 +23,7 @@ Tell = Callable[[int, int], None]
 
 
 def scores_without(
-    question: Question, sets: Sequence[Iterable[tuple[str, int]]], tell: Tell | None = None
+    question: Question, sets: Sequence[Iterable[tuple[str, int]]], on_progress: Tell | None = None
 ) -> np.ndarray:
     """The score of the asked word with each set of words hidden: float64 ``[set]``.
 
@@ -42,13 +42,13 @@ def scores_without(
     for start in range(0, len(together), count):
         some = together[start : start + count]
         known |= dict(zip(some, _masked(question, some), strict=True))
-        if tell is not None:
-            tell(len(known), len(distinct))
+        if on_progress is not None:
+            on_progress(len(known), len(distinct))
     for one in distinct:
         if one not in known:
             known[one] = _edited(question, one)
-            if tell is not None:
-                tell(len(known), len(distinct))
+            if on_progress is not None:
+                on_progress(len(known), len(distinct))
     found[:] = [known[one] for one in wanted]
     return found
 

@@ -47,7 +47,7 @@ def judge(
     most: int = 3,
     draws: int = DRAWS,
     seed: int = 0,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Judged:
     """The deletion test over a list of sentences, one output word of each, drawn by seed.
 
@@ -58,7 +58,7 @@ def judge(
         most: the most words that are hidden.
         draws: random orders a sentence.
         seed: of the words asked about, and of the orders.
-        tell: hears how many sentences are done, of how many.
+        on_progress: hears how many sentences are done, of how many.
 
     Raises:
         ValueError: no sentence that could be judged.
@@ -73,8 +73,8 @@ def judge(
         if question is not None:
             losses.append(_losses(Explainer(question), names, most, draws, draw))
             asked.append((source, target, question.number))
-        if tell is not None:
-            tell(number + 1, len(pairs))
+        if on_progress is not None:
+            on_progress(number + 1, len(pairs))
     if not losses:
         raise ValueError(
             "None of these sentences has two words to hide and an output word to ask about; give "

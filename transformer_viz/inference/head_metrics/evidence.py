@@ -18,14 +18,14 @@ from .telling import Tell
 
 
 def evidence(
-    model: Model, sentences: Sequence[Any], tell: Tell | None = None, *, seed: int = 0
+    model: Model, sentences: Sequence[Any], on_progress: Tell | None = None, *, seed: int = 0
 ) -> HeadEvidence:
     """Measure every head over sentences, as `metrics` does, and find the sentences of each role.
 
     Raises:
         ValueError: no sentences, or one that the model cannot read.
     """
-    runs = runs_of(model, sentences, tell, "content", seed)
+    runs = runs_of(model, sentences, on_progress, "content", seed)
     table = roles(table_of(runs, seed if len(runs) > 1 else None))
     examples = {
         (row, role): role_examples(runs, row, role)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...checkpoints.common.model import Model
 from ...core.guesses import guess_entry
+from ...core.renamed import accept_old_keywords
 from ...core.trace import Trace
 from ...metrics.corpus.selection import null_draw
 from ...metrics.head_measures.rows import VIEWS
@@ -22,10 +23,11 @@ from .telling import Tell
 FIRST = 8  # sentences of the first table that is told; the next ones are of twice as many
 
 
+@accept_old_keywords(tell="on_progress")
 def metrics(
     thing: Any,
     sentences: Any = None,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
     *,
     view: str = "content",
     seed: int = 0,
@@ -49,8 +51,8 @@ def metrics(
         thing: a trace with its weights; a model that `load` gave; or a module.
         sentences: of a model: texts, lists of ids, or tuples (source, target); a source alone is
             decoded greedily where the model has a decoder.
-        tell: hears, after each sentence, how many are done, of how many, and the table of these
-            where their number has doubled, else None. What it raises comes out here.
+        on_progress: called after each sentence with the number done, the number in all, and the
+            table of these where their number has doubled, else None. What it raises comes out here.
         view: ``content`` leaves special tokens out and divides by what remains; ``raw`` takes
             weights as they are. Confidence, sink, special and null are raw in both.
         seed: of the bootstrap and of the orders that the null is made of.
@@ -80,13 +82,13 @@ def metrics(
             "pairs; give some."
         )
     model = model_of(thing)
-    found = table_of(runs_of(model, sentences, tell, view, seed), seed)
+    found = table_of(runs_of(model, sentences, on_progress, view, seed), seed)
     found.attrs |= guess_entry(model.guessed)
     return found
 
 
 def runs_of(
-    model: Model, sentences: Sequence[Any], tell: Tell | None, view: str, seed: int
+    model: Model, sentences: Sequence[Any], on_progress: Tell | None, view: str, seed: int
 ) -> list[list[Block]]:
     """All measures of each sentence's blocks, also under the null."""
     own, runs = OwnWeights(model), list[list[Block]]()
@@ -102,8 +104,8 @@ def runs_of(
             for one, rows in blocks_of(run, view)
         ]
         runs.append(blocks)
-        if tell is not None:
+        if on_progress is not None:
             done = len(runs)
             worth = done == len(sentences) or (done >= FIRST and not done & (done - 1))
-            tell(done, len(sentences), table_of(runs, seed) if worth else None)
+            on_progress(done, len(sentences), table_of(runs, seed) if worth else None)
     return runs

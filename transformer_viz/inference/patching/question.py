@@ -194,7 +194,7 @@ def ask(
     else:
         if outputs is None:
             best = [
-                translate(model, ids, tell=on_progress and half(on_progress, number))[0].ids
+                translate(model, ids, on_progress=on_progress and half(on_progress, number))[0].ids
                 for number, ids in enumerate((own_ids, theirs[0]))
             ]
             outputs = (best[0], best[1])
@@ -207,9 +207,9 @@ def ask(
     return _at(model, lender, there, own_ids, held, wanted, words, place, _source(other))
 
 
-def half(tell: Tell, number: int) -> Tell:
+def half(on_progress: Tell, number: int) -> Tell:
     """Return a progress callback for the first (0) or second (1) of two like pieces of work."""
-    return lambda done, of: tell(number * of + done, 2 * of)
+    return lambda done, of: on_progress(number * of + done, 2 * of)
 
 
 def _source(other: Any) -> Source:

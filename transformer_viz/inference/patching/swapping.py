@@ -18,6 +18,7 @@ from ...checkpoints.common.model import Model
 from ...core.guesses import with_mark
 from ...core.interventions import Swap as SwapEdit
 from ...core.interventions import SwapHead, SwapPattern, SwapStream
+from ...core.renamed import accept_old_keywords
 from ...core.sites import MAPS
 from ...core.trace_parts import Tokens, read_only
 from ..ablation.passes import CELLS, MOST_COPIES
@@ -211,6 +212,7 @@ class Bench:
         return self.moved([edits])[0]
 
 
+@accept_old_keywords(tell="on_grids")
 def swap(
     model: Model | nn.Module,
     source: Any,
@@ -223,7 +225,7 @@ def swap(
     output: str | None = None,
     token: int | None = None,
     only: Sequence[str] | None = None,
-    tell: Tell | None = None,
+    on_grids: Tell | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Swap:
     """What of a run must be taken from a run of another sentence to make the output the other's?
@@ -254,8 +256,8 @@ def swap(
         token: the token of ``source`` that a tagger is asked about; left out, the first whose class
             differs between the runs (of a regression, the one whose output differs most).
         only: of the parts ``encoder``, ``decoder`` and ``cross`` these alone.
-        tell: hears after each pass how many swaps are measured, of how many, and the grids so far.
-            What it raises comes out here.
+        on_grids: called after each pass with the swaps measured, the swaps in all, and the grids so
+            far. What it raises comes out here.
         on_progress: called with the passes done and the passes in all: of both outputs, where they
             are written first, and then of the swaps. What it raises comes out here.
 
@@ -268,14 +270,14 @@ def swap(
     ready = model_of(model)
     asked: dict[str, Any] = {"output": output, "token": token, "on_progress": on_progress}
     question = ask(ready, source, other, words, target, masked, **asked)
-    return measured(question, what, only, tell, on_progress)
+    return measured(question, what, only, on_grids, on_progress)
 
 
 def measured(
     question: Question,
     what: str,
     only: Sequence[str] | None = None,
-    tell: Tell | None = None,
+    on_grids: Tell | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Swap:
     """Measure all swaps of a kind on one question; see `swap`."""
@@ -300,8 +302,10 @@ def measured(
         for cell, value in zip(some, bench.moved([(cell.edit,) for cell in some]), strict=True):
             parts[cell.part][cell.row, cell.column] = value
         step(done := done + 1, passes)
-        if tell is not None:
-            tell(start + len(some), len(cells), {name: part.copy() for name, part in parts.items()})
+        if on_grids is not None:
+            on_grids(
+                start + len(some), len(cells), {name: part.copy() for name, part in parts.items()}
+            )
     return Swap(
         what,
         question.words,

@@ -44,7 +44,7 @@ class ProofProgress:
         """
         first = TWO_STACKS if model.kind == "encoder-decoder" else FIRST
         self.done, self.of = MADE, LATER if KNOWN.get(model.module) else first
-        self.tell, self.stopped = Progress(on_progress), ""
+        self.on_progress, self.stopped = Progress(on_progress), ""
         self.begun = time.perf_counter()
         calls = replace(model.calls, forward=self._counted(model)).standing_in(model.calls.on)
         self.model = replace(model, calls=calls)
@@ -59,8 +59,8 @@ class ProofProgress:
         try:
             return make(self.model)
         except ProofStopped:
-            if self.tell.error is not None:
-                raise self.tell.error from None
+            if self.on_progress.error is not None:
+                raise self.on_progress.error from None
             self.stopped = f"The proof was stopped after {self.done} of {self.of} passes."
             return None
 
@@ -77,7 +77,7 @@ class ProofProgress:
         self.long = self.long or time.perf_counter() - self.begun > LEAST
         if self.long:
             try:
-                go_on = self.tell(self.done, self.of)
+                go_on = self.on_progress(self.done, self.of)
             except BaseException:
                 raise ProofStopped from None
             if go_on is False:

@@ -29,14 +29,14 @@ def part(now: Trace, before: Trace, site: Site, square: Square) -> Sheet:
     return pooled(now, before, site, 2**square.level, *within(shape, square))
 
 
-def whole(now: Trace, before: Trace, site: Site, tell: Callable[[int, int], None]) -> Sheet:
-    """The whole of a map's changes at the level that is kept; ``tell`` hears how far it is."""
+def whole(now: Trace, before: Trace, site: Site, on_progress: Callable[[int, int], None]) -> Sheet:
+    """Return the whole of a map's changes at the level that is kept."""
     shape = same_shape(now, before, site)
     rows, step = shape[0], 2 ** kept_level(shape)
     high = -(-rows // (step * STRIPS)) * step
     strips = []
     for number, first in enumerate(range(0, rows, high)):
-        tell(number, STRIPS)
+        on_progress(number, STRIPS)
         down = slice(first, min(first + high, rows))
         strips.append(pooled(now, before, site, step, down, slice(0, shape[1])))
     return np.concatenate([w for w, _ in strips]), np.concatenate([h for _, h in strips])

@@ -42,14 +42,14 @@ def kept_level(shape: tuple[int, int]) -> int:
 
 
 def whole(
-    trace: Trace, site: Site, tell: Callable[[int, int], None], level: int | None = None
+    trace: Trace, site: Site, on_progress: Callable[[int, int], None], level: int | None = None
 ) -> Sheet:
     """The whole of a head's map at one level: weights float32, and what is hidden, bool.
 
     Args:
         trace: a run that has tiles.
         site: the head.
-        tell: hears how many pieces of how many are done.
+        on_progress: hears how many pieces of how many are done.
         level: left out, the one that is kept.
 
     Raises:
@@ -61,7 +61,7 @@ def whole(
     high = -(-rows // (step * STRIPS)) * step
     strips = []
     for number, first in enumerate(range(0, rows, high)):
-        tell(number, STRIPS)
+        on_progress(number, STRIPS)
         strips.append(trace.pooled(*place, step, slice(first, min(first + high, rows))))
     return np.concatenate([w for w, _ in strips]), np.concatenate([h for _, h in strips])
 

@@ -13,6 +13,7 @@ from ...components.js_texts import taught
 from ...components.standalone_page import page
 from ...core.given.facts import given_facts
 from ...core.guesses import guess_html, guess_mark
+from ...core.renamed import accept_old_keywords
 from ...core.sites import MAPS, called
 from ...core.tiles import LONG as LONG_TEXT
 from ...core.trace import Trace
@@ -40,6 +41,7 @@ LONG = 90  # letters of a title
 EVERYTHING = ("chips", "atlas", "head")
 
 
+@accept_old_keywords(tell="on_progress")
 def report(
     trace: Trace,
     before: Trace | None = None,
@@ -50,7 +52,7 @@ def report(
     layers: Sequence[int] | None = None,
     max_mb: float | None = None,
     precision: str | None = None,
-    tell: Tell | None = None,
+    on_progress: Tell | None = None,
 ) -> str:
     """One HTML page with all heads, that works offline: atlas, maps, lines, linked as in the app.
 
@@ -71,7 +73,7 @@ def report(
         precision: how queries and keys of a long run are kept: ``float32``, or ``int16`` (half the
             size: whole numbers with a scale for each token). Left out, float32, unless not even the
             opened head fits so.
-        tell: hears how many heads are packed, of a long run.
+        on_progress: hears how many heads are packed, of a long run.
 
     Raises:
         LookupError: no weights were kept in the trace, or not those of a head that is named.
@@ -89,7 +91,7 @@ def report(
     every = tuple(dict.fromkeys([place, *wanted])) if wanted else ()
     if is_tiled(trace):
         most = max_mb or LONG_PAGE_MB
-        return _long(trace, before, title, place, every, most, precision, tell)
+        return _long(trace, before, title, place, every, most, precision, on_progress)
     if precision is not None:
         raise ValueError(
             "precision is of runs that keep tiles of more than 1,024 tokens; the weights of "
@@ -133,7 +135,7 @@ def _long(
     every: Sequence[Place],
     most: float,
     precision: str | None,
-    tell: Tell | None,
+    on_progress: Tell | None,
 ) -> str:
     """The page of a run with tiles, which computes them."""
     runs = runs_of(trace, before)[:2]  # the difference needs matrices
@@ -149,7 +151,7 @@ def _long(
         bool(every),
     )
     options: dict[str, Any] = {"parts": EVERYTHING[1:], "view": "map"}
-    found = long_book(runs, wanted, tell=tell or (lambda done: None), **options)
+    found = long_book(runs, wanted, on_progress=on_progress or (lambda done: None), **options)
     facts = [
         *_long_precision(found, trace.map_shape(*place[:2])),
         _long_left_out(trace, found, bool(every), most),

@@ -56,7 +56,7 @@ def long_book(
     runs: Sequence[Run],
     wanted: Wanted,
     blocks: Sequence[str] = (),
-    tell: Tell = lambda done: None,
+    on_progress: Tell = lambda done: None,
     **options: Any,
 ) -> LongBook:
     """What a page of a long run holds.
@@ -65,7 +65,7 @@ def long_book(
         runs: what can be shown; all of one input to one model, each with tiles.
         wanted: the heads to pack, and the room for them.
         blocks: those that the atlas shows; left out, all of them.
-        tell: hears how many heads are packed.
+        on_progress: hears how many heads are packed.
         options: further words for ``browser/report/book.js``.
 
     Raises:
@@ -81,10 +81,10 @@ def long_book(
     front = _bound(runs, atlases, small, said)
     room = wanted.room - len(zlib.compress(front, 6)) * 4 // 3 - WORDS * len(able) * len(runs)
     precision = wanted.precision or "float32"
-    store, kept = _gathered(runs, able, room, precision, wanted.every, tell)
+    store, kept = _gathered(runs, able, room, precision, wanted.every, on_progress)
     if able and not kept and wanted.precision is None:
         precision = "int16"
-        store, kept = _gathered(runs, able, room, precision, wanted.every, tell)
+        store, kept = _gathered(runs, able, room, precision, wanted.every, on_progress)
     if able and not kept:
         alone, first = Store(), able[0]
         for run in runs:
@@ -154,7 +154,7 @@ def _gathered(
     room: int,
     precision: str,
     every: bool,
-    tell: Tell,
+    on_progress: Tell,
 ) -> tuple[Store, Kept]:
     """As many heads as there is room for, in their order.
 
@@ -163,7 +163,7 @@ def _gathered(
     """
     store, kept = Store(), {}
     for number, place in enumerate(places):
-        tell(number)
+        on_progress(number)
         before = len(store.letters)
         heads = [packed(run.trace, place, precision, store) for run in runs]
         if every and not number:  # the whole is known well enough by its first head
