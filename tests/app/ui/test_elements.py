@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from tests.support.component_events import trigger
 from tests.support.paths import ROOT
+from transformer_viz.app.cards import dock
+from transformer_viz.app.ui.components import _act_once
 from transformer_viz.app.ui.text_format import changed_words, ending, first_few, spelled_in_bytes
 from transformer_viz.core.trace_parts import Tokens
 
@@ -124,3 +128,13 @@ def test_long_texts_and_spelled_characters_are_shortened() -> None:
     assert ending("short enough", 12) == "short enough"
     for room, shown in ((11, "… three four"), (10, "… four")):
         assert ending("one two three four", room) == shown
+
+
+def test_a_message_of_a_control_that_is_gone_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a lost connection the browser sends again what a slow server has not drawn yet."""
+    monkeypatch.setattr(st, "session_state", {})
+    acted: list[str] = []
+    _act_once("panel", "picked", lambda: acted.append("picked"))
+    for name in ("head_state", "causal", "hide", "edge"):
+        dock._write(name)
+    assert not acted

@@ -267,17 +267,17 @@ def _moved(name: str) -> None:
 
 def _write(name: str) -> None:
     """Write what a control says into the edits."""
-    place, now = changes.place(), changes.intervention()
-    value = st.session_state[name]
-    if value is None:  # nothing is chosen: a second click on the choice took it away
+    value = st.session_state.get(name)
+    if value is None:  # a second click took the choice away, or a lost connection the control
         return
+    place, now = changes.place(), changes.intervention()
     if name == "causal":
         now = edit_controls.set_causal(now, place, value == "on")
     elif name == "hide":
         now = edit_controls.set_hidden(now, place, _numbers(value))
     elif name in ("pad", "pad_masked"):
         now = edit_controls.set_padding(
-            now, st.session_state["pad"] or 0, st.session_state["pad_masked"]
+            now, st.session_state.get("pad") or 0, bool(st.session_state.get("pad_masked", True))
         )
     elif name == "edge":
         row = next(iter(_numbers([state.token])), 0)

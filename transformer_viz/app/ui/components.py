@@ -53,7 +53,13 @@ def _component(name: str, css: str | None = None, isolated: bool = True) -> Call
 
 
 def _act_once(key: str, name: str, act: Callable[[], None]) -> None:
-    """Act on what a component said, unless it is said again because the connection was lost."""
+    """Act on a component's message, unless it was sent before or its component is gone.
+
+    After a lost connection the browser sends a message again; on a slow server the page may not
+    have drawn the component by then.
+    """
+    if key not in st.session_state:
+        return
     told = st.session_state[key].get(name)
     numbers = (str(told["id"])[:NUMBER],) if _is_numbered(told) else ()
     heard: tuple[str, ...] = st.session_state.get(KEPT, ())
