@@ -130,7 +130,10 @@ def _compare(page: Page) -> None:
     page.mouse.click(x, y)
     opened = page.locator("[data-what=compared-head]")
     expect(opened).to_contain_text("encoder L1 H0")
-    page.locator(".st-key-compare-early input").click()
+    early = page.locator(".st-key-compare-early input")
+    early.evaluate("one => one.scrollIntoView({ block: 'center' })")  # not below the header
+    rest(page)  # to scroll, or to run, would close the list
+    early.click()
     page.get_by_role("option", name="256", exact=True).click()
     expect(page).to_have_url(re.compile(r"moments=256%2C16384"))
     expect(page.get_by_text("after 256 updates").first).to_be_visible()
