@@ -46,7 +46,7 @@ from transformer_viz.views.export.html_report import runs_of
 from .conftest import new_visit
 
 MARK = "guessed: heads"
-IDS, OTHER = "4 5 6", "4 7 6"
+IDS, OTHER = "4 5 6", "4 8 6"
 #: Pages that show no result of a model, and commands that read none.
 NO_RESULT = {"lessons", "about"}
 NO_MODEL = {"app", "models", "names", "train"}
@@ -74,7 +74,7 @@ def results(model: Model) -> dict[str, tuple[Any, Any, str]]:
     """By name each result of the library: itself, its card or manifest, what it says."""
     run = tv.trace(model, [4, 5, 6], target=[2, 5])
     ranking = tv.rank(model, [[4, 5, 6]])
-    swap = tv.swap(model, [4, 5, 6], [4, 7, 6])
+    swap = tv.swap(model, [4, 5, 6], [4, 8, 6])
     compared = tv.compare(run, run)
     explained = tv.explain(model, [4, 5, 6])
     aligned = tv.align(run)

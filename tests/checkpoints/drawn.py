@@ -39,8 +39,8 @@ def opened(layout: Layout, path: Path, **overrides: Any) -> Model:
 
 
 def row(
-    layout: str, variant: str, model: Model, inputs: tuple[Tensor, ...], observer: Attended
+    layout: str, variant: str, model: Model, inputs: tuple[Tensor, ...], witness: Attended
 ) -> Row:
     """A row of the table: the model under the probe against the witness's numbers."""
-    attention, logits = compared(model, inputs, *observer)
+    attention, logits = compared(model, inputs, *witness)
     return Row(layout, variant, attention, logits, "recomputed in float64 from the file's tensors")

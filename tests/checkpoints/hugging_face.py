@@ -251,7 +251,7 @@ class Case:
     cls: str
     config: str
     words: dict[str, Any]
-    observer: Callable[[State], Witness]
+    witness: Callable[[State], Witness]
     inputs: tuple[Tensor | None, ...]
     says: str
 

@@ -27,7 +27,7 @@ class Row:
     variant: str
     attention: float
     logits: float
-    observer: str
+    witness: str
 
     @property
     def passed(self) -> bool:

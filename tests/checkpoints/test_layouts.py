@@ -95,9 +95,9 @@ def decodings(place: Path) -> Iterator[tuple[str, Decoding]]:
 def test_greedy_decoding_follows_the_witness_and_traces_are_green(tmp_path):
     for case, (path, words, source, start, witness) in decodings(tmp_path):
 
-        def logits(row: list[int], source=source, observer=witness) -> Tensor:
+        def logits(row: list[int], source=source, witness=witness) -> Tensor:
             given = [torch.tensor([ids]) for ids in (source, row) if ids]
-            return observer(*given)[1][0]
+            return witness(*given)[1][0]
 
         model = tv.load(path, device="cpu", **words)
         best = tv.translate(model, source or start, max_tokens=7)[0]

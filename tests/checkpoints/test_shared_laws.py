@@ -95,8 +95,8 @@ def test_decoding_is_the_witness_step_by_step_also_in_a_batch(foreign) -> None:
     lines = ["4 9 6", "5 7 11 8 18 4", "13"]
     for layout, (model, witness) in foreign.items():
 
-        def logits(row: list[int], observer: Witness = witness) -> Tensor:
-            return observer(torch.tensor([SOURCE]), torch.tensor([row]), None)[0]
+        def logits(row: list[int], witness: Witness = witness) -> Tensor:
+            return witness(torch.tensor([SOURCE]), torch.tensor([row]), None)[0]
 
         best = tv.translate(model, SOURCE, max_tokens=8)[0]
         assert best.ids == greedy(logits, [model.bos_id], 8, model.eos_id), layout

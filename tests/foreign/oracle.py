@@ -44,7 +44,7 @@ class Seen:
     calls: dict[str, int] = field(default_factory=dict)
     random: Tensor = field(default_factory=lambda: torch.empty(0))
     run: Capture | None = None
-    observer: Witness | None = None
+    witness: Witness | None = None
     error: Exception | None = None
 
 

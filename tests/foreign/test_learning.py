@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import product
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import accelerate
@@ -191,8 +193,11 @@ def shard(rank: int, port: int, folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_weights_shared_by_two_processes(tmp_path: Path) -> None:
+def test_weights_shared_by_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
+
+    # Streamlit's tests leave their script as the main module, which a spawned process runs.
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

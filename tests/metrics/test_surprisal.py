@@ -132,7 +132,7 @@ def test_what_the_dearest_head_costs_is_said_in_words_that_hold(
     bits: float, number: str, times: str
 ) -> None:
     told: list[str] = []
-    bench: Any = SimpleNamespace(on_progress=lambda *sentences: told.extend(sentences))
+    bench: Any = SimpleNamespace(tell=lambda *sentences: told.extend(sentences))
     reveal(bench, MultiHeadResult({"cross": np.array([[bits, bits - 1]])}, (), None))
     assert number in told[0]
     assert ("less probable" in " ".join(told)) == bool(times) and times in " ".join(told)

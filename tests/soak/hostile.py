@@ -141,14 +141,14 @@ def _works(url: str, number: int, met: Moves, clock: Clock, ready: threading.Bar
         pupil.end()
 
 
-def _moves(pupil: Pupil, draw: random.Random, met: Moves, clock: Clock, on_progress: bool) -> None:
+def _moves(pupil: Pupil, draw: random.Random, met: Moves, clock: Clock, tell: bool) -> None:
     value = TEMPERATURE.write(round(draw.uniform(0.2, 5), 3))
     seq = int(pupil.slider["seq"]) + 1
     began, hostile = time.monotonic(), clock.hostile()
     seconds, _ = pupil.frame(value, seq)
     if clock.counts(began) and began < clock.end:
         (met.beside if hostile else met.alone).append(seconds)
-    if on_progress:
+    if tell:
         pupil.tell(value, seq + 1)
 
 

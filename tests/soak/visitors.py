@@ -334,12 +334,12 @@ def _ready(visitor: Visitor, tale: Tale) -> Fire:
             return fire
 
 
-def _look(visitor: Visitor, observer: Witness) -> None:
+def _look(visitor: Visitor, witness: Witness) -> None:
     """Wait until the screen shows what the models say of the link; else note what it shows."""
     page, told = visitor.page, [""]
     for _ in range(TRIES):
         rest(page, still=100)
-        told = _wrong(visitor, observer)
+        told = _wrong(visitor, witness)
         if not told:
             return
         page.wait_for_timeout(STEP)
@@ -347,7 +347,7 @@ def _look(visitor: Visitor, observer: Witness) -> None:
     visitor.broken += [f"{done}: {what}" for what in told]
 
 
-def _wrong(visitor: Visitor, observer: Witness) -> list[str]:
+def _wrong(visitor: Visitor, witness: Witness) -> list[str]:
     """What on the screen or in the link is not as it should be."""
     page = visitor.page
     state = state_of(page.url)
@@ -358,7 +358,7 @@ def _wrong(visitor: Visitor, observer: Witness) -> list[str]:
     missed = [name for name, value in visitor.wanted.items() if state[name] != value]
     alerts = page.get_by_test_id("stAlert").all_inner_texts()
     told = [f"the link's {name} is {state[name]!r}" for name in missed] + alerts
-    told += differences(state, _seen(page), observer.runs(state))
+    told += differences(state, _seen(page), witness.runs(state))
     if state["model"] != visitor.name or state["text"] not in SENTENCES[visitor.name]:
         told.append(f"the link speaks of {state['model']} and {state['text']!r}")
     if not told:
@@ -373,10 +373,10 @@ def _seen(page: Page) -> dict[str, Any]:
     return seen | {"chips": page.locator(".tv-chip").all_inner_texts()}
 
 
-def _swapped(both: list[Visitor], observer: Witness) -> list[str]:
+def _swapped(both: list[Visitor], witness: Witness) -> list[str]:
     """What differs between the first one's screen and the second one's link."""
     state = state_of(both[1].page.url)
-    return differences(state, _seen(both[0].page), observer.runs(state))
+    return differences(state, _seen(both[0].page), witness.runs(state))
 
 
 def _overlapped(both: list[Visitor]) -> bool:

@@ -73,7 +73,7 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def running_app(script: str | None = None, workers: int = 1) -> Iterator[str]:
+def running_app(script: str | None = None, workers: int = 1, **variables: str) -> Iterator[str]:
     """The address of the app, with the model that the environment names, or ``en-de``.
 
     Afterwards the app is ended, and a traceback in what it wrote is an error.
@@ -81,13 +81,14 @@ def running_app(script: str | None = None, workers: int = 1) -> Iterator[str]:
     Args:
         script: what Streamlit runs instead, a path below the project's folder.
         workers: processes of the app behind the one port.
+        variables: of the server's environment; that of the tests stays as it is.
     """
     port = str(free_port())
     words = [sys.executable, "-m", "transformer_viz", "app", "--port", port, "--name", ELSEWHERE]
     words += ["--workers", str(workers)] if workers > 1 else []
     if script is not None:
         words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", port]
-    around = os.environ | {REACH.variable: MACHINE}  # the name is this machine's too
+    around = os.environ | {REACH.variable: MACHINE} | variables  # the name is this machine's too
     with tempfile.TemporaryFile() as out:
         server = subprocess.Popen(words, cwd=ROOT, env=around, stdout=out, stderr=out)
         try:

@@ -6,20 +6,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
 
-import pytest
 from playwright.sync_api import Page
 from safetensors.torch import save_file
 
 from tests.conftest import make_module
 from tests.support import first_run
-from tests.support.browser import running_app
 from tests.support.rest import rest
 from transformer_viz.app.ui.text_format import JOINER
 from transformer_viz.checkpoints import available
@@ -168,17 +164,6 @@ ODD = (
         "are named owner/name or owner/name@revision.",
     )),
 )  # fmt: skip
-
-
-@contextmanager
-def odd_app() -> Iterator[str]:
-    """The address of an app that was started as ``ODD`` needs it."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as environment:
-        write_gpt(Path(folder))
-        environment.setenv("TRANSFORMER_VIZ_MODEL", MISSING)
-        environment.setenv("TRANSFORMER_VIZ_MODELS", folder)
-        with running_app() as url:
-            yield url
 
 
 def write_gpt(folder: Path) -> None:

@@ -279,9 +279,8 @@ class Trace:
                 number below 1; says which.
         """
         tiles = self._tiles(block, layer)
-        rows, columns, weights = tiles.far(
-            head, distance, count, 0 if first else 1, once, on_progress
-        )
+        begin = 0 if first else 1
+        rows, columns, weights = tiles.far(head, distance, count, begin, once, on_progress)
         words = self.tokens(tiles.key).labels
         said = () if self.produced is None or block != "decoder" else self.produced.labels
         saying = said if len(said) == len(words) else words

@@ -298,7 +298,7 @@ def test_the_verdict_follows_from_what_was_measured() -> None:
         assert answer(found) == option
         told_all: list[str] = []
         bench: Any = SimpleNamespace(
-            on_progress=lambda *sentences, to=told_all: to.extend(sentences),
+            tell=lambda *sentences, to=told_all: to.extend(sentences),
             quiet=lambda *sentences: None,
         )
         reveal(bench, found)

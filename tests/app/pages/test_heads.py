@@ -195,9 +195,9 @@ def test_numbers_sharpen_step_by_step_to_all_sentences(
     counts = []
     once = jobs.ranked
 
-    def counted(own: tv.Model, some: tuple[jobs.Item, ...], *rest: object, **on_progress: object):
+    def counted(own: tv.Model, some: tuple[jobs.Item, ...], *rest: object, **tell: object):
         counts.append(len(some))
-        return once(own, some, *rest, **on_progress)
+        return once(own, some, *rest, **tell)
 
     monkeypatch.setattr(removal, "ranked", counted)
     app = bundled("heads", text=TEXT, removal="uniform")

@@ -29,8 +29,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[.
 @pytest.fixture(scope="session")
 def models_url(models: Path) -> Iterator[str]:
     """The address of an app with these models, whose first model is missing."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TRANSFORMER_VIZ_MODEL", MISSING)
-        environment.setenv("TRANSFORMER_VIZ_MODELS", str(models))
-        with running_app() as url:
-            yield url
+    variables = {"TRANSFORMER_VIZ_MODEL": MISSING, "TRANSFORMER_VIZ_MODELS": str(models)}
+    with running_app(**variables) as url:
+        yield url

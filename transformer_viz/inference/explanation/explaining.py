@@ -140,9 +140,8 @@ def explain(
         output: of a model that marks an answer, whether it is asked where that has its ``start``
             (the default) or its ``end``.
         image: a picture beside the text.
-        on_progress: called with the passes done and the passes in all, of ``removal`` and where
-            output projections are looked for (``contribution``, ``lens``, ``logits``, once a
-            module).
+        on_progress: called with the passes done and those in all, of ``removal`` and where output
+            projections are looked for (``contribution``, ``lens``, ``logits``, once a module).
 
     Raises:
         ValueError: another method, no such word, or a model that lacks what the method needs; says
