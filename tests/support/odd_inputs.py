@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
 
 from playwright.sync_api import Page
@@ -16,6 +18,7 @@ from safetensors.torch import save_file
 
 from tests.conftest import make_module
 from tests.support import first_run
+from tests.support.browser import running_app
 from tests.support.rest import rest
 from transformer_viz.app.ui.text_format import JOINER
 from transformer_viz.checkpoints import available
@@ -164,6 +167,16 @@ ODD = (
         "are named owner/name or owner/name@revision.",
     )),
 )  # fmt: skip
+
+
+@contextmanager
+def odd_app() -> Iterator[str]:
+    """The address of an app that was started as ``ODD`` needs it."""
+    with TemporaryDirectory() as folder:
+        write_gpt(Path(folder))
+        variables = {"TRANSFORMER_VIZ_MODEL": MISSING, "TRANSFORMER_VIZ_MODELS": folder}
+        with running_app(**variables) as url:
+            yield url
 
 
 def write_gpt(folder: Path) -> None:

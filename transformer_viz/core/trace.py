@@ -264,8 +264,7 @@ class Trace:
             head: counted from 0.
             distance: the least number of tokens between a row and a column.
             count: how many links at most.
-            first: whether links to the first token count too, at which many heads park what they
-                have no use for.
+            first: whether links to the first token, the usual attention sink, count too.
             once: whether only the strongest link to each key counts: a few keys may have them all.
             on_progress: called with the rows done and all rows; what it raises ends the search.
 
