@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -203,3 +204,16 @@ def browser() -> Iterator[Any]:
         found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         yield found
         found.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the ten folders of tests that took longest, in seconds of all workers together."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = Path(report.nodeid.partition("::")[0]).parent
+                seconds[folder.as_posix()] += report.duration
+    terminalreporter.section("slowest groups")
+    for folder, spent in seconds.most_common(10):
+        terminalreporter.line(f"{spent:7.0f} s  {folder}")
