@@ -32,8 +32,15 @@ OVERLAY = script("canvas_hash")
 
 
 def look(page: Page) -> Look:
-    """What stands on the screen just now."""
-    found: Look = page.evaluate(LOOK)
+    """What stands on the screen just now; of a page that reloads itself, once it is there again."""
+    try:
+        found: Look = page.evaluate(LOOK)
+    except PlaywrightError as error:
+        if "Execution context was destroyed" not in str(error):
+            raise
+        page.wait_for_load_state()
+        rest(page, still=0, patience=1000 * PATIENCE)
+        found = page.evaluate(LOOK)
     return found
 
 

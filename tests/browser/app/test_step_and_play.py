@@ -178,6 +178,7 @@ def test_play_by_keys_and_choices(page: Page, url: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     page.goto(address(url, "play", present="on", search="greedy"))
     expect(page.locator(OUTPUT)).to_be_visible()
+    page_actions.still(page)  # keys are heard once the script has run
     for key, token in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2)):
         page.keyboard.press(key)
         expect(page.locator(OUTPUT)).to_contain_text(f"token {token} of")
