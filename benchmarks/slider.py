@@ -191,7 +191,7 @@ def pressed(page: Page, link: str, quick: bool) -> Moves:
             begin(page, link + place)
             for n in range(STEPS + 1):
                 page.keyboard.press(key)
-                page.wait_for_function(f"({SHOWN})().length > {n}")
+                page.wait_for_function(f"n => ({SHOWN})().length > n", arg=n)
                 rest(page)
             steps += page.evaluate(SHOWN)[1:]  # the first one waits for the model to be loaded
     return Moves(steps)

@@ -32,7 +32,7 @@ OVERLAY = script("canvas_hash")
 
 
 def look(page: Page) -> Look:
-    """What stands on the screen just now; of a page that reloads itself, once it is there again."""
+    """Return what the screen shows; of a page that reloads itself, once it has loaded again."""
     try:
         found: Look = page.evaluate(LOOK)
     except PlaywrightError as error:

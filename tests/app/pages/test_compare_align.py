@@ -43,7 +43,7 @@ load = cache(lambda name: tv.load(name, device="cpu"))
 
 
 def written(model: Any, text: str, beam: int = 4) -> list[int]:
-    """What a model writes, as its decoder reads it."""
+    """Return what a model writes, as its decoder reads it."""
     best = tv.translate(model, text, beam=beam)[0]
     return [model.bos_id, *(best.ids[:-1] if best.finished else best.ids)]
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_is_said(bundled: Visit, meet: Visit) -> None:
 
 
 def library(shift: str = "out", edits: Intervention | None = None, **place: int) -> Alignment:
-    """What the library says of the sentence on the page."""
+    """Return what the library computes for the sentence on the page."""
     model = load("en-de")
     held = [model.bos_id, *tv.translate(model, TEXT, beam=4)[0].ids[:-1]]
     return tv.align(tv.trace(model, TEXT, target=held, intervention=edits), shift, **place)

@@ -1,6 +1,6 @@
 """Each control on Explore writes its edit to the letter, the model runs with it, and undo works.
 
-tests/browser/app/test_visit.py moves three of them by hand and keys, `make soak` all thirteen.
+tests/browser/app moves some of them by hand and keys.
 """
 
 from __future__ import annotations

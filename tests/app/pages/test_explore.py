@@ -45,7 +45,7 @@ WARM = Intervention((Temperature(value=4.0),)).to_json()
 
 
 def pictures(app: AppTest) -> list[str]:
-    """Which of our pictures are on the page."""
+    """Return which of our pictures are on the page."""
     parts = [shown_part(one.proto) for one in app.get("bidi_component")]
     return [part for part in parts if part in ("atlas", "head")]
 

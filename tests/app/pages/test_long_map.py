@@ -168,7 +168,7 @@ def routed(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> Visit:
 
 
 def answer(path: str, **words: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the route sends, as its header and its arrays."""
+    """Return the header and the arrays that the route sends."""
     status, (_, body) = ask(path, **words)
     assert status == 200, (path, words, body)
     return decoded(body)
@@ -181,7 +181,7 @@ def refused(path: str, status: int = 409, **words: Any) -> None:
 
 
 def tiled(app: AppTest) -> tuple[dict[str, Any], str]:
-    """What the page says of its tiles, and the token of their route."""
+    """Return the page's data about its tiles, and the token of their route."""
     line = part(app, "head")[0]["tiles"]
     return line, line["address"].split("/")[-2]
 

@@ -256,7 +256,7 @@ def test_a_model_of_two_texts_whose_kind_only_loading_tells(
 
 
 def signed(number: float, text: str) -> bool:
-    """Whether the number of nats stands in the text, with either minus sign."""
+    """Return whether the text holds the number of nats, with either minus sign."""
     return f"{number:+.2f} nats".replace("-", "−") in text.replace("-", "−")
 
 

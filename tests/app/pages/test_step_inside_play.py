@@ -119,7 +119,7 @@ def test_every_kind_of_model_has_its_chain_or_says_why(meet: Visit) -> None:
 
 
 def play(app: AppTest) -> Part:
-    """What the browser is sent."""
+    """Return what the browser receives."""
     assert not app.exception and not app.error
     return part(app, "play")
 

@@ -59,7 +59,7 @@ def test_the_server_makes_room_before_it_serves(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_accepted_connections_send_at_once(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     def delays(listening: socket.socket) -> bool:
-        """Whether a connection that this socket accepts keeps small writes back."""
+        """Return whether a connection that this socket accepts delays small writes."""
         with socket.create_connection(listening.getsockname()[:2]):
             listening.setblocking(True)
             with listening.accept()[0] as accepted:

@@ -27,7 +27,7 @@ def opened(strange: Input) -> AppTest:
 
 
 def explained(app: AppTest, strange: Input) -> str:
-    """What is not as the list says it; empty where all is."""
+    """Return what differs from the list; empty where nothing does."""
     boxes = [*app.error, *app.warning, *app.info]
     said = Counter(str(box.value).replace("\\", "").replace(JOINER, "").strip() for box in boxes)
     wanted = Counter(says.replace("\\", "") for says in strange.says)
