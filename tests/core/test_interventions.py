@@ -11,12 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transformer_viz.core.apply_edits import HeadPlan, hidden
 from transformer_viz.core.interventions import (
     EDITS,
     BlockEdges,
     BlockKeys,
     Causal,
     Edit,
+    HidingEdit,
     Intervention,
     Pad,
     ScaleHead,
@@ -25,7 +27,6 @@ from transformer_viz.core.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.core.masking import hidden, hiding
 from transformer_viz.core.sites import BLOCKS, STACKS, Site
 
 DESIGN = """{"edits": [
@@ -236,9 +237,10 @@ EXPECTED = {
 
 def test_hidden_cells_of_numbers_numpy_and_torch_agree():
     for edit, wanted in EXPECTED.items():
-        arrays = hidden(edit, np.arange(5)[:, None], np.arange(6))
-        tensors = hidden(edit, torch.arange(5)[:, None], torch.arange(6))
-        numbers = [[hidden(edit, query, key) for key in range(6)] for query in range(5)]
+        edits = [edit] if isinstance(edit, HidingEdit) else []
+        arrays = hidden(edits, np.arange(5)[:, None], np.arange(6))
+        tensors = hidden(edits, torch.arange(5)[:, None], torch.arange(6))
+        numbers = [[hidden(edits, query, key) for key in range(6)] for query in range(5)]
         assert arrays.dtype == bool and tensors.dtype == torch.bool
         assert arrays.tolist() == tensors.tolist() == numbers == wanted.tolist(), edit
 
@@ -246,5 +248,9 @@ def test_hidden_cells_of_numbers_numpy_and_torch_agree():
 def test_the_last_match_of_each_kind_hides_and_causal_masks_self_attention_alone():
     wide, narrow = Window(radius=3), Window(radius=1, layer=0)
     edits = Intervention((BlockKeys(keys=(1,)), wide, narrow, Causal(on=True)))
-    assert hiding(edits, Site("decoder", "self", 0, 1)) == [edits.edits[3], narrow, edits.edits[0]]
-    assert hiding(edits, Site("decoder", "cross", 1, 1)) == [wide, edits.edits[0]]
+    keys, causal = edits.edits[0], edits.edits[3]
+    for site, wanted in (
+        (Site("decoder", "self", 0, 1), (causal, narrow, keys)),
+        (Site("decoder", "cross", 1, 1), (wide, keys)),
+    ):
+        assert HeadPlan.at(edits, site).hiding == wanted, site
