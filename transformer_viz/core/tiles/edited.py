@@ -236,7 +236,8 @@ class EditedMask:
         """The cells that are seen, bool ``[row, column]``."""
         query = numbered(rows)[:, None] + self.first_row
         key = np.arange(columns.start, columns.stop)
-        seen = ~hidden(self.hiding, query, key)
+        shape = len(query), len(key)
+        seen = ~hidden(self.hiding, query, key) if self.hiding else np.ones(shape, bool)
         if self.own is not None:
             seen &= self.own.tile(head, rows, columns)
         if self.shut is not None:
