@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_viz.core.apply_edits import HeadPlan, hidden
+from transformer_viz.core.apply_edits import HeadPlan, Plan, hidden
 from transformer_viz.core.interventions import (
     EDITS,
     BlockEdges,
@@ -254,3 +254,31 @@ def test_the_last_match_of_each_kind_hides_and_causal_masks_self_attention_alone
         (Site("decoder", "cross", 1, 1), (wide, keys)),
     ):
         assert HeadPlan.at(edits, site).hiding == wanted, site
+
+
+def test_edited_weights_of_numpy_and_torch_agree():
+    """Causal and padding masks by -inf and by low numbers, rows without any visible key, sinks."""
+    rows, keys = 5, 6
+    edits = Intervention(
+        (
+            *(Temperature(value=value, head=head) for head, value in enumerate((0.5, 0.0, 1e-31))),
+            *(UniformHead(head=3), Temperature(value=0.0, head=3), Causal(on=False, head=4)),
+            *(Window(radius=1, head=2), BlockKeys(keys=(0, 4)), BlockEdges(edges=((2, 3),))),
+        )
+    )
+    plan = Plan.at(edits, Site("decoder", "self", 0), 5)
+    assert plan is not None and plan.shapes_scores
+    torch.manual_seed(0)
+    for low in (-torch.inf, torch.finfo(torch.float32).min):
+        for sinks in (0, 1):
+            scores = torch.randn(2, 5, rows, keys + sinks).round(decimals=1)
+            own = torch.ones(rows, keys + sinks).triu(1).bool().expand(scores.shape).clone()
+            own[..., keys:] = False
+            own[1, :, :, 2] = own[1, :, 1] = True
+            given = (scores, scores.masked_fill(own, low), own, own.all(-2, keepdim=True))
+            query = torch.arange(rows)
+            found = plan.softmax(*given, query, keys)
+            again = plan.softmax(*(x.numpy() for x in (*given, query)), keys)
+            for one, other in zip(found, again, strict=True):
+                assert other.dtype == np.float32, (low, sinks)
+                np.testing.assert_allclose(other, one.numpy(), rtol=2e-6, err_msg=f"{low} {sinks}")
