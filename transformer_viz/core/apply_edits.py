@@ -42,9 +42,8 @@ HIDING = tuple(kind for kind in EDITS if issubclass(kind, HidingEdit))
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
     """Return the attention edits that name this block, also those that a later one overrides."""
-    edits = named(intervention, site)
-    places = [replace(site, head=first + head) for head in range(heads)] if edits else []
-    return [edit for edit in edits if any(edit.matches(place) for place in places)]
+    mine = (None, *range(first, first + heads))
+    return [edit for edit in named(intervention, site) if edit.head in mine]
 
 
 def named(intervention: Intervention, site: Site) -> list[Edit]:
@@ -88,10 +87,6 @@ class HeadPlan:
         """Return the number of an edit that says how much."""
         edit = self.edit(kind)
         return otherwise if edit is None else edit.value
-
-    @property
-    def edits(self) -> list[Edit]:
-        return list(self.found.values())
 
     @cached_property
     def hiding(self) -> tuple[HidingEdit, ...]:
@@ -178,20 +173,12 @@ class Plan:
             HeadPlan.at(intervention, replace(site, head=head))
             for head in range(first, first + heads)
         ]
-        return cls(plans, site) if any(plan.edits for plan in plans) else None
-
-    @property
-    def edits(self) -> list[Edit]:
-        return [edit for plan in self.heads for edit in plan.edits]
+        return cls(plans, site) if any(plan.found for plan in plans) else None
 
     @property
     def shapes_scores(self) -> bool:
         """Whether any edit needs the scores (and not the weights alone)."""
-        return any(isinstance(edit, SCORE_EDITS) for edit in self.edits)
-
-    def amounts(self, kind: type[Amount], otherwise: float) -> list[float]:
-        """Return the number that each head's edit of a kind says, ``otherwise`` where none does."""
-        return [plan.amount(kind, otherwise) for plan in self.heads]
+        return any(issubclass(kind, SCORE_EDITS) for plan in self.heads for kind in plan.found)
 
     def per_head(self, values: list[Any], like: Array) -> Array:
         """Return a number a head, to be broadcast over ``[batch, head, query, key]``."""
