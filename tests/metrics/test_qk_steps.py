@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.conftest import make_model, ramp
 from transformer_viz.checkpoints import load
+from transformer_viz.core.apply_edits import HeadPlan
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -30,7 +31,6 @@ from transformer_viz.metrics.attention.qk_steps import (
     QKSteps,
     Step,
     chain,
-    hidden_by,
     scale_source,
 )
 
@@ -178,14 +178,14 @@ def test_a_window_hides_by_an_edit_and_the_others_share_the_row() -> None:
 def test_what_hides_a_cell() -> None:
     site = Site("decoder", "self", 0, 1)
     edits = (Causal(on=True), Window(radius=4), BlockKeys(keys=(2,)), BlockEdges(edges=((3, 1),)))
-    changes = Intervention(edits)
+    plan = HeadPlan.at(Intervention(edits), site)
     cells = {(0, 1): 0, (6, 1): 1, (3, 2): 2, (3, 1): 3}
     for cell, place in cells.items():
-        assert hidden_by(changes, site, *cell) == edits[place]
-    assert hidden_by(changes, site, 3, 0) is None
+        assert plan.hidden_by(*cell) == edits[place]
+    assert plan.hidden_by(3, 0) is None
     cross = Intervention((Causal(on=True), Window(radius=None)))
-    assert hidden_by(cross, Site("decoder", "cross", 0, 1), 0, 5) is None
-    assert hidden_by(Intervention((Causal(on=False),)), site, 0, 5) is None
+    assert HeadPlan.at(cross, Site("decoder", "cross", 0, 1)).hidden_by(0, 5) is None
+    assert HeadPlan.at(Intervention((Causal(on=False),)), site).hidden_by(0, 5) is None
 
 
 def test_a_scaled_head_scales_the_weight() -> None:

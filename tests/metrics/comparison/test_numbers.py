@@ -7,8 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from transformer_viz.core.numerics import entropy_bits
 from transformer_viz.metrics.comparison.assignment import assignment
-from transformer_viz.metrics.comparison.divergence import entropy_bits, jensen_shannon
+from transformer_viz.metrics.comparison.divergence import jensen_shannon
 from transformer_viz.metrics.comparison.pairing import Costs, paired
 
 
