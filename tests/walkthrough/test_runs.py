@@ -32,6 +32,7 @@ from transformer_viz.core.stages import PROBLEM
 from .laws import hold_to_block
 
 pytestmark = pytest.mark.shipped
+QUESTION = Question("en-de", "The old cat sat.", beam=1)
 CHANGES = (
     Intervention(),
     Intervention((Temperature(value=2.0, stack="decoder"), ScaleHead(value=0.0, layer=1, head=2))),
@@ -42,9 +43,6 @@ CHANGES = (
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     return Engine("en-de")
-
-
-QUESTION = Question("en-de", "The old cat sat.", beam=1)
 
 
 def scene(
