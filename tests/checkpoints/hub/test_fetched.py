@@ -220,6 +220,8 @@ print(local("{BIG.repo}", {{}})[0])  # as `load` begins
 def test_a_killed_process_is_gone_on_with(hub, big, tmp_path):
     """Of another process with the client's own variables; killed in the middle, then run again."""
     words = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+    big["config.json"] = b'{"layout": "transformer_viz"}'  # of another, a library is imported
+    hub.add(BIG.repo, big)
     fetch: dict = {"args": [sys.executable, "-c", FETCH], "cwd": ROOT, "env": os.environ | words}
     hub.pace = 0.1
     run = subprocess.Popen(**fetch)
