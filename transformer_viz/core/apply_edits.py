@@ -182,8 +182,9 @@ class Plan:
 
     def per_head(self, values: list[Any], like: Array) -> Array:
         """Return a number a head, to be broadcast over ``[batch, head, query, key]``."""
-        found = namespace(like).asarray(values, dtype=like.dtype, device=like.device)
-        return found[:, None, None]
+        xp = namespace(like)
+        make = xp.asarray if xp is np else xp.tensor  # torch.asarray fails on some devices
+        return make(values, dtype=like.dtype, device=like.device)[:, None, None]
 
     def key_positions(self, keys: int, like: Array) -> Array:
         """Return the absolute positions of the keys, ``[key]``."""
