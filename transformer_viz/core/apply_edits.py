@@ -183,9 +183,8 @@ class Plan:
     def per_head(self, values: list[Any], like: Array) -> Array:
         """Return a number a head, to be broadcast over ``[batch, head, query, key]``."""
         xp = namespace(like)
-        if xp is np:
-            return np.array(values, like.dtype)[:, None, None]
-        return xp.tensor(values, dtype=like.dtype, device=like.device)[:, None, None]
+        make = xp.asarray if xp is np else xp.tensor  # torch.asarray fails on some devices
+        return make(values, dtype=like.dtype, device=like.device)[:, None, None]
 
     def key_positions(self, keys: int, like: Array) -> Array:
         """Return the absolute positions of the keys, ``[key]``."""

@@ -199,9 +199,11 @@ def visible(attention: Attention, head: int, intervention: Intervention) -> np.n
     See `visible_cells`: keep the scores where hard attention or heads switched off are drawn.
     """
     plan = HeadPlan.at(intervention, replace(attention.site, head=head))
-    scores = None if attention.scores is None else attention.scores[head]
+    weights = attention.weights[head]
+    if attention.scores is None:
+        return weights != 0  # a weight that is not a number is shown as such
     divided = plan.edit(Temperature) is not None
-    return np.asarray(visible_cells(attention.weights[head], scores, divided))
+    return np.asarray(visible_cells(weights, attention.scores[head], divided))
 
 
 def _regroup(part: np.ndarray, rows: Axis, columns: Axis, words: bool, special: bool) -> Regrouped:

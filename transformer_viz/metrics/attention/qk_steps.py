@@ -247,7 +247,8 @@ def scale_source(scale: float, width: int) -> str:
 def _fitted(trace: Trace, attention: Attention, at: QKSteps) -> float | None:
     """The number that makes the scores of a whole head from q·k; None if no number does."""
     assert attention.q is not None and attention.k is not None and attention.scores is not None
-    head = at.site.head or 0
+    head = at.site.head
+    assert head is not None
     q, k = (part[head].astype(np.float64) for part in (attention.q, attention.k))
     seen = visible(attention, head, trace.intervention)
     bias = _bias(trace, attention, at.site)
