@@ -13,17 +13,8 @@ from torch import nn
 from tests.conftest import make_model, ramp
 from tests.support.refusals import refuses
 from transformer_viz.checkpoints import load
-from transformer_viz.core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Edit,
-    Intervention,
-    ScaleHead,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from transformer_viz.core import interventions as edit
+from transformer_viz.core.interventions import Edit, Intervention
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace
@@ -146,14 +137,14 @@ def test_a_cell_that_the_model_masks():
 
 def test_a_temperature_divides_what_came_before_and_none_takes_the_largest():
     clean = chain(traced(), "cross", 1, 1, 2, 4)
-    warm = chain(traced(Temperature(value=2.5, block="cross", layer=1)), "cross", 1, 1, 2, 4)
+    warm = chain(traced(edit.Temperature(value=2.5, block="cross", layer=1)), "cross", 1, 1, 2, 4)
     assert kinds(warm) == ["dot", "scale", "temperature", "softmax"]
     assert step(warm, "dot").result == pytest.approx(step(clean, "dot").result)
     assert step(warm, "temperature").amount == 2.5
     result = step(clean, "scale").result / 2.5
     assert step(warm, "temperature").result == pytest.approx(result)
     assert warm.steps[-1].result == pytest.approx(softmax(clean.scores / 2.5)[4], rel=1e-5)
-    run = traced(Temperature(value=0.0))
+    run = traced(edit.Temperature(value=0.0))
     best = int(run.attention("cross", 0)[0, 2].argmax())
     won, lost = (chain(run, "cross", 0, 0, 2, key) for key in (best, (best + 1) % 7))
     assert kinds(won) == kinds(lost) == ["dot", "scale", "hard"]
@@ -162,7 +153,7 @@ def test_a_temperature_divides_what_came_before_and_none_takes_the_largest():
 
 
 def test_what_hides_a_cell():
-    run = traced(Window(radius=1))
+    run = traced(edit.Window(radius=1))
     out = chain(run, "encoder", 0, 1, 2, 5)
     assert kinds(out) == ["dot", "scale", "mask", "softmax"]
     assert step(out, "mask").why == "an edit: sees 1 word to each side"
@@ -170,30 +161,35 @@ def test_what_hides_a_cell():
     inside = chain(run, "encoder", 0, 1, 2, 3)  # the others share the row
     assert step(inside, "seen").amount == 4
     assert inside.steps[-1].result == pytest.approx(softmax(inside.scores[1:4])[2], rel=1e-6)
-    found = chain(traced(BlockKeys(keys=tuple(range(7)), block="cross")), "cross", 0, 1, 2, 4)
+    found = chain(traced(edit.BlockKeys(keys=tuple(range(7)), block="cross")), "cross", 0, 1, 2, 4)
     assert kinds(found) == ["dot", "scale", "mask", "nothing"]
     assert found.steps[-1].result == 0 and not found.seen.any()
     site = Site("decoder", "self", 0, 1)
-    edits = (Causal(on=True), Window(radius=4), BlockKeys(keys=(2,)), BlockEdges(edges=((3, 1),)))
+    edits = (
+        edit.Causal(on=True),
+        edit.Window(radius=4),
+        edit.BlockKeys(keys=(2,)),
+        edit.BlockEdges(edges=((3, 1),)),
+    )
     changes = Intervention(edits)
     for cell, place in {(0, 1): 0, (6, 1): 1, (3, 2): 2, (3, 1): 3}.items():
         assert hidden_by(changes, site, *cell) == edits[place], cell
     assert hidden_by(changes, site, 3, 0) is None
-    cross = Intervention((Causal(on=True), Window(radius=None)))
+    cross = Intervention((edit.Causal(on=True), edit.Window(radius=None)))
     assert hidden_by(cross, Site("decoder", "cross", 0, 1), 0, 5) is None
-    assert hidden_by(Intervention((Causal(on=False),)), site, 0, 5) is None
+    assert hidden_by(Intervention((edit.Causal(on=False),)), site, 0, 5) is None
 
 
 def test_a_head_that_is_scaled_and_one_that_is_even():
     clean = chain(traced(), "cross", 0, 1, 2, 4)
-    scaled = chain(traced(ScaleHead(value=0.25)), "cross", 0, 1, 2, 4)
+    scaled = chain(traced(edit.ScaleHead(value=0.25)), "cross", 0, 1, 2, 4)
     # the edit changes what lies below the cross-attention too, so its own softmax is the witness
     assert kinds(scaled) == [*kinds(clean), "head"]
     expected = softmax(scaled.scores)[4]
     assert step(scaled, "softmax").result == pytest.approx(expected, rel=1e-6)
     assert scaled.steps[-1].result == pytest.approx(0.25 * expected, rel=1e-6)
     assert scaled.steps[-1].result == pytest.approx(float(scaled.weights[4]), rel=1e-5)
-    run = traced(UniformHead(block="self"))
+    run = traced(edit.UniformHead(block="self"))
     found, hidden = (chain(run, "decoder", 0, 1, 2, key) for key in (1, 4))
     assert kinds(found) == ["dot", "scale", "seen", "even"]
     assert found.steps[-1].amount == 3 and found.steps[-1].result == pytest.approx(1 / 3)
@@ -265,7 +261,7 @@ def test_scores_with_a_cap_a_bias_or_a_scale_of_each_head():
     assert step(found, "bias").amount == pytest.approx(-0.5)
     biased = capped - 0.25 * DISTANCE[QUERY]
     assert found.steps[-1].result == pytest.approx(softmax(biased)[KEY], rel=1e-5)
-    warm = Temperature(value=2.0)
+    warm = edit.Temperature(value=2.0)
     found, *_ = told("cap", "dot scale cap bias temperature softmax", warm)
     assert step(found, "temperature").result == pytest.approx(biased[KEY] / 2, rel=1e-5)
     # a bias that is added before the scale is scaled too
@@ -331,7 +327,7 @@ def test_what_was_not_kept_and_what_is_not_there(tiny_model):
 
 
 def test_a_saved_run_tells_the_same(tmp_path):
-    run = traced(Temperature(value=2.0))
+    run = traced(edit.Temperature(value=2.0))
     run.save(tmp_path / "run.safetensors")
     again = Trace.load(tmp_path / "run.safetensors")
     assert again.block("cross", 1).scale == run.block("cross", 1).scale == 11**-0.5
