@@ -16,7 +16,7 @@ from hashlib import sha256
 import h11
 
 from ... import settings
-from ..counts.families import CONTENT_TYPE, Asked, joined
+from ..counts.families import CONTENT_TYPE, Asked, exposition, joined
 from ..counts.server_counts import process
 from ..live.addresses import METRICS, READY, may_read_metrics
 from ..live.allowed_hosts import is_allowed, names, refusal
@@ -179,8 +179,8 @@ class Balancer:
         able = [worker for worker in self.workers if worker.answers]
         found = await asyncio.gather(*(self._numbers(worker) for worker in able))
         texts = {str(one.number): text for one, text in zip(able, found, strict=True) if text}
-        texts["balancer"] = "".join(family.text() for family in process())
-        return joined(texts) + "".join(family.text() for family in self._families())
+        texts["balancer"] = exposition(process())
+        return joined(texts) + exposition(self._families())
 
     async def _numbers(self, worker: Worker) -> str:
         with suppress(OSError, TimeoutError, h11.RemoteProtocolError):
