@@ -19,7 +19,7 @@ import torch
 
 from tests.checkpoints.hostile.hugging import hugging
 from tests.conftest import make_module
-from tests.support.each_case import each
+from tests.support.cases import each
 from transformer_viz.app.live import tiles
 from transformer_viz.app.session import url_state
 from transformer_viz.checkpoints import load

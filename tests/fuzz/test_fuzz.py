@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 from tests.soak import fuzz as soak
-from tests.support.each_case import each
+from tests.support.cases import each
 from transformer_viz.checkpoints import CheckpointError
 
 from .judge import complaint, judged

@@ -30,7 +30,7 @@ from tests.checkpoints.hugging_face import folder_of as folder_of_library
 from tests.checkpoints.own_models import PLANS, Own
 from tests.checkpoints.test_adapters import Q, adapter, factors
 from tests.checkpoints.test_gpt import LETTERS, byte_pair_files, meta
-from tests.support.each_case import each
+from tests.support.cases import each
 from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz.checkpoints import CheckpointError, load, propose_names
 from transformer_viz.checkpoints.common.bundled import PRETRAINED

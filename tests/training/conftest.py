@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -11,42 +13,18 @@ import sentencepiece
 from training import command
 from training.corpus import train_vocabulary
 
-RECIPE = """
-name = "tiny"
-title = "Toy English"
-seed = 5
-log_every = 4
-save_every = 4
 
-[data]
-task = "{task}"
-train = ["one.tsv", "two.tsv"]
-valid = "valid.tsv"
-test = "valid.tsv"
-without = ["valid.tsv"]
-join = 3
-vocabulary = 287
+def recipe_text(**words: Any) -> str:
+    """Write a recipe: its plain words, and a table for each dictionary."""
+    tables = {"": {name: value for name, value in words.items() if not isinstance(value, dict)}}
+    tables |= {f"[{name}]": value for name, value in words.items() if isinstance(value, dict)}
+    lines = []
+    for head, table in tables.items():
+        lines += [head, *(f"{name} = {json.dumps(value)}" for name, value in table.items())]
+    return "\n".join(lines) + "\n"
 
-[model]
-d_model = 12
-heads = 3
-d_ff = 17
-{stack}
-max_positions = 64
-tied = "output"
-dropout = 0.1
 
-[schedule]
-steps = 12
-decay_from = 9
-warmup = 3
-peak = 0.01
-batch_tokens = 60
-label_smoothing = 0.0
-
-[card]
-examples = ["{example}"]
-"""
+SCHEDULE = {"steps": 12, "decay_from": 9}
 #: Each word stands in two forms: what is seen in one form only is no piece of the vocabulary.
 SENTENCES = [
     form.format(colour, animal, verb)
@@ -56,44 +34,17 @@ SENTENCES = [
     for verb in ("run", "sleep", "eat")
 ]
 #: A toy language pair.
-TOY = """
-name = "tiny"
-title = "Toy to toy"
-seed = 3
-bfloat16 = true
-log_every = 3
-save_every = 6
-snapshots = [1, 4, 12]
-
-[data]
-train = "train.tsv"
-valid = "valid.tsv"
-test = "valid.tsv"
-vocabulary = 288
-
-[model]
-d_model = 8
-heads = 2
-d_ff = 12
-encoder_layers = 1
-decoder_layers = 1
-max_positions = 64
-tied = "all"
-dropout = 0.2
-
-[schedule]
-steps = 12
-decay_from = 9
-warmup = 4
-batch_tokens = 120
-
-[card]
-data = "Invented for a test."
-attribution = "Contains nothing of anybody."
-licence = "none needed"
-weaknesses = ["It knows twelve words."]
-examples = ["the red cat runs"]
-"""
+TOY = recipe_text(
+    name="tiny", title="Toy to toy", seed=3, bfloat16=True, log_every=3, save_every=6,
+    snapshots=[1, 4, 12],
+    data={"train": "train.tsv", "valid": "valid.tsv", "test": "valid.tsv", "vocabulary": 288},
+    model={"d_model": 8, "heads": 2, "d_ff": 12, "encoder_layers": 1, "decoder_layers": 1,
+           "max_positions": 64, "tied": "all", "dropout": 0.2},
+    schedule=SCHEDULE | {"warmup": 4, "batch_tokens": 120},
+    card={"data": "Invented for a test.", "attribution": "Contains nothing of anybody.",
+          "licence": "none needed", "weaknesses": ["It knows twelve words."],
+          "examples": ["the red cat runs"]},
+)  # fmt: skip
 ENGLISH = ["the", "red", "blue", "old", "cat", "dog", "bird", "runs", "sleeps", "eats"]
 INVENTED = ["la", "rosa", "blua", "mala", "kato", "hundo", "birdo", "kuras", "dormas", "manas"]
 KINDS = ("language", "masked")
@@ -109,13 +60,22 @@ class Trained:
 
 def written(kind: str, folder: Path) -> Path:
     """Write the recipe of a decoder that goes on with a text, or of an encoder that guesses."""
-    words = {
-        "language": {"stack": "decoder_layers = 1\nsource_vocab = 0", "example": "the red"},
-        "masked": {"stack": "encoder_layers = 1", "example": "the red [cat] run"},
-    }
-    folder.mkdir(exist_ok=True)
-    (folder / f"{kind}.toml").write_text(RECIPE.format(task=kind, **words[kind]))
-    return folder / f"{kind}.toml"
+    stack, example = {
+        "language": ({"decoder_layers": 1, "source_vocab": 0}, "the red"),
+        "masked": ({"encoder_layers": 1}, "the red [cat] run"),
+    }[kind]
+    files = {"train": ["one.tsv", "two.tsv"], "valid": "valid.tsv", "test": "valid.tsv"}
+    text = recipe_text(
+        name="tiny", title="Toy English", seed=5, log_every=4, save_every=4,
+        data={"task": kind, **files, "without": ["valid.tsv"], "join": 3, "vocabulary": 287},
+        model={"d_model": 12, "heads": 3, "d_ff": 17, **stack, "max_positions": 64,
+               "tied": "output", "dropout": 0.1},
+        schedule=SCHEDULE | {"warmup": 3, "peak": 0.01, "batch_tokens": 60, "label_smoothing": 0.0},
+        card={"examples": [example]},
+    )  # fmt: skip
+    path = folder / f"{kind}.toml"
+    path.write_text(text)
+    return path
 
 
 def trained(recipe: Path, data: Path | None, place: Path) -> Trained:

@@ -19,36 +19,15 @@ from training.recipe import Recipe
 from transformer_viz.checkpoints import load
 from transformer_viz.core.trace import Trace
 
-from .conftest import Trained, trained
+from .conftest import Trained, recipe_text, trained
 
-RECIPE = """
-name = "tiny"
-title = "Ten digits"
-seed = 2
-log_every = 50
-save_every = 50
-
-[data]
-task = "digits"
-
-[model]
-patch_size = [2, 2]
-d_model = 16
-heads = 2
-d_ff = 24
-encoder_layers = 1
-
-[schedule]
-steps = 150
-decay_from = 120
-warmup = 5
-peak = 0.02
-batch_tokens = 32
-
-[card]
-attribution = "Contains digits."
-weaknesses = ["It is tiny."]
-"""
+RECIPE = recipe_text(
+    name="tiny", title="Ten digits", seed=2, log_every=50, save_every=50,
+    data={"task": "digits"},
+    model={"patch_size": [2, 2], "d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 1},
+    schedule={"steps": 150, "decay_from": 120, "warmup": 5, "peak": 0.02, "batch_tokens": 32},
+    card={"attribution": "Contains digits.", "weaknesses": ["It is tiny."]},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -14,44 +14,18 @@ from training.recipe import Recipe, Schedule
 from training.sentences import Sentences
 from training.whole_words import SPACE, frequent
 
-RECIPE = """
-name = "tiny"
-seed = 5
-log_every = 2
-save_every = 2
-keep = 3
+from .conftest import recipe_text
 
-[data]
-train = ["one.tsv", "two.tsv"]
-valid = "one.tsv"
-vocabulary = 560
-whole_words = 30
-max_tokens = 200
-
-[mix]
-updates = 5
-held_back = ["two"]
-agreement = 0.2
-agreement_late = 0.0
-
-[model]
-d_model = 8
-heads = 2
-d_ff = 8
-encoder_layers = 1
-decoder_layers = 1
-max_positions = 256
-tied = "all"
-
-[schedule]
-steps = 100
-decay_from = 100
-warmup = 2
-peak = 0.01
-fade_from = 4
-average = 0.9
-batch_tokens = 400
-"""
+RECIPE = recipe_text(
+    name="tiny", seed=5, log_every=2, save_every=2, keep=3,
+    data={"train": ["one.tsv", "two.tsv"], "valid": "one.tsv", "vocabulary": 560,
+          "whole_words": 30, "max_tokens": 200},
+    mix={"updates": 5, "held_back": ["two"], "agreement": 0.2, "agreement_late": 0.0},
+    model={"d_model": 8, "heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1,
+           "max_positions": 256, "tied": "all"},
+    schedule={"steps": 100, "decay_from": 100, "warmup": 2, "peak": 0.01, "fade_from": 4,
+              "average": 0.9, "batch_tokens": 400},
+)  # fmt: skip
 PAIRS = [
     f"The {animal} doesn't {verb} because it is {word}."
     f"\tDas {tier} {tut} nicht, weil es {wort} ist."
