@@ -483,6 +483,28 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 
 
+class Beside(nn.Module):
+    """Several layers that read the same tokens; their outputs are added."""
+
+    def __init__(self, *parts: nn.Module):
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, x):
+        return sum(part(x) for part in self.parts)
+
+
+BESIDE: dict[str, Callable[[], nn.Module]] = {
+    "two branches": lambda: Model(Beside(Attention(), Attention())),
+    "two branches, causal": lambda: Model(
+        Attention(causal), Beside(Attention(causal), Attention(causal))
+    ),
+    "two towers": lambda: Model(
+        Beside(Block(Attention(sdpa)), nn.Sequential(Block(Attention(sdpa)), Block(Attention())))
+    ),
+}
+
+
 def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
     """All models that must be amber, by kind and style."""
     made: dict[tuple[str, str], Callable[[], nn.Module]] = {}
@@ -492,6 +514,7 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
             made["unseen", f"{name}, beside causal"] = lambda a=attend: Model(
                 Attention(causal), Attention(a)
             )
+    made |= {("unseen", name): make for name, make in BESIDE.items()}
     for name, attend in KEYS.items():
         made["keys", name] = lambda a=attend: Model(Attention(a), Attention())
         if name.endswith("d by 1"):
