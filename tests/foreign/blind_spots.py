@@ -483,6 +483,25 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 
 
+class Shifted(Attention):
+    """A causal convolution gives each place the token before it, and nothing else."""
+
+    def __init__(self, attend: Attend = plain):
+        super().__init__(attend)
+        self.shift = nn.Conv1d(MODEL, MODEL, 3, padding=2, groups=MODEL, bias=False)
+        del self.shift.weight  # parameters are drawn at random
+        self.shift.register_buffer("weight", torch.tensor([0.0, 1, 0]).expand(MODEL, 1, 3).clone())
+
+    def forward(self, x):
+        return self.inner(self.shift(x.mT)[..., : x.shape[1]].mT)
+
+
+SHIFTED: dict[str, Callable[[], nn.Module]] = {
+    "shifted by a convolution": lambda: Model(Shifted(), Attention()),
+    "shifted by a convolution, causal": lambda: Model(Attention(causal), Shifted(causal)),
+}
+
+
 class Beside(nn.Module):
     """Several layers that read the same tokens; their outputs are added."""
 
@@ -515,6 +534,7 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
                 Attention(causal), Attention(a)
             )
     made |= {("unseen", name): make for name, make in BESIDE.items()}
+    made |= {("rows", name): make for name, make in SHIFTED.items()}
     for name, attend in KEYS.items():
         made["keys", name] = lambda a=attend: Model(Attention(a), Attention())
         if name.endswith("d by 1"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -100,6 +100,7 @@ class Stilled:
             behind them; else it ran in the pass ``before``.
         gaps: of each account what `order_gap` found in each of them.
         out: what the pass gave.
+        carried: modules that carried tokens to other rows, which got their numbers back.
         torn: whether the pass is no batch of such texts.
     """
 
@@ -109,8 +110,10 @@ class Stilled:
         kernels: Sequence[Kernel],
         turns: Sequence[Changed] = (),
         before: Stilled | None = None,
+        carried: Mapping[str, str] | None = None,
     ):
         self.accounts, self.kernels, self.turns = accounts, kernels, turns
+        self.carried = {} if carried is None else carried  # it grows
         self.by_kernel = by_kernel(accounts)
         self.count = len(turns) + 2 if before is None and turns else 1
         self.kept: dict[int, AttentionRecord] = {} if before is None else before.kept
@@ -154,7 +157,14 @@ class Stilled:
             gap = order_gap(before, last, (), 0, account.record.stack)
             self.torn = self.torn or gap is not None
         self.gaps[number] = [
-            order_gap(before, self.record(account, item), one.tokens, one.size, one.stack)
+            order_gap(
+                before,
+                self.record(account, item),
+                one.tokens,
+                one.size,
+                one.stack,
+                not self.carried,
+            )
             for item, one in enumerate(self.turns, self.count > 1)
         ]
 
@@ -195,6 +205,7 @@ def order_gap(
     tokens: Collection[int],
     size: int,
     stack: str | None,
+    excused: bool = True,
 ) -> float | None:
     """Compare the cells that exchanged tokens changed with those that carry their numbers.
 
@@ -204,6 +215,8 @@ def order_gap(
         tokens: their numbers.
         size: how many tokens the stack reads.
         stack: the stack that reads them; None if there is only one.
+        excused: whether a token that changes nothing was exchanged for one that is alike. Where a
+            convolution carries tokens, its number may have been put back in another row instead.
 
     Returns:
         0 where each exchanged token changes its own row and column, and nothing else changes;
@@ -227,10 +240,12 @@ def order_gap(
         return gaps[0] if stack is not None else (0.0 if 0.0 in gaps else None)
     if stack not in (None, before.stack):
         return None
-    return _gap(one[..., :keys], other[..., :keys], rows, columns)
+    return _gap(one[..., :keys], other[..., :keys], rows, columns, excused)
 
 
-def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | None:
+def _gap(
+    one: Tensor, other: Tensor, rows: Tensor, columns: Tensor, excused: bool = True
+) -> float | None:
     """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
     rows ``[item, query]`` and columns ``[item, key]`` may change."""
     cells, moved, seen, several = differing(one, other, columns)
@@ -245,7 +260,8 @@ def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | N
     ]
     square = rows.shape == columns.shape
     # A token that changes neither its row nor its column was exchanged for one that is alike.
-    alike = ~told[0][2] & ~told[1][2] if square else torch.zeros_like(rows[..., :1])
+    still = ~told[0][2] & ~told[1][2] if square else torch.zeros_like(rows[..., :1])
+    alike = still & excused
     for asked, changed, any_change in told:
         if bool((asked & changed).any()) and bool((asked & ~any_change & ~alike).any()):
             return WRONG if square else None
