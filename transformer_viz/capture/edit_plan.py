@@ -240,7 +240,8 @@ class Plan:
         """
         if not self.shapes_scores:
             return self.scaled(weights)
-        whole = ((weights.sum(-1) - 1).abs() <= 1e-4).all()  # NaN is not
+        rounding = max(1e-4, 4 * torch.finfo(weights.dtype).eps)
+        whole = ((weights.sum(-1) - 1).abs() <= rounding).all()  # NaN is not
         if not whole or (weights < 0).any():
             raise ValueError(
                 f"The attention in {path or 'this module'} is no softmax and its rows do not sum "

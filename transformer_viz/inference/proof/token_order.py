@@ -20,6 +20,7 @@ from .mixing import Changed, ways
 
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 MOVED = 2e-6  # of the largest score: a row or column below it stayed
+ROUNDED = 4  # units of the last digit by which a row may differ to which a number was added
 WRONG = float("inf")
 
 
@@ -187,10 +188,11 @@ class Stilled:
     def record(self, account: Account, item: int) -> AttentionRecord:
         """Return an attention with the scores that an item had here."""
         batch, heads, queries, keys = account.shape
-        scores = torch.full((batch * heads * queries, keys), -torch.inf, device="cpu")
+        kind = self.seen[next(iter(account.parts))].dtype
+        scores = torch.full((batch * heads * queries, keys), -torch.inf, dtype=kind, device="cpu")
         for number, rows in account.parts.items():
             seen = self.seen[number][self.rows[number][item]]
-            scores[rows] = F.pad(seen.float(), (0, keys - seen.shape[-1]), value=-torch.inf)
+            scores[rows] = F.pad(seen.to(kind), (0, keys - seen.shape[-1]), value=-torch.inf)
         return replace(account.record, scores=scores.view(account.shape))
 
 
@@ -286,17 +288,20 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     unlike cells outside ``columns``.
 
     A number added to a whole row changes no softmax: the mean change of a row's cells
-    outside ``columns`` ``[item, key]`` is taken off.
+    outside ``columns`` ``[item, key]`` is taken off; such a row may also be rounded otherwise.
     """
+    eps = torch.finfo(one.dtype).eps
+    one, other = one.float(), other.float()
     seen = (one > MASK_SCORE) & (other > MASK_SCORE)
     size = one[seen].abs().max() if bool(seen.any()) else one.new_ones(())
     gap = torch.where(seen, other - one, 0.0)
     kept = seen & ~columns[:, None, None]
     shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
     gap = torch.where(seen, gap - shift, 0.0).abs()
+    rounded = torch.where(shift != 0, ROUNDED * eps, 0.0)
     most, least = (
         torch.where(kept, one, end).amax(-1) for end, one in ((-torch.inf, one), (-torch.inf, -one))
     )
     unlike = (kept.sum(-1) > 1) & (most + least > CHANGED * size)  # equal tokens change alike
-    cells, moved = ((gap > least * size).any(1) for least in (CHANGED, MOVED))
+    cells, moved = ((gap > rounded.clamp(min=m) * size).any(1) for m in (CHANGED, MOVED))
     return cells, moved, seen.any(1), unlike.any(1)
