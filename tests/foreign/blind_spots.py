@@ -35,6 +35,11 @@ def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scores(q, k).masked_fill(later, -math.inf).softmax(-1) @ v
 
 
+def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    made = torch.exp(scores(q, k) - scores(q, k).amax(-1, keepdim=True))
+    return (made / made.sum(-1, keepdim=True)) @ v
+
+
 class Attention(nn.Module):
     """``attend(q, k, v)`` of ``[batch, head, token, width]``; ``around`` changes the tokens before
     and after."""
@@ -466,6 +471,7 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
     "plain": lambda: Model(Attention(), Attention()),
     "causal": lambda: Model(Attention(causal), Attention(causal)),
     "fused": lambda: Model(Attention(), Attention(sdpa)),
+    "by hand, bfloat16": lambda: Model(Attention(by_hand), Attention(by_hand)).bfloat16(),
     "recurrent": lambda: Model(Attention(), recurrent(), Attention()),
     "convolution": lambda: Model(convolution(False), Attention(), convolution(False), Attention()),
     "causal convolution, cropped": lambda: Model(convolution(True), Attention(causal)),
@@ -539,6 +545,12 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
         made["keys", name] = lambda a=attend: Model(Attention(a), Attention())
         if name.endswith("d by 1"):
             made["keys", f"{name}, layer 1"] = lambda a=attend: Model(Attention(), Attention(a))
+    made["keys", "turned round, by hand, bfloat16"] = lambda: Model(
+        Attention(lambda q, k, v: by_hand(q, k.flip(2), v.flip(2))), Attention()
+    ).bfloat16()
+    made["rows", "turned round, by hand, bfloat16"] = lambda: Model(
+        Attention(), Attention(by_hand, around=lambda p, x: p.inner(x.flip(1)).flip(1))
+    ).bfloat16()
     for name, around in ROWS.items():
         made["rows", name] = lambda a=around: Model(Attention(), Attention(around=a))
     for name, (ahead, behind) in CAUSAL.items():
