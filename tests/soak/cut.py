@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.pupil import Pupil
 from benchmarks.report import Budget, Row
-from transformer_viz.app.balancer.balancer import COOKIE
+from transformer_viz.app.balancer.caddy import COOKIE
 
 INFO = re.compile(r"transformer_viz_info\{(.*)\} ")
 LABEL = re.compile(r'(\w+)="([^"]*)"')

@@ -1,26 +1,30 @@
-"""The process in front: python -m transformer_viz.app.balancer N
+"""Run N workers behind Caddy: python -m transformer_viz.app.balancer N
 
-It listens where ``STREAMLIT_SERVER_ADDRESS`` and ``STREAMLIT_SERVER_PORT`` say, as one process of
-the app would, and ends with all its workers on Ctrl-C or SIGTERM.
+Caddy listens where ``STREAMLIT_SERVER_ADDRESS`` and ``STREAMLIT_SERVER_PORT`` say, as one process
+of the app would. On Ctrl-C or SIGTERM all processes end.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from subprocess import Popen
+from tempfile import TemporaryDirectory
+from threading import Thread
 
 from ... import reach, settings
 from ..serving import descriptors
-from .balancer import Balancer
-from .workers import CannotStart, Worker, say
+from . import caddy
+from .status import Status
+from .workers import LOOK, Worker, say, stop
 
 COOKIE_SECRET = "STREAMLIT_SERVER_COOKIE_SECRET"
 FORWARDED_ALLOW = "FORWARDED_ALLOW_IPS"  # the server below reads it too
-BACKLOG = 512  # connections that wait to be taken
 
 
 def surroundings(given: Mapping[str, str], workers: int, cores: int) -> dict[str, str]:
@@ -59,70 +63,51 @@ def believed(given: Mapping[str, str]) -> str:
     return "*" if "*" in proxies else ",".join(dict.fromkeys(("127.0.0.1", *proxies)))
 
 
-async def run(count: int, host: str, port: int) -> int:
-    """Serve until told to stop; the exit status."""
-    told = os.environ.get(FORWARDED_ALLOW, "").split(",")
-    workers = [Worker(number) for number in range(count)]
-    balancer = Balancer(workers, frozenset(filter(None, map(str.strip, told))))
-    words = surroundings(os.environ, count, os.cpu_count() or 1)
-    stopped = _stop_signal()
-    keeping = [asyncio.create_task(one.keep(words, balancer.changed)) for one in workers]
-    serving = asyncio.create_task(_serve(balancer, host, port))
-    ending = asyncio.create_task(stopped.wait())
-    try:
-        done, _ = await asyncio.wait(
-            {*keeping, serving, ending}, return_when=asyncio.FIRST_COMPLETED
-        )
-        for task in done - {ending}:
-            task.result()
-        return 0
-    except (CannotStart, OSError) as error:
-        say(str(error))
-        return 1
-    finally:
-        serving.cancel()
-        ending.cancel()
-        for task in balancer.open_lines:
-            task.cancel()
-        await asyncio.gather(*(one.stop() for one in workers))
-        for task in keeping:
-            task.cancel()
-        await asyncio.gather(*keeping, serving, ending, return_exceptions=True)
-
-
-async def _serve(balancer: Balancer, host: str, port: int) -> None:
-    """Listen once the first worker answers: until then nobody is there, as with one process."""
-    while not any(worker.is_up for worker in balancer.workers):
-        balancer.changed.clear()
-        await balancer.changed.wait()
-    server = await asyncio.start_server(balancer.serve, host, port, backlog=BACKLOG)
-    shown = f"[{host}]" if ":" in host else host
-    print(f"\n  {len(balancer.workers)} workers at http://{shown}:{port}\n", flush=True)
-    async with server:
-        await asyncio.Event().wait()
-
-
-def _stop_signal() -> asyncio.Event:
-    """Set when somebody wants the server to end."""
-    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+def run(count: int, host: str, port: int) -> int:
+    """Serve until told to stop; return the exit status."""
+    reasons: SimpleQueue[str] = SimpleQueue()  # why the server ends; empty: somebody wants it
     for name in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(name, stopped.set)
-        except NotImplementedError:  # Windows
-            signal.signal(name, lambda *_: loop.call_soon_threadsafe(stopped.set))
-    return stopped
+        signal.signal(name, lambda *_: reasons.put(""))
+    workers = [Worker(number) for number in range(count)]
+    words = surroundings(os.environ, count, os.cpu_count() or 1)
+    for one in workers:
+        Thread(target=one.keep, args=(words, reasons.put), daemon=True).start()
+    status = Status(workers)
+    Thread(target=status.serve_forever, daemon=True).start()
+    proxies = os.environ.get(FORWARDED_ALLOW, "").split(",")
+    fronts: list[Popen[bytes]] = []
+    try:
+        with TemporaryDirectory(prefix="transformer-viz-caddy-") as folder:
+            while not any(one.is_up for one in workers):  # until then nobody listens, as with one
+                with suppress(Empty):
+                    return _exit_status(reasons.get(timeout=LOOK))
+            ports = [one.port for one in workers]
+            config = caddy.caddyfile(folder, host, port, ports, status.server_port, proxies)
+            fronts.append(caddy.start(caddy.find(), folder, config))
+            Thread(target=_tell_end, args=(fronts[0], reasons), daemon=True).start()
+            shown = f"[{host}]" if ":" in host else host
+            print(f"\n  {count} workers at http://{shown}:{port}\n", flush=True)
+            return _exit_status(reasons.get())
+    finally:
+        stop(workers, *fronts)
+
+
+def _tell_end(front: Popen[bytes], reasons: SimpleQueue[str]) -> None:
+    status = front.wait()
+    reasons.put(f"Caddy ended (status {status}); what it wrote above says why.")
+
+
+def _exit_status(reason: str) -> int:
+    if reason:
+        say(reason)
+    return 1 if reason else 0
 
 
 def main() -> int:
     """Read where to listen and how many workers to keep, and serve."""
     descriptors.make_room()
-    return asyncio.run(
-        run(
-            int(sys.argv[1]),
-            os.environ["STREAMLIT_SERVER_ADDRESS"],
-            int(os.environ["STREAMLIT_SERVER_PORT"]),
-        )
-    )
+    host, port = os.environ["STREAMLIT_SERVER_ADDRESS"], os.environ["STREAMLIT_SERVER_PORT"]
+    return run(int(sys.argv[1]), host, int(port))
 
 
 if __name__ == "__main__":

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
+import http.client
 import socket
+import subprocess
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-
-import h11
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 
 from ..live.addresses import HEALTH, READY
-from .lines import fetch
 
 LOOK = 0.25  # seconds between two questions to a worker that is not ready yet
 LOOK_AGAIN = 1.0  # and to one that is
 BREATH = 1.0  # seconds before a worker that ended is started again
-ENDING = 10.0  # seconds that a worker may take to end before it is killed
+ENDING = 10.0  # seconds that a process may take to end before it is killed
 PATIENCE = 5.0  # seconds for one answer about its state
 TRIES = 3  # workers in a row that end before they ever answered: something is wrong with all
 
 
-class CannotStart(Exception):
-    """A worker ends again and again before it answers; says so in a sentence."""
+def free_port() -> int:
+    """Return a port of this machine that nobody uses just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @dataclass(eq=False)
@@ -32,17 +33,15 @@ class Worker:
     """One process of the app. ``is_up`` since it answered, ``is_ready`` once its model is loaded,
     ``is_silent`` while it runs and answers nothing: it stands still, or has too much to do.
 
-    ``visitors`` have a websocket open to it, ``given`` were ever sent to it.
+    All processes of one worker have the same port: Caddy knows it by that.
     """
 
     number: int
-    port: int = 0
-    process: Process | None = None
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
     is_up: bool = False
     is_ready: bool = False
     is_silent: bool = False
-    visitors: int = 0
-    given: int = 0
     restarts: int = 0
     stopping: bool = False
 
@@ -51,90 +50,94 @@ class Worker:
         """Whether it answers now, as far as is known."""
         return self.is_up and not self.is_silent
 
-    async def keep(self, surroundings: Mapping[str, str], changed: asyncio.Event) -> None:
-        """Start the process, and again whenever it ends, until `stop`.
+    def keep(self, surroundings: Mapping[str, str], give_up: Callable[[str], object]) -> None:
+        """Start the process, and again whenever it ends, until it is stopping.
 
         Args:
             surroundings: environment variables of the process.
-            changed: set whenever it comes or goes.
-
-        Raises:
-            CannotStart: it ends before it answers, time after time.
+            give_up: called with the reason if it ends before it answers, time after time.
         """
         failed = 0
         while not self.stopping:
-            process = self.process = await self._start(surroundings)
-            watch = asyncio.create_task(self._watch(changed))
-            status = await process.wait()
-            answered = self.is_up
-            watch.cancel()
+            self.process = process = self._start(surroundings)
+            status = self._watch(process)
+            failed = 0 if self.is_up else failed + 1
             self.is_up = self.is_ready = self.is_silent = False
-            changed.set()
             if self._is_stopping():
                 return
-            failed = 0 if answered else failed + 1
             if failed == TRIES:
-                raise CannotStart(
+                give_up(
                     f"Worker {self.number} ended {TRIES} times before it answered (status "
                     f"{status}); what it wrote above says why."
                 )
+                return
             self.restarts += 1
             say(f"worker {self.number} ended (status {status}) and is started again")
-            await asyncio.sleep(BREATH)
+            time.sleep(BREATH)
 
     def _is_stopping(self) -> bool:
-        """Whether `stop` was called meanwhile."""
+        """Return whether `stop` was called meanwhile."""
         return self.stopping
 
-    async def _start(self, surroundings: Mapping[str, str]) -> Process:
-        self.port = free_port()
+    def _start(self, surroundings: Mapping[str, str]) -> subprocess.Popen[bytes]:
         own = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "STREAMLIT_SERVER_PORT": str(self.port)}
         # Its standard input tells it when this process is gone. In a group of its own it does not
         # hear the terminal's Ctrl-C; this process ends it.
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "transformer_viz.app.balancer.worker"),
+        return subprocess.Popen(
+            [sys.executable, "-m", "transformer_viz.app.balancer.worker"],
             env={**surroundings, **own},
-            stdin=PIPE,
+            stdin=subprocess.PIPE,
             start_new_session=True,
         )
 
-    async def _watch(self, changed: asyncio.Event) -> None:
-        """Ask whether its model is loaded, which loads it, and from then on whether it answers."""
+    def _watch(self, process: subprocess.Popen[bytes]) -> int:
+        """Return the status with which the process ends.
+
+        Until then ask whether its model is loaded, which loads it, and later whether it answers.
+        """
         while True:
-            asked = HEALTH if self.is_ready else READY
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(LOOK_AGAIN if self.is_ready else LOOK)
             try:
-                status, _ = await asyncio.wait_for(fetch(self.port, asked), PATIENCE)
+                status, _ = fetch(self.port, HEALTH if self.is_ready else READY)
                 self.is_up, self.is_silent = True, False
                 self.is_ready = self.is_ready or status == 200
-                changed.set()
             except TimeoutError:
                 self.is_silent = True
-            except (OSError, h11.RemoteProtocolError):
+            except (OSError, http.client.HTTPException):
                 pass  # it begins, or has ended: the process tells
-            await asyncio.sleep(LOOK_AGAIN if self.is_ready else LOOK)
 
-    async def stop(self) -> None:
-        """End the process: first asked, then killed."""
-        self.stopping = True
-        if self.process is None or self.process.returncode is not None:
-            return
-        with suppress(ProcessLookupError):
-            self.process.terminate()
+
+def fetch(port: int, path: str, patience: float = PATIENCE) -> tuple[int, bytes]:
+    """Return the status and the body that a worker answers.
+
+    Raises:
+        OSError: nobody answers; `TimeoutError` where somebody listens.
+        http.client.HTTPException: what answers speaks no HTTP.
+    """
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=patience)) as line:
+        line.request("GET", path)
+        answer = line.getresponse()
+        return answer.status, answer.read()
+
+
+def stop(workers: Iterable[Worker], *others: subprocess.Popen[bytes]) -> None:
+    """End all processes: first asked, then killed. No worker is started again."""
+    processes = [*others]
+    for worker in workers:
+        worker.stopping = True
+        processes += [worker.process] if worker.process is not None else []
+    for process in processes:
+        process.terminate()
+    end = time.monotonic() + ENDING
+    for process in processes:
         try:
-            await asyncio.wait_for(self.process.wait(), ENDING)
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                self.process.kill()
-            await self.process.wait()
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+            process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def say(words: str) -> None:
-    """A line for whoever runs the server."""
+    """Print a line for whoever runs the server."""
     print(f"transformer-viz: {words}", file=sys.stderr, flush=True)
