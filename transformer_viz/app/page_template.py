@@ -153,7 +153,7 @@ def _explained(engine: Engine) -> Iterator[None]:
     except Stopped:  # says so itself, and offers to go on
         frame.footer(engine, None, None)
     except (ValueError, LookupError, OSError) as error:
-        REFUSALS.add("input")
+        REFUSALS.labels("input").inc()
         _explain(spoken(error))
         if isinstance(error, TooLongError):
             inputs.offer_beginning(engine, error)

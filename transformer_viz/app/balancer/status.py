@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ... import settings
-from ..counts.families import CONTENT_TYPE, Asked, joined
+from ..counts.families import CONTENT_TYPE, Asked, exposition, joined
 from ..counts.server_counts import process
 from ..live.addresses import METRICS, READY, may_read_metrics
 from ..live.allowed_hosts import is_allowed, names, refusal
@@ -54,8 +54,8 @@ class Status(ThreadingHTTPServer):
         with ThreadPoolExecutor(len(self.workers)) as pool:
             found = list(pool.map(_numbers, able))
         texts = {str(one.number): text for one, text in zip(able, found, strict=True) if text}
-        texts["balancer"] = "".join(family.text() for family in process())
-        return joined(texts) + "".join(family.text() for family in self._families())
+        texts["balancer"] = exposition(process())
+        return joined(texts) + exposition(self._families())
 
     def _families(self) -> list[Asked]:
         def of_each(what: Mapping[str, float]) -> dict[tuple[str, ...], float]:

@@ -12,63 +12,66 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
 from ... import settings
 from ...core.version import __version__
-from .families import Asked, Counter, Family, Gauge, Histogram
+from .families import Asked, exposition
 
-BEGAN = time.time()
-STATM = "/proc/self/statm"  # Linux, proc(5): the second number is the resident pages
+REGISTRY = CollectorRegistry()
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of buckets
 
-VISITORS = Gauge("transformer_viz_visitors", "Visits that are open now.")
-VISITS = Counter("transformer_viz_visits_total", "Visits that were opened.")
-FRAMES = Histogram("transformer_viz_frame_seconds", "Seconds to a live frame of a slider.")
+
+def _histogram(name: str, about: str, labels: tuple[str, ...] = ()) -> Histogram:
+    return Histogram(name, about, labels, buckets=SECONDS, registry=REGISTRY)
+
+
+VISITORS = Gauge("transformer_viz_visitors", "Visits that are open now.", registry=REGISTRY)
+VISITS = Counter("transformer_viz_visits_total", "Visits that were opened.", registry=REGISTRY)
+FRAMES = _histogram("transformer_viz_frame_seconds", "Seconds to a live frame of a slider.")
 FRAMES_ENDED = Counter(
     "transformer_viz_frames_total",
     "Live frames by how they ended: made, abandoned for a newer one, refused, failed.",
     ("outcome",),
+    registry=REGISTRY,
 )
-ANSWERS = Histogram("transformer_viz_answer_seconds", "Seconds to a page's whole answer.")
+ANSWERS = _histogram("transformer_viz_answer_seconds", "Seconds to a page's whole answer.")
 RUNS = Counter(
     "transformer_viz_runs_total",
     "Runs of models, by the function that ran and by how they ended: done, refused, abandoned, "
     "failed. What the cache holds is no run.",
     ("run", "outcome"),
+    registry=REGISTRY,
 )
-RUN_SECONDS = Histogram("transformer_viz_run_seconds", "Seconds that runs computed.", ("run",))
-WAITED = Histogram("transformer_viz_wait_seconds", "Seconds that runs waited for their turn.")
+RUN_SECONDS = _histogram("transformer_viz_run_seconds", "Seconds that runs computed.", ("run",))
+WAITED = _histogram("transformer_viz_wait_seconds", "Seconds that runs waited for their turn.")
 REFUSALS = Counter(
     "transformer_viz_refusals_total",
     "Refusals by their reason: a strange host, a frame, an input that a page had to explain, "
     "more than a visitor may ask.",
     ("reason",),
+    registry=REGISTRY,
 )
 COMPUTED = Counter(
     "transformer_viz_cpu_seconds_total",
     "CPU seconds of threads by what they did: frames, searches made together, other runs, pages; "
     "loop is the thread that speaks with the browsers.",
     ("work",),
+    registry=REGISTRY,
 )
 for _reason in ("host", "frame", "input", "limit"):
-    REFUSALS.values[(_reason,)] = 0
+    REFUSALS.labels(_reason)  # told as 0 before the first
+
+_loop_seconds = 0.0  # CPU seconds of the event loop's thread that are counted so far
+_loop_lock = threading.Lock()
 
 
-def process() -> list[Family]:
-    """What the clients of Prometheus tell of any process, under their names."""
-
-    def resident() -> dict[tuple[str, ...], float]:
-        try:
-            with open(STATM, encoding="ascii") as file:
-                pages = int(file.read().split()[1])
-        except OSError:  # no Linux
-            return {}
-        return {(): float(pages * os.sysconf("SC_PAGE_SIZE"))}
-
-    return [
-        Asked("process_resident_memory_bytes", "Resident memory.", ask=resident),
-        Asked("process_cpu_seconds_total", "CPU seconds.", ask=lambda: {(): time.process_time()}),
-        Asked("process_start_time_seconds", "Unix time of the start.", ask=lambda: {(): BEGAN}),
-        Asked("process_threads", "Threads.", ask=lambda: {(): float(threading.active_count())}),
-    ]
+def process() -> list[CollectorRegistry | Asked]:
+    """Return the collectors of any process: memory, CPU seconds, start, open files, threads."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    threads = Asked("process_threads", "Threads.", ask=lambda: {(): threading.active_count()})
+    return [registry, threads]
 
 
 def _limits() -> dict[tuple[str, ...], float]:
@@ -76,9 +79,8 @@ def _limits() -> dict[tuple[str, ...], float]:
     return {(one.variable.removeprefix(settings.PREFIX).lower(),): one.number for one in numbers}
 
 
-ALL: list[Family] = [
-    *(VISITORS, VISITS, FRAMES, FRAMES_ENDED, ANSWERS, RUNS, RUN_SECONDS, WAITED, REFUSALS),
-    COMPUTED,
+ALL: list[CollectorRegistry | Asked] = [
+    REGISTRY,
     Asked(
         "transformer_viz_limit",
         "The settings that are numbers: limits of this server.",
@@ -95,12 +97,16 @@ ALL: list[Family] = [
 ]
 
 
-def text(*more: Family) -> str:
-    """All families, and some more that only the caller knows, in the exposition format."""
+def text(*more: Asked) -> str:
+    """Return all families, and some more that only the caller knows, in the exposition format."""
+    global _loop_seconds
     clock, main = getattr(time, "pthread_getcpuclockid", None), threading.main_thread().ident
     if clock is not None and main is not None:  # not on every system
-        COMPUTED.values[("loop",)] = time.clock_gettime(clock(main))
-    return "".join(family.text() for family in (*ALL, *more))
+        with _loop_lock:
+            now = time.clock_gettime(clock(main))
+            COMPUTED.labels("loop").inc(now - _loop_seconds)
+            _loop_seconds = now
+    return exposition([*ALL, *more])
 
 
 @contextmanager
@@ -113,7 +119,7 @@ def computing(work: str) -> Iterator[None]:
     try:
         yield
     finally:
-        COMPUTED.add(work, more=time.thread_time() - began)
+        COMPUTED.labels(work).inc(time.thread_time() - began)
 
 
 class Run:
@@ -133,9 +139,9 @@ class Run:
         """Count it, and write its line where the log is on."""
         now = time.perf_counter()
         turn = now if self.turn is None else self.turn
-        RUNS.add(self.name, outcome)
+        RUNS.labels(self.name, outcome).inc()
         if self.turn is not None:
-            RUN_SECONDS.observe(now - turn, self.name)
+            RUN_SECONDS.labels(self.name).observe(now - turn)
         if settings.RUN_LOG.on:
             log(run=self.name, outcome=outcome, wait=turn - self.asked, seconds=now - turn)
 

@@ -52,7 +52,7 @@ class AllowedHosts:
                 reach.note_request(str(client[0]) if client else "", headers)
             await self.app(scope, receive, send)
             return
-        REFUSALS.add("host")
+        REFUSALS.labels("host").inc()
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": AGAINST_POLICY})
         else:

@@ -166,11 +166,11 @@ def _answer(request: Request) -> Response:
 
 def _count(status: int, seconds: float) -> None:
     outcome = OUTCOMES.get(status, "refused")
-    FRAMES_ENDED.add(outcome)
+    FRAMES_ENDED.labels(outcome).inc()
     if outcome == "made":
         FRAMES.observe(seconds)
     elif outcome == "refused":
-        REFUSALS.add("frame")
+        REFUSALS.labels("frame").inc()
 
 
 def _sentence(status: int, words: str) -> Response:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ... import settings
 from ..counts import server_counts
-from ..counts.families import CONTENT_TYPE, Asked, Family
+from ..counts.families import CONTENT_TYPE, Asked
 from .addresses import METRICS, READY, may_read_metrics
 from .server_engine import server_engine
 
@@ -53,7 +53,7 @@ def _ready() -> Response:
     return PlainTextResponse(words, status_code=503, headers=NOT_CACHED | {"Retry-After": "2"})
 
 
-def engine_families() -> list[Family]:
+def engine_families() -> list[Asked]:
     """What the engine holds just now."""
     engine = server_engine()
 
@@ -97,9 +97,9 @@ class Visitors:
         if scope["type"] != "websocket":
             await self.app(scope, receive, send)
             return
-        server_counts.VISITS.add()
-        server_counts.VISITORS.add(1)
+        server_counts.VISITS.inc()
+        server_counts.VISITORS.inc()
         try:
             await self.app(scope, receive, send)
         finally:
-            server_counts.VISITORS.add(-1)
+            server_counts.VISITORS.dec()

@@ -134,7 +134,7 @@ class VisitLimits:
                 if not gone:  # Streamlit takes a page that left amid its messages for a fault
                     raise
             if waited > ENDLESS * settings.MESSAGES.number:
-                REFUSALS.add("limit")
+                REFUSALS.labels("limit").inc()
                 with suppress(Exception):  # it may be closed already
                     await send({"type": "websocket.close", "code": TRY_AGAIN})
 
@@ -228,7 +228,7 @@ class VisitLimits:
     async def _refuse(
         self, scope: Scope, receive: Receive, send: Send, what: str, wait: float
     ) -> None:
-        REFUSALS.add("limit")
+        REFUSALS.labels("limit").inc()
         seconds = whole_seconds(wait)
         headers = {"Retry-After": str(seconds), "Cache-Control": "no-store"}
         if _is_upload(scope):

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from ...capture.records import AttentionRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account, by_kernel
+from .kernel_rows import BLOCK
 from .kernels import Kernel, KernelMode
 from .mixing import Changed, ways
 
@@ -151,8 +152,10 @@ class Stilled:
         before = self.kept.get(number)
         if self.count > 1:
             before, last = (self.record(account, item) for item in (0, self.count - 1))
-            gap = order_gap(before, last, (), 0, account.record.stack)
-            self.torn = self.torn or gap is not None
+            same = torch.equal(*(one.scores for one in (before, last)))
+            self.torn = self.torn or not (
+                same or order_gap(before, last, (), 0, account.record.stack) is None
+            )
         self.gaps[number] = [
             order_gap(before, self.record(account, item), one.tokens, one.size, one.stack)
             for item, one in enumerate(self.turns, self.count > 1)
@@ -272,15 +275,37 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     A number added to a whole row changes no softmax: the mean change of a row's cells
     outside ``columns`` ``[item, key]`` is taken off.
     """
-    seen = (one > MASK_SCORE) & (other > MASK_SCORE)
-    size = one[seen].abs().max() if bool(seen.any()) else one.new_ones(())
+    rows = max(1, BLOCK // max(1, one.shape[0] * one.shape[1] * one.shape[3]))
+    blocks = list(zip(one.split(rows, 2), other.split(rows, 2), strict=True))
+    sizes = [torch.where(_seen(x, y), x.abs(), -1.0).amax() for x, y in blocks if x.numel()]
+    size = torch.stack(sizes).amax() if sizes else one.new_ones(())
+    size = torch.where(size < 0, 1.0, size)  # no cell is seen
+    outside = ~columns[:, None, None]
+    found = [_differing_rows(x, y, outside, size) for x, y in blocks]
+    cells, moved, seen, unlike = (torch.cat(x, 1) for x in zip(*found, strict=True))
+    return cells, moved, seen, unlike
+
+
+def _seen(one: Tensor, other: Tensor) -> Tensor:
+    """Whether neither of two tensors of scores masks a cell."""
+    return (one > MASK_SCORE) & (other > MASK_SCORE)
+
+
+def _differing_rows(
+    one: Tensor, other: Tensor, outside: Tensor, size: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return `differing` for some rows; ``size`` is the largest score of all rows."""
+    seen = _seen(one, other)
     gap = torch.where(seen, other - one, 0.0)
-    kept = seen & ~columns[:, None, None]
-    shift = (gap * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True).clamp(min=1)
-    gap = torch.where(seen, gap - shift, 0.0).abs()
-    most, least = (
-        torch.where(kept, one, end).amax(-1) for end, one in ((-torch.inf, one), (-torch.inf, -one))
-    )
-    unlike = (kept.sum(-1) > 1) & (most + least > CHANGED * size)  # equal tokens change alike
-    cells, moved = ((gap > least * size).any(1) for least in (CHANGED, MOVED))
-    return cells, moved, seen.any(1), unlike.any(1)
+    kept = seen & outside
+    ones = kept.to(gap.dtype)
+    count = ones.sum(-1, keepdim=True)
+    shift = ones.mul_(gap).sum(-1, keepdim=True) / count.clamp(min=1)
+    gap = torch.where(seen, gap - shift, 0.0).abs_()
+    most, least = (torch.where(kept, x, -torch.inf).amax(-1) for x in (one, -one))
+    unlike = (count[..., 0] > 1) & (most + least > CHANGED * size)  # equal tokens change alike
+    largest = gap.amax(1)  # reads all heads at once, and becomes NaN where one of them is
+    if bool(largest.isnan().any()):
+        largest = gap.nan_to_num_(0.0).amax(1)
+    cells, moved = (largest > least * size for least in (CHANGED, MOVED))
+    return cells, moved, seen.view(torch.uint8).amax(1).bool(), unlike.any(1)
