@@ -21,7 +21,7 @@ from ... import reach, settings
 from ..serving import descriptors
 from . import caddy
 from .status import Status
-from .workers import LOOK, Worker, say, stop
+from .workers import LOOK, Worker, free_ports, say, stop
 
 COOKIE_SECRET = "STREAMLIT_SERVER_COOKIE_SECRET"
 FORWARDED_ALLOW = "FORWARDED_ALLOW_IPS"  # the server below reads it too
@@ -63,51 +63,59 @@ def believed(given: Mapping[str, str]) -> str:
     return "*" if "*" in proxies else ",".join(dict.fromkeys(("127.0.0.1", *proxies)))
 
 
-def run(count: int, host: str, port: int) -> int:
-    """Serve until told to stop; return the exit status."""
+def run(path: str, count: int, host: str, port: int) -> int:
+    """Serve until told to stop; return the exit status.
+
+    Args:
+        path: of Caddy.
+        count: how many workers to keep.
+        host: address to listen on.
+        port: port to listen on.
+    """
     reasons: SimpleQueue[str] = SimpleQueue()  # why the server ends; empty: somebody wants it
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: reasons.put(""))
-    workers = [Worker(number) for number in range(count)]
+    workers = [Worker(*each) for each in enumerate(free_ports(count))]
     words = surroundings(os.environ, count, os.cpu_count() or 1)
     for one in workers:
         Thread(target=one.keep, args=(words, reasons.put), daemon=True).start()
     status = Status(workers)
     Thread(target=status.serve_forever, daemon=True).start()
     proxies = os.environ.get(FORWARDED_ALLOW, "").split(",")
-    fronts: list[Popen[bytes]] = []
-    try:
-        with TemporaryDirectory(prefix="transformer-viz-caddy-") as folder:
-            while not any(one.is_up for one in workers):  # until then nobody listens, as with one
+    with TemporaryDirectory(prefix="transformer-viz-caddy-") as folder:
+        try:
+            while True:
+                # Until a worker answers nobody listens, as with one process.
+                if status.front is None and any(one.is_up for one in workers):
+                    ports = [one.port for one in workers]
+                    text = caddy.caddyfile(folder, host, port, ports, status.server_port, proxies)
+                    status.front = caddy.start(path, folder, text)
+                    Thread(target=_wait, args=(status.front, reasons), daemon=True).start()
+                    shown = f"[{host}]" if ":" in host else host
+                    print(f"\n  {count} workers at http://{shown}:{port}\n", flush=True)
                 with suppress(Empty):
-                    return _exit_status(reasons.get(timeout=LOOK))
-            ports = [one.port for one in workers]
-            config = caddy.caddyfile(folder, host, port, ports, status.server_port, proxies)
-            fronts.append(caddy.start(caddy.find(), folder, config))
-            Thread(target=_tell_end, args=(fronts[0], reasons), daemon=True).start()
-            shown = f"[{host}]" if ":" in host else host
-            print(f"\n  {count} workers at http://{shown}:{port}\n", flush=True)
-            return _exit_status(reasons.get())
-    finally:
-        stop(workers, *fronts)
+                    reason = reasons.get(timeout=LOOK)
+                    if reason:
+                        say(reason)
+                    return 1 if reason else 0
+        finally:
+            stop(workers, *filter(None, [status.front]))
 
 
-def _tell_end(front: Popen[bytes], reasons: SimpleQueue[str]) -> None:
-    status = front.wait()
-    reasons.put(f"Caddy ended (status {status}); what it wrote above says why.")
-
-
-def _exit_status(reason: str) -> int:
-    if reason:
-        say(reason)
-    return 1 if reason else 0
+def _wait(front: Popen[bytes], reasons: SimpleQueue[str]) -> None:
+    reasons.put(f"Caddy ended (status {front.wait()}); what it wrote above says why.")
 
 
 def main() -> int:
     """Read where to listen and how many workers to keep, and serve."""
     descriptors.make_room()
     host, port = os.environ["STREAMLIT_SERVER_ADDRESS"], os.environ["STREAMLIT_SERVER_PORT"]
-    return run(int(sys.argv[1]), host, int(port))
+    try:
+        path = caddy.find()
+    except ValueError as error:
+        say(str(error))
+        return 2
+    return run(path, int(sys.argv[1]), host, int(port))
 
 
 if __name__ == "__main__":

@@ -186,7 +186,9 @@ def caddyfile(
         port=port,
         bind=f"bind {' '.join(_addresses(host))}" if host else "",
         status=status,
-        **{"health": HEALTH, "ready": READY, "metrics": METRICS},
+        health=HEALTH,
+        ready=READY,
+        metrics=METRICS,
     )
 
 

@@ -6,6 +6,7 @@ import http.client
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from subprocess import Popen
 
 from ... import settings
 from ..counts.families import CONTENT_TYPE, Asked, exposition, joined
@@ -25,6 +26,7 @@ class Status(ThreadingHTTPServer):
     def __init__(self, workers: Sequence[Worker]) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.workers = workers
+        self.front: Popen[bytes] | None = None  # Caddy, once it runs
 
     def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, str]:
         """Return the status, the text and its type.
@@ -49,12 +51,13 @@ class Status(ThreadingHTTPServer):
         return 404, "Metrics are not told here.\n", PLAIN
 
     def metrics(self) -> str:
-        """Return the numbers of all workers, each with its number, and those of this process."""
+        """Return the numbers of all processes, each with the name of its process."""
         able = [worker for worker in self.workers if worker.answers]
         with ThreadPoolExecutor(len(self.workers)) as pool:
             found = list(pool.map(_numbers, able))
         texts = {str(one.number): text for one, text in zip(able, found, strict=True) if text}
         texts["balancer"] = exposition(process())
+        texts |= {"caddy": exposition(process(self.front.pid))} if self.front is not None else {}
         return joined(texts) + exposition(self._families())
 
     def _families(self) -> list[Asked]:
@@ -89,6 +92,7 @@ class Answer(BaseHTTPRequestHandler):
     server: Status
 
     def do_GET(self) -> None:
+        """Answer a request."""
         headers = {name.lower(): text for name, text in self.headers.items() if text}
         status, text, kind = self.server.answer(self.path.partition("?")[0], headers)
         body = text.encode()

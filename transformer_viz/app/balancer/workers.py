@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 
 from ..live.addresses import HEALTH, READY
 
@@ -21,11 +21,13 @@ PATIENCE = 5.0  # seconds for one answer about its state
 TRIES = 3  # workers in a row that end before they ever answered: something is wrong with all
 
 
-def free_port() -> int:
-    """Return a port of this machine that nobody uses just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nobody uses just now."""
+    with ExitStack() as probes:
+        found = [probes.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in found]
 
 
 @dataclass(eq=False)
@@ -37,7 +39,7 @@ class Worker:
     """
 
     number: int
-    port: int = field(default_factory=free_port)
+    port: int
     process: subprocess.Popen[bytes] | None = None
     is_up: bool = False
     is_ready: bool = False

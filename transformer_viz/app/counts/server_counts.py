@@ -66,10 +66,12 @@ _loop_seconds = 0.0  # CPU seconds of the event loop's thread that are counted s
 _loop_lock = threading.Lock()
 
 
-def process() -> list[CollectorRegistry | Asked]:
-    """Return the collectors of any process: memory, CPU seconds, start, open files, threads."""
+def process(other: int | None = None) -> list[CollectorRegistry | Asked]:
+    """Return the collectors of a process: memory, CPU seconds, start, open files, own threads."""
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
+    ProcessCollector(pid=lambda: "self" if other is None else other, registry=registry)
+    if other is not None:
+        return [registry]
     threads = Asked("process_threads", "Threads.", ask=lambda: {(): threading.active_count()})
     return [registry, threads]
 
