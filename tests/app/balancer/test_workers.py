@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from transformer_viz.app.balancer.balancer import COOKIE, PAGE
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.pupil import Pupil
@@ -27,7 +28,6 @@ from tests.support.paths import ROOT
 from tests.support.waiting import until
 from transformer_viz import settings
 from transformer_viz.app.balancer import workers
-from transformer_viz.app.balancer.balancer import COOKIE, PAGE
 from transformer_viz.checkpoints.files.upload_rooms import PREFIX
 
 pytestmark = pytest.mark.process
