@@ -86,7 +86,7 @@ def kill(url: str, death: Death) -> None:
 
 
 def worker_of(pupil: Pupil) -> str:
-    """The number of the worker that a pupil is with."""
+    """Return the name that the cookie has for the worker that a pupil is with."""
     return pupil.headers.get("Cookie", "").rpartition(f"{COOKIE}=")[2].partition(";")[0]
 
 

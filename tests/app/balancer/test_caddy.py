@@ -194,8 +194,11 @@ def test_headers_of_a_request_are_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said = {
-        "X_Forwarded_For": "1.2.3.4", "X_Forwarded_Proto": "https", "Forwarded": "for=x",
-        "X_Forwarded_Host": "viz.example", "Via": "1.1 proxy",
+        "X_Forwarded_For": "1.2.3.4",
+        "X_Forwarded_Proto": "https",
+        "Forwarded": "for=x",
+        "X_Forwarded_Host": "viz.example",
+        "Via": "1.1 proxy",
     }
     with upstreams(1) as (one,):
         with front(tmp_path, [one.server_port]) as port:
