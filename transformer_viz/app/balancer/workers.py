@@ -61,8 +61,8 @@ class Worker:
         """
         failed = 0
         while not self.stopping:
-            self.process = process = self._start(surroundings)
-            status = self._watch(process)
+            with self._start(surroundings) as self.process:
+                status = self._watch(self.process)
             failed = 0 if self.is_up else failed + 1
             self.is_up = self.is_ready = self.is_silent = False
             if self._is_stopping():
