@@ -74,7 +74,7 @@ def section(
     table.append(("server, resident", str(len(met.memory)), held, "", ""))
     if workers > 1:
         each = " and ".join(f"{one:.0f} MB" for one in met.each)
-        table.append(("of it each worker, at the end", str(workers), each, "", ""))
+        table.append(("of it each process, at the end", str(len(met.each)), each, "", ""))
     table += [*cost(met), *cut.rows(met.cuts, pupils, others)]
     usual = pupils <= CLASS and met.death is None
     budgets = [

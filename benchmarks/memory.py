@@ -34,7 +34,7 @@ def server_of(url: str) -> int:
 
 
 def workers_of(process: int) -> list[int]:
-    """The processes that a process in front has started; itself, if there are none."""
+    """Return the processes that a process has started (workers, Caddy); itself if there are none."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -59,6 +59,7 @@ class Upstream(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Echo)
+        self.worker = Worker(0, self.server_port, is_up=True, is_ready=True)
         self.open: list[Any] = []
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -70,6 +71,7 @@ class Upstream(ThreadingHTTPServer):
         pass  # it was ended while it answered
 
     def end(self) -> None:
+        self.worker.is_up = False
         self.shutdown()
         self.server_close()
         for one in self.open:
@@ -89,10 +91,12 @@ def upstreams(count: int) -> Iterator[list[Upstream]]:
 
 
 @contextmanager
-def front(folder: Path, ports: Sequence[int], proxies: Sequence[str] = ()) -> Iterator[int]:
+def front(folder: Path, every: Sequence[Upstream], proxies: Sequence[str] = ()) -> Iterator[int]:
     """The port of a Caddy before workers; it ends when its standard input does."""
-    port = free_port()
-    text = caddy.caddyfile(str(folder), "localhost", port, ports, ports[0], proxies)
+    port, status = free_port(), Status([one.worker for one in every])
+    threading.Thread(target=status.serve_forever, args=(0.01,), daemon=True).start()
+    ports = [one.server_port for one in every]
+    text = caddy.caddyfile(str(folder), "localhost", port, ports, status.server_port, proxies)
     process = caddy.start(caddy.find(), str(folder), text.replace("duration 20s", "duration 2s"))
     try:
         until(lambda: process.poll() is not None or listens(port))
@@ -100,6 +104,8 @@ def front(folder: Path, ports: Sequence[int], proxies: Sequence[str] = ()) -> It
     finally:
         process.stdin.close()
         assert process.wait(timeout=PATIENCE) == 0
+        status.shutdown()
+        status.server_close()
 
 
 def listens(port: int) -> bool:
@@ -133,7 +139,7 @@ def worker(port: int, path: str, cookie: str = "", **headers: str) -> tuple[int,
 
 
 def test_a_visit_stays_with_its_worker_until_that_ends(tmp_path: Path) -> None:
-    with upstreams(3) as every, front(tmp_path, [one.server_port for one in every]) as port:
+    with upstreams(3) as every, front(tmp_path, every) as port:
         own, cookie = worker(port, "/", **PAGE)
         assert cookie
         for path, headers in (("/", PAGE), ("/live/x", {}), ("/explore", PAGE), ("/media/x", {})):
@@ -163,17 +169,35 @@ def test_a_visit_stays_with_its_worker_until_that_ends(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_comes_back_is_asked_again(tmp_path: Path) -> None:
-    with upstreams(1) as (one,), front(tmp_path, [one.server_port]) as port:
+    with upstreams(1) as (one,), front(tmp_path, [one]) as port:
         own, cookie = worker(port, "/", **PAGE)
         one.end()
-        threading.Timer(1.0, lambda: back.append(Upstream(own))).start()
         back: list[Upstream] = []
+
+        def start() -> None:
+            back.append(Upstream(own))
+            one.worker.is_up = True
+
+        threading.Timer(1.0, start).start()
         assert worker(port, "/", cookie, **PAGE) == (own, "")  # it waited
         back[0].end()
 
 
+def test_pages_go_to_workers_that_answer_and_are_ready(tmp_path: Path) -> None:
+    with upstreams(2) as every, front(tmp_path, every) as port:
+        own, cookie = worker(port, "/", **PAGE)
+        first = next(one.worker for one in every if one.server_port == own)
+        for name, value in (("is_silent", True), ("is_ready", False)):
+            setattr(first, name, value)
+            until(lambda: worker(port, "/", cookie, **PAGE)[0] != own)
+            assert own not in {worker(port, "/", **PAGE)[0] for _ in range(10)}, name
+            assert worker(port, "/live/x", cookie) == (own, ""), name  # it waits for its own
+            setattr(first, name, not value)
+            until(lambda: worker(port, "/", cookie, **PAGE) == (own, ""))
+
+
 def test_without_cookies_the_address_decides(tmp_path: Path) -> None:
-    with upstreams(2) as every, front(tmp_path, [one.server_port for one in every]) as port:
+    with upstreams(2) as every, front(tmp_path, every) as port:
         # Behind a proxy of this machine the visitor's address decides, not the proxy's.
         peers = [f"10.0.{net}.{host}" for net in range(4) for host in range(10)]
         found = {}
@@ -184,7 +208,7 @@ def test_without_cookies_the_address_decides(tmp_path: Path) -> None:
         shares = [sum(own == one.server_port for own in found.values()) for one in every]
         assert min(shares) >= 8, shares
         every[0].end()  # one that ends moves nobody else
-        time.sleep(2)
+        time.sleep(1)
         assert {worker(port, "/live/x", X_Forwarded_For=one)[0] for one in peers} == {
             every[1].server_port
         }
@@ -201,8 +225,8 @@ def test_headers_of_a_request_are_passed_on(
         "Via": "1.1 proxy",
     }
     with upstreams(1) as (one,):
-        with front(tmp_path, [one.server_port]) as port:
-            for path, headers in (("/", PAGE), ("/live/x", {}), ("/metrics", {})):
+        with front(tmp_path, [one]) as port:
+            for path, headers in (("/", PAGE), ("/live/x", {})):
                 found = ask(port, path, **headers)[1]["headers"]
                 assert found["x-forwarded-for"] == "127.0.0.1", path
                 # No sign of a proxy: only this machine reaches the server.
@@ -212,6 +236,8 @@ def test_headers_of_a_request_are_passed_on(
                 assert found["x-forwarded-for"] == "1.2.3.4, 127.0.0.1", path
                 assert found["x-forwarded-proto"] == "https" and found["forwarded"] == "for=x"
                 assert found["x-forwarded-host"] == "viz.example" and found["via"] == "1.1 proxy"
+            assert ask(port, "/metrics", X_Forwarded_For="1.2.3.4")[0] == 404
+            assert ask(port, "/metrics", Via="1.1 proxy")[0] == 404
             one.end()
             line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
             line.request("GET", LINK)
@@ -224,7 +250,7 @@ def test_headers_of_a_request_are_passed_on(
     monkeypatch.setattr(caddy, "LOOPBACK", ("10.0.0.1",))  # so that we are a stranger
     with upstreams(1) as (one,):
         for proxies, believed in (((), False), (("127.0.0.1", "proxy.lan"), True), (("*",), True)):
-            with front(tmp_path, [one.server_port], proxies) as port:
+            with front(tmp_path, [one], proxies) as port:
                 found = ask(port, "/live/x", **said)[1]["headers"]
                 before = "1.2.3.4, " if believed else ""
                 assert found["x-forwarded-for"] == f"{before}127.0.0.1", proxies
@@ -261,13 +287,26 @@ def test_without_caddy_it_ends_and_says_how_to_get_one(
 
 def test_ready_and_metrics_are_those_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformer_viz.app.balancer.status.fetch", lambda *words: (200, b""))
-    every = [Worker(n, 1, is_up=n != 1, is_ready=n == 0, restarts=n) for n in range(3)]
+    every = [Worker(n, n + 1, is_up=n != 1, is_ready=n == 0, restarts=n) for n in range(3)]
     status = Status(every)
     try:
         own = {"host": "localhost", "x-forwarded-for": "127.0.0.1"}
         assert status.answer("/ready", own)[:2] == (200, "1 of 3 workers are ready.\n")
         every[0].is_silent = True
         assert status.answer("/ready", own)[:2] == (503, "0 of 3 workers are ready.\n")
+        asks = [{"x-worker": f"127.0.0.1:{one.port}"} for one in every] + [{}]
+        for up, silent, is_ready, pages, runs in (  # of three workers each
+            ("110", "000", "100", "100", "110"),
+            ("110", "100", "100", "010", "110"),
+            ("111", "100", "000", "011", "111"),
+            ("011", "011", "001", "001", "011"),
+            ("000", "000", "000", "000", "000"),
+        ):
+            for one, *flags in zip(every, up, silent, is_ready, strict=True):
+                one.is_up, one.is_silent, one.is_ready = (flag == "1" for flag in flags)
+            for path, wanted in (("/takes-pages", pages), ("/runs", runs)):
+                told = "".join("01"[status.answer(path, one)[0] == 200] for one in asks)
+                assert told == wanted + "0", (path, up, silent, is_ready)
         assert status.answer("/ready", own | {"host": "evil.example"})[0] == 403
         text = status.answer("/metrics", own)[1]
         for line in (

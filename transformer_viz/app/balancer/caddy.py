@@ -2,7 +2,7 @@
 
 A cookie names a visit's worker. A page without one, and a visit whose worker has ended, go to the
 worker with the fewest open requests, websockets included. Where a browser keeps no cookies (a page
-framed by another site), its address decides.
+framed by another site), its address decides. Which workers can be asked, `Status` says.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 
-from ..live.addresses import HEALTH, METRICS, READY
+from ..live.addresses import METRICS, READY
 
-OLDEST = (2, 8)  # tried with 2.8.4 and 2.11.7; Debian's 2.6 has no `fallback` for cookies
+OLDEST = (2, 9)  # which has `health_upstream`; tried with 2.9.1 and 2.11.7
 COOKIE = "transformer_viz_worker"
+#: What Caddy asks about a worker, whose address stands in the header ``TARGET``.
+PAGES, ALL, TARGET = "/takes-pages", "/runs", "X-Worker"
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 EVERYBODY = ("0.0.0.0/0", "::/0")
 #: Ends Caddy when the process that holds its standard input is gone.
@@ -60,19 +62,22 @@ CADDYFILE = """\
 	header_up X-Forwarded-Host {{http.request.header.X-Forwarded-Host}}
 }}
 
-# Arguments: seconds between two looks at a worker, until a silent one is down, and for the first
-# byte of an answer.
+# Arguments: what a worker must be able to take, and seconds for the first byte of an answer.
 (workers) {{
 	import headers
 	to {workers}
 	lb_try_duration 20s
 	lb_try_interval 100ms
-	health_uri {health}
-	health_interval {{args[0]}}
-	health_timeout {{args[1]}}
+	health_upstream 127.0.0.1:{status}
+	health_uri {{args[0]}}
+	health_headers {{
+		{target} {{http.reverse_proxy.active.target_upstream}}
+	}}
+	health_interval 500ms
+	health_timeout 60s
 	transport http {{
 		compression off
-		response_header_timeout {{args[2]}}
+		response_header_timeout {{args[1]}}
 	}}
 }}
 
@@ -107,7 +112,7 @@ http://:{port} {{
 	@page header Accept *text/html*
 	handle @page {{
 		reverse_proxy {{
-			import workers 1s 5s 5s
+			import workers {pages} 5s
 			import cookie
 			fail_duration 2s
 		}}
@@ -117,14 +122,14 @@ http://:{port} {{
 	@visit header Cookie *{cookie}=*
 	handle @visit {{
 		reverse_proxy {{
-			import workers 500ms 60s 60s
+			import workers {all} 60s
 			import cookie
 			lb_retry_match method NONE
 		}}
 	}}
 	handle {{
 		reverse_proxy {{
-			import workers 1s 60s 60s
+			import workers {all} 60s
 			lb_policy client_ip_hash
 			lb_retry_match method NONE
 		}}
@@ -186,7 +191,9 @@ def caddyfile(
         port=port,
         bind=f"bind {' '.join(_addresses(host))}" if host else "",
         status=status,
-        health=HEALTH,
+        target=TARGET,
+        pages=PAGES,
+        all=ALL,
         ready=READY,
         metrics=METRICS,
     )

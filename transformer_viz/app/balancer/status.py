@@ -1,4 +1,4 @@
-"""Readiness and metrics of all workers together, as one process of the app tells its own."""
+"""Readiness and metrics of all workers together, and which of them Caddy may ask."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ..counts.families import CONTENT_TYPE, Asked, exposition, joined
 from ..counts.server_counts import process
 from ..live.addresses import METRICS, READY, may_read_metrics
 from ..live.allowed_hosts import is_allowed, names, refusal
+from .caddy import ALL, PAGES, TARGET
 from .workers import Worker, fetch
 
 PLAIN = "text/plain; charset=utf-8"
 
 
 class Status(ThreadingHTTPServer):
-    """The server that Caddy asks for `READY` and `METRICS`, on a loopback port of its own."""
+    """The server that Caddy asks, on a loopback port of its own."""
 
     daemon_threads = True
 
@@ -32,9 +33,13 @@ class Status(ThreadingHTTPServer):
         """Return the status, the text and its type.
 
         Args:
-            path: `READY` or `METRICS`.
+            path: `READY`, `METRICS`, `PAGES` or `ALL`.
             headers: of the request, names in lower case; those that are empty left out.
         """
+        if path in (PAGES, ALL):
+            port = headers.get(TARGET.lower(), "").rpartition(":")[2]
+            takes = self.take_pages() if path == PAGES else [w for w in self.workers if w.is_up]
+            return 200 if port in [str(one.port) for one in takes] else 503, "", PLAIN
         host = headers.get("host", "")
         if not is_allowed(host, names(settings.NAMES.text)):
             return 403, refusal(host), PLAIN
@@ -49,6 +54,12 @@ class Status(ThreadingHTTPServer):
         if path == METRICS and may_read_metrics(settings.METRICS.text, peer.strip(), asked):
             return 200, self.metrics(), CONTENT_TYPE
         return 404, "Metrics are not told here.\n", PLAIN
+
+    def take_pages(self) -> list[Worker]:
+        """Return the workers for new pages: those that answer, of these those that are ready."""
+        able = [worker for worker in self.workers if worker.is_up]
+        able = [worker for worker in able if not worker.is_silent] or able
+        return [worker for worker in able if worker.is_ready] or able
 
     def metrics(self) -> str:
         """Return the numbers of all processes, each with the name of its process."""
@@ -90,6 +101,7 @@ class Answer(BaseHTTPRequestHandler):
     """One answer of `Status`."""
 
     server: Status
+    protocol_version = "HTTP/1.1"  # Caddy asks again and again
 
     def do_GET(self) -> None:
         """Answer a request."""
