@@ -38,7 +38,7 @@ CADDYFILE = """\
 	auto_https off
 	persist_config off
 	grace_period 1s
-	storage file_system {folder}
+	storage file_system "{folder}"
 	# An address holds the visitor's sentence, so what names it is not logged.
 	log {{
 		level ERROR
