@@ -19,6 +19,7 @@ from transformer_viz.paths import ROOT
 BESIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "HISTORY.md": "history.md",
     "benchmarks/RESULTS.md": "results.md",
 }
 #: Names of the notebooks that run; empty: all. Tests build a site in which a few do.

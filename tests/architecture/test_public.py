@@ -83,10 +83,21 @@ def test_metrics_is_a_module_and_a_function() -> None:
         room.entropie  # noqa: B018  the access is the test
 
 
-def test_the_changelog_tells_of_this_version() -> None:
+def test_changelog_and_history_begin_with_this_version() -> None:
+    for name in ("CHANGELOG.md", "HISTORY.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
+        assert versions[0] == tv.__version__, name
+
+
+def test_the_highlights_of_a_release_are_short() -> None:
+    """Two minutes to read; all other lines stand in HISTORY.md."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
-    assert versions[0] == tv.__version__
+    releases = re.split(r"^## (?=\[\d)", text, flags=re.MULTILINE)[1:]
+    assert [each[:9] for each in releases if len(each.split()) > 450] == []
+    lines = [line for each in releases for line in each.splitlines() if line.startswith("- ")]
+    assert len(lines) > 10
+    assert [line for line in lines if len(line[2:].split()) > 25] == []
 
 
 def test_what_the_package_needs_is_pinned_as_tested() -> None:

@@ -19,7 +19,7 @@ DEFINED = {
 
 def test_the_road_of_the_slider_names_each_hop() -> None:
     assert len(HOPS) == TEXT.count("::") - 1 >= 30  # one `::` explains the notation
-    assert ("capture/edit_plan.py", "changed_scores") in HOPS
+    assert ("core/apply_edits.py", "changed_scores") in HOPS
 
 
 @pytest.mark.parametrize(("file", "name"), HOPS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,11 +24,14 @@ from PIL import Image
 
 import transformer_viz as tv
 from tests.support.browser import free_port
+from tests.support.cases import case
 from tests.support.paths import ROOT
 from tests.support.pictured import picture, pictured_folder
 from tests.support.speech import speech_folder
 from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz import settings
+from transformer_viz.checkpoints.layouts.timm import VisionTransformer
+from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import Counter, OneSentence
 from transformer_viz.inference import inspection
@@ -40,6 +45,7 @@ from ..checkpoints.hostile.hugging import hugging
 from ..views.test_html_report import packed, weights_of
 
 WORDS = {"d_model": 22, "heads": 2, "d_ff": 31, "max_positions": 29}
+WARM = json.dumps({"edits": [{"kind": "temperature", "value": 2.0}]})
 SIZES = {"encoder_layers": 3, "decoder_layers": 2, "source_vocab": 17, "target_vocab": 19}
 
 
@@ -60,13 +66,6 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(checkpoint_folder(tmp_path_factory.mktemp("cli") / "tiny", **SIZES))
 
 
-@pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A GPT-like one."""
-    folder = tmp_path_factory.mktemp("cli") / "writer"
-    return str(checkpoint_folder(folder, decoder_layers=2, target_vocab=19))
-
-
 def call(*words: str, stdin: str | bytes | None = None) -> Result:
     return CliRunner().invoke(main, list(words), input=stdin)
 
@@ -75,6 +74,11 @@ def answer(*words: str, stdin: str | bytes | None = None) -> str:
     done = call(*words, stdin=stdin)
     assert done.exit_code == 0, done.stderr
     return done.stdout
+
+
+def written(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
 
 
 def refusal(*words: str, stdin: str | bytes | None = None) -> str:
@@ -87,39 +91,44 @@ def refusal(*words: str, stdin: str | bytes | None = None) -> str:
     return lines[0]
 
 
-def test_help_lists_the_commands() -> None:
+def test_help_lists_the_commands_and_models_the_box():
     commands = {"app", "models", "inspect", "trace", "translate", "generate", "report", "export"}
     assert set(main.commands) == commands | {
         *("match", "names", "rank", "explain", "swap", "align", "atlas", "compare", "train"),
     }
     assert all(name in answer("--help") for name in commands)
     assert answer() == answer("--help")
+    assert [line.split()[0] for line in answer("models").splitlines()] == list(tv.available())
 
 
 @pytest.mark.process
-def test_the_module_is_the_same_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "transformer_viz", "--version"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def test_the_module_is_the_same_command_and_answers_each_line_that_waits(translator: str):
+    module = [sys.executable, "-m", "transformer_viz"]
+    words = {"cwd": ROOT, "text": True, "stdout": subprocess.PIPE}
+    done = subprocess.run([*module, "--version"], check=True, **words)
     assert done.stdout.strip().endswith(tv.__version__)
+    words |= {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*module, "translate", translator], **words) as process:
+        for _ in range(2):
+            process.stdin.write("5 6 7 3\n")
+            process.stdin.flush()
+            assert process.stdout.readline().endswith("\n")
+        process.stdin.close()
+    assert process.returncode == 0
 
 
-def test_models_lists_the_box() -> None:
-    lines = answer("models").splitlines()
-    assert [line.split()[0] for line in lines] == list(tv.available())
+@pytest.fixture(scope="module")
+def inspected(translator: str) -> str:
+    return answer("inspect", translator, "--json")
 
 
-def test_inspect_says_where_each_value_came_from(translator: str) -> None:
-    found = json.loads(answer("inspect", translator, "--json"))
-    assert found["layout"] == "transformer_viz"
-    assert found["kind"] == "encoder-decoder"
-    assert found["parameters"] == tv.load(translator).parameters
-    assert found["config"]["d_model"] == 22
-    assert found["provenance"]["d_model"] == "file"
+def test_inspect_says_what_the_library_says(translator: str, inspected: str):
+    model, found = tv.load(translator), json.loads(inspected)
+    own = inspection.inspect(model).to_dict()
+    assert found == json.loads(json.dumps(own))
+    assert (found["layout"], found["kind"]) == ("transformer_viz", "encoder-decoder")
+    assert found["parameters"] == model.parameters
+    assert (found["config"]["d_model"], found["provenance"]["d_model"]) == (22, "file")
     places = [(site["stack"], site["block"], site["layer"]) for site in found["sites"]]
     assert sorted(places) == sorted(
         [("encoder", "self", n) for n in range(3)]
@@ -127,130 +136,78 @@ def test_inspect_says_where_each_value_came_from(translator: str) -> None:
     )
     assert {site["heads"] for site in found["sites"]} == {2}
     assert found["report"] == "green"
-
-
-def test_inspect_with_an_override(translator: str) -> None:
+    told = answer("inspect", translator)
+    for part in ("Tiny numbers", "capture report: green", "heads", "the file says so"):
+        assert part in told
+    lines = [line.split() for line in told.splitlines()]
+    assert ["decoder", "cross", "L1", "2", "heads"] in lines
+    assert all(f"{block['count']:>14,}" in told for block in own["blocks"])
+    assert all(finding["sentence"] in told for finding in own["findings"])
     found = json.loads(answer("inspect", translator, "--json", "--set", "heads=11"))
     assert (found["config"]["heads"], found["provenance"]["heads"]) == (11, "override")
     assert {site["heads"] for site in found["sites"]} == {11}
 
 
 @pytest.mark.process
-def test_inspect_apart_says_the_same(translator: str) -> None:
-    one, other = (answer("inspect", translator, "--json", *more) for more in ([], ["--apart"]))
-    assert json.loads(other)["layout"] and other == one
+def test_inspect_apart_says_the_same(translator: str, inspected: str):
+    assert answer("inspect", translator, "--json", "--apart") == inspected
 
 
-def test_inspect_for_a_reader(translator: str) -> None:
-    told = answer("inspect", translator)
-    assert "Tiny numbers" in told
-    assert "capture report: green" in told
-    assert any(
-        line.split() == ["decoder", "cross", "L1", "2", "heads"] for line in told.splitlines()
-    )
-
-
-def test_inspect_says_what_the_library_says(translator: str) -> None:
-    own = inspection.inspect(tv.load(translator)).to_dict()
-    found = json.loads(answer("inspect", translator, "--json"))
-    assert found == json.loads(json.dumps(own))
-    told = answer("inspect", translator)
-    for block in own["blocks"]:
-        assert f"{block['count']:>14,}" in told
-    for finding in own["findings"]:
-        assert finding["sentence"] in told
-    assert "heads" in told
-    assert "the file says so" in told
-
-
-def test_inspect_shows_a_name_that_would_move_the_cursor_as_it_is_spelled(tmp_path: Path) -> None:
-    folder = checkpoint_folder(tmp_path / "tiny", **SIZES)
+def test_inspect_of_a_decoder_alone_and_of_a_name_that_would_move_the_cursor(tmp_path: Path):
+    sizes = {"decoder_layers": 2, "target_vocab": 19}
+    folder = checkpoint_folder(tmp_path / "tiny", **sizes)
     words = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(words | {"title": "a\x1b[2Jb"}))
     told = answer("inspect", str(folder))
-    assert "a\\x1b[2Jb" in told
-    assert "\x1b" not in told
-
-
-def test_inspect_of_a_model_without_encoder(writer: str) -> None:
-    found = json.loads(answer("inspect", writer, "--json"))
+    assert "a\\x1b[2Jb" in told and "\x1b" not in told
+    found = json.loads(answer("inspect", str(folder), "--json"))
     assert [(s["stack"], s["block"]) for s in found["sites"]] == [("decoder", "self")] * 2
 
 
-def test_inspect_of_a_model_that_reads_vectors(tmp_path: Path) -> None:
-    folder = checkpoint_folder(tmp_path / "core", encoder_layers=2)
-    found = json.loads(answer("inspect", str(folder), "--json"))
-    assert len(found["sites"]) == 2
-
-
-def test_report_takes_what_trace_takes(translator: str, tmp_path: Path) -> None:
-    out = tmp_path / "page.html"
-    words = ("--ids", "5 6 7 3", "--target-ids", "2, 8, 9")
-    assert answer("report", translator, *words, "--out", str(out)).startswith(str(out))
-    run = tv.trace(tv.load(translator), [5, 6, 7, 3], target=[2, 8, 9], keep=("weights", "scores"))
-    book, arrays = packed(out.read_text(encoding="utf-8"))
+def test_trace_and_report_give_what_the_library_gives(translator: str, tmp_path: Path):
+    out, page = str(tmp_path / "run.safetensors"), tmp_path / "page.html"
+    given = ("--ids", "5 6 7 3", "--target-ids", "2, 8, 9")
+    kept = {"target": [2, 8, 9], "keep": ("weights", "scores")}
+    model = tv.load(translator)
+    assert answer("report", translator, *given, "--out", str(page)).startswith(str(page))
+    run = tv.trace(model, [5, 6, 7, 3], **kept)
+    book, arrays = packed(page.read_text(encoding="utf-8"))
     block, layer, head = book["opened"]
     shown, _ = weights_of(book, arrays, 0, f"{block} {layer} {head}")
     assert np.abs(shown - run.attention(block, layer=layer)[head].reshape(-1)).max() < 1e-4
-    given, own = ({o.name for o in main.commands[name].params} for name in ("trace", "report"))
-    assert own - given == {"title", "heads", "layers", "max_mb", "precision"}
-    assert given - own == {"keep"}
-
-
-def test_trace_stores_what_the_library_gives(translator: str, tmp_path: Path) -> None:
-    out = str(tmp_path / "run.safetensors")
+    taken, own = ({o.name for o in main.commands[name].params} for name in ("trace", "report"))
+    assert own - taken == {"title", "heads", "layers", "max_mb", "precision"}
+    assert taken - own == {"keep"}
     edit = '{"edits": [{"kind": "temperature", "value": 2.0, "block": "cross"}]}'
-    said = answer(
-        *("trace", translator, "--ids", "5 6 7 3", "--target-ids", "2, 8, 9"),
-        *("--intervention", edit, "--keep", "weights,scores", "--out", out),
-    )
-    assert said.startswith(out)
-    stored = tv.Trace.load(out)
-    own = tv.trace(
-        tv.load(translator),
-        [5, 6, 7, 3],
-        target=[2, 8, 9],
-        intervention=tv.Intervention.from_json(edit),
-        keep=("weights", "scores"),
-    )
-    assert stored.intervention == own.intervention
-    assert np.array_equal(stored.attention("cross"), own.attention("cross"))
-    assert np.array_equal(stored.block("cross", 1).scores, own.block("cross", 1).scores)
-
-
-def test_trace_takes_a_text_and_an_intervention_from_a_file(
-    translator: str, tmp_path: Path
-) -> None:
-    edits = tmp_path / "edits.json"
-    edits.write_text('{"edits": [{"kind": "window", "radius": 1}]}')
-    out = str(tmp_path / "run.safetensors")
-    words = ("--target", "8 9", "--intervention", str(edits), "--out", out)
+    words = ("--intervention", edit, "--keep", "weights,scores", "--out", out)
+    assert answer("trace", translator, *given, *words).startswith(out)
+    stored, changes = tv.Trace.load(out), tv.Intervention.from_json(edit)
+    run = tv.trace(model, [5, 6, 7, 3], intervention=changes, **kept)
+    assert stored.intervention == run.intervention
+    assert np.array_equal(stored.attention("cross"), run.attention("cross"))
+    assert np.array_equal(stored.block("cross", 1).scores, run.block("cross", 1).scores)
+    # a text, and an intervention from a file
+    edits = written(tmp_path / "edits.json", '{"edits": [{"kind": "window", "radius": 1}]}')
+    words = ("--target", "8 9", "--intervention", edits, "--out", out)
     answer("trace", translator, "5 6 7 3", *words)
-    trace = tv.Trace.load(out)
-    assert trace.source.ids == (5, 6, 7, 3)
-    assert trace.target is not None
-    assert trace.target.ids == (8, 9)
-    assert trace.attention("encoder")[:, :, 0, 2:].max() == 0
+    stored = tv.Trace.load(out)
+    assert (stored.source.ids, stored.target.ids) == ((5, 6, 7, 3), (8, 9))
+    assert stored.attention("encoder")[:, :, 0, 2:].max() == 0
 
 
-def test_trace_takes_vectors(tmp_path: Path) -> None:
-    folder = checkpoint_folder(tmp_path / "core", encoder_layers=2)
-    vectors = np.random.default_rng(3).random((5, 22)).astype(np.float32)
-    np.save(tmp_path / "x.npy", vectors)
-    out = str(tmp_path / "run.safetensors")
+def test_trace_takes_vectors(tmp_path: Path):
+    folder, out = checkpoint_folder(tmp_path / "core", encoder_layers=2), str(tmp_path / "run")
+    np.save(tmp_path / "x.npy", np.random.default_rng(3).random((5, 22)).astype(np.float32))
     answer("trace", str(folder), "--vectors", str(tmp_path / "x.npy"), "--out", out)
     assert tv.Trace.load(out).attention("encoder").shape == (2, 2, 5, 5)
+    assert len(json.loads(answer("inspect", str(folder), "--json"))["sites"]) == 2
 
 
-def test_trace_takes_a_picture(tmp_path: Path) -> None:
-    from transformer_viz.checkpoints.layouts.timm import VisionTransformer
-    from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig
-
+def test_trace_takes_a_picture(tmp_path: Path):
     sizes = {"d_model": 12, "heads": 3, "d_ff": 24, "encoder_layers": 2, "classes": 5}
     torch.manual_seed(5)
-    module = VisionTransformer(
-        VisionConfig(**sizes, image_size=(8, 8), patch_size=(2, 2), channels=1)
-    )
+    picture = {"image_size": (8, 8), "patch_size": (2, 2), "channels": 1}
+    module = VisionTransformer(VisionConfig(**sizes, **picture))
     folder = tmp_path / "pictures"
     folder.mkdir()
     safetensors.torch.save_file(module.state_dict(), folder / "weights.safetensors")
@@ -272,56 +229,53 @@ def test_trace_takes_a_picture(tmp_path: Path) -> None:
     assert json.loads(answer("inspect", str(folder), "--json"))["report"] == "green"
 
 
-@pytest.mark.parametrize("name", ["whisper", "wav2vec2"])
-def test_trace_and_report_take_a_sound(name: str, tmp_path: Path) -> None:
-    folder = speech_folder(name, tmp_path / "speech")
-    (tmp_path / "x.wav").write_bytes(wav_bytes(example_sound(16000), 16000))
-    given = ("--audio", str(tmp_path / "x.wav"))
-    out = str(tmp_path / "run.safetensors")
-    answer("trace", str(folder), *given, "--out", out)
-    own = tv.trace(tv.load(folder), tmp_path / "x.wav")
-    stored = tv.Trace.load(out)
-    assert stored.source.labels == own.source.labels and stored.source.labels[2] == "0.08 s"
-    for block in own.maps:
-        assert np.array_equal(stored.attention(block), own.attention(block))
-    page = tmp_path / "report.html"
-    edits = json.dumps({"edits": [{"kind": "temperature", "value": 2.0}]})
-    answer("report", str(folder), *given, "--intervention", edits, "--out", str(page))
-    assert "0.08 s" in page.read_text()
-    said = refusal("trace", str(folder), "a text", "--out", out)
-    assert "takes a sound; give it --audio" in said
-    about = answer("inspect", str(folder))
-    assert "takes audio" in about and "capture report: green" in about
+def test_trace_and_report_take_a_sound(tmp_path: Path):
+    out, page = str(tmp_path / "run.safetensors"), tmp_path / "report.html"
+    sound, given = tmp_path / "x.wav", ("--audio", str(tmp_path / "x.wav"))
+    sound.write_bytes(wav_bytes(example_sound(16000), 16000))
+    for name in ("whisper", "wav2vec2"):
+        with case(name):
+            folder = str(speech_folder(name, tmp_path / name))
+            answer("trace", folder, *given, "--out", out)
+            own, stored = tv.trace(tv.load(folder), sound, check=False), tv.Trace.load(out)
+            assert stored.source.labels == own.source.labels
+            assert stored.source.labels[2] == "0.08 s"
+            for block in own.maps:
+                assert np.array_equal(stored.attention(block), own.attention(block))
+            answer("report", folder, *given, "--intervention", WARM, "--out", str(page))
+            assert "0.08 s" in page.read_text()
+            said = refusal("trace", folder, "a text", "--out", out)
+            assert "takes a sound; give it --audio" in said
+            about = answer("inspect", folder)
+            assert "takes audio" in about and "capture report: green" in about
 
 
-def test_a_picture_stands_beside_a_text(tmp_path: Path) -> None:
-    folder = pictured_folder("llava", tmp_path / "llava")
+def test_a_picture_stands_beside_a_text(tmp_path: Path):
+    folder = str(pictured_folder("llava", tmp_path / "llava"))
     picture().save(tmp_path / "cat.png")
     out, image = str(tmp_path / "run.safetensors"), ("--image", str(tmp_path / "cat.png"))
-    answer("trace", str(folder), "what is in the picture ?", *image, "--out", out)
+    answer("trace", folder, "what is in the picture ?", *image, "--out", out)
     own = tv.trace(tv.load(folder), "what is in the picture ?", image=tmp_path / "cat.png")
     stored = tv.Trace.load(out)
     assert np.array_equal(stored.attention("decoder"), own.attention("decoder"))
     assert stored.source.labels[1] == "image 0,0"
     assert (stored.patches == own.patches).all()
-    answer("trace", str(folder), "--ids", "1 10 4 11", *image, "--out", out)
+    answer("trace", folder, "--ids", "1 10 4 11", *image, "--out", out)
     assert tv.Trace.load(out).source.ids == (1, 10, *[4] * 16, 11)
     page = tmp_path / "report.html"
-    edits = json.dumps({"edits": [{"kind": "temperature", "value": 2.0}]})
-    said = ("report", str(folder), "a cat", *image, "--intervention", edits, "--out", str(page))
-    answer(*said)
+    answer("report", folder, "a cat", *image, "--intervention", WARM, "--out", str(page))
     assert "<title>llava: ↵ a cat</title>" in page.read_text()
-    about = answer("inspect", str(folder), *image, "--text", "a cat")
+    about = answer("inspect", folder, *image, "--text", "a cat")
     assert "capture report: green" in about
-    assert "a picture beside it" in answer("inspect", str(folder))
-    assert "reads a text with its picture" in refusal("trace", str(folder), *image, "--out", out)
+    assert "a picture beside it" in answer("inspect", folder)
+    assert "reads a text with its picture" in refusal("trace", folder, *image, "--out", out)
     none = ("--image", str(tmp_path / "none.png"))
-    assert "There is no picture" in refusal("inspect", str(folder), *none)
+    assert "There is no picture" in refusal("inspect", folder, *none)
     assert "has no eyes" in refusal("trace", "en-lm", "a cat", *image, "--out", out)
     assert "has no eyes" in refusal("inspect", "en-lm", *image)
 
 
-def test_trace_takes_a_pair(tmp_path: Path) -> None:
+def test_trace_takes_a_pair(tmp_path: Path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "sleep", "dogs", "bark"]
     files = {
         "vocab.txt": "\n".join(words),
@@ -341,7 +295,7 @@ def test_trace_takes_a_pair(tmp_path: Path) -> None:
     assert np.array_equal(stored.attention("encoder"), own.attention("encoder"))
 
 
-def test_a_checkpoint_without_config_is_opened_by_its_words(tmp_path: Path) -> None:
+def test_a_checkpoint_without_config_is_opened_by_its_words(tmp_path: Path):
     folder = checkpoint_folder(tmp_path / "tiny", **SIZES)
     words = json.loads((folder / "config.json").read_text())
     (folder / "config.json").unlink()
@@ -362,83 +316,62 @@ def started(monkeypatch: pytest.MonkeyPatch, *words: str, **given: str) -> dict[
         monkeypatch.setenv(variable, value)
     seen: dict[str, str] = {}
     monkeypatch.setattr(os, "execve", lambda program, words, names: seen.update(names))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    answer("app", "--port", str(port), *words)
+    answer("app", "--port", str(free_port()), *words)
     return seen
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_app_starts_as_many_workers_as_it_is_told(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_app_starts_as_many_workers_as_it_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("STREAMLIT_SERVER_SSL_CERT_FILE", raising=False)
-    seen: list[list[str]] = []
     started(monkeypatch)
-    monkeypatch.setattr(os, "execve", lambda program, words, names: seen.append(words))
-    answer("app", "--port", str(free_port()), "--workers", str(count))
-    one, several = ["transformer_viz.app.live.server"], ["transformer_viz.app.balancer", "3"]
-    assert seen == [[sys.executable, "-m", *(several if count > 1 else one)]]
-
-
-def test_workers_serve_no_tls_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, module in (("1", ["live.server"]), ("3", ["balancer", "3"])):
+        seen: list[list[str]] = []
+        monkeypatch.setattr(os, "execve", lambda _, words, names, seen=seen: seen.append(words))
+        answer("app", "--port", str(free_port()), "--workers", count)
+        name, *more = module
+        assert seen == [[sys.executable, "-m", f"transformer_viz.app.{name}", *more]]
+    # several serve no TLS and say so
     monkeypatch.setenv("STREAMLIT_SERVER_SSL_CERT_FILE", "cert.pem")
     monkeypatch.setattr(os, "execve", lambda *words: pytest.fail("it was started"))
     said = refusal("app", "--port", str(free_port()), "--workers", "2")
     assert "--workers 2 serves no TLS of its own" in said
     assert "let a proxy in front speak TLS" in said
     for wrong in ("0", "-1", "many"):
-        assert "workers" in refusal("app", "--workers", wrong)
+        assert "workers" in refusal("app", "--workers", wrong), wrong
 
 
-@pytest.mark.parametrize("folder", [None, "more"])
-def test_app_names_the_folders_below_which_paths_may_be_opened(
-    folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "more").mkdir()
-    monkeypatch.chdir(tmp_path)
-    seen = started(monkeypatch, *(("--models", folder) if folder else ()))
-    whole = tmp_path / folder if folder else tmp_path
-    assert seen["TRANSFORMER_VIZ_ROOTS"] == str(whole)
-    assert seen.get("TRANSFORMER_VIZ_MODELS") == (str(whole) if folder else None)
-    assert "TRANSFORMER_VIZ_PATHS" not in seen
-
-
-def test_others_open_no_paths_unless_a_folder_is_named(
+def test_paths_are_opened_below_a_folder_and_by_others_only_where_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     (tmp_path / "more").mkdir()
-    monkeypatch.chdir(tmp_path)
-    public = started(monkeypatch, "--host", "0.0.0.0")
-    assert public["TRANSFORMER_VIZ_PATHS"] == "off"
-    monkeypatch.chdir(tmp_path)
-    named = started(monkeypatch, "--host", "0.0.0.0", "--models", "more")
-    assert "TRANSFORMER_VIZ_PATHS" not in named
-    closed = started(
-        monkeypatch, "--no-paths", "--no-uploads", "--name", "a.example", "--name", "b"
-    )
+    for named in ((), ("--models", "more")):
+        monkeypatch.chdir(tmp_path)
+        seen, whole = started(monkeypatch, *named), str(tmp_path.joinpath(*named[1:]))
+        assert seen["TRANSFORMER_VIZ_ROOTS"] == whole
+        assert seen.get("TRANSFORMER_VIZ_MODELS") == (whole if named else None)
+        assert "TRANSFORMER_VIZ_PATHS" not in seen
+        monkeypatch.chdir(tmp_path)
+        seen = started(monkeypatch, "--host", "0.0.0.0", *named)
+        assert seen.get("TRANSFORMER_VIZ_PATHS") == (None if named else "off")
+    names = ("--name", "a.example", "--name", "b")
+    closed = started(monkeypatch, "--no-paths", "--no-uploads", *names)
     assert closed["TRANSFORMER_VIZ_PATHS"] == closed["TRANSFORMER_VIZ_UPLOADS"] == "off"
     assert closed["TRANSFORMER_VIZ_NAMES"] == "a.example,b"
 
 
-def test_shares_hold_where_others_reach_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = started(monkeypatch)
-    assert [one.read(alone) for one in settings.SHARES] == ["0"] * len(settings.SHARES)
-    for words in (("--host", "0.0.0.0"), ("--name", "viz.example")):
+def test_shares_hold_where_others_reach_the_app_or_one_is_set(monkeypatch: pytest.MonkeyPatch):
+    usual = [one.default for one in settings.SHARES]
+    for words, shares in (
+        ((), ["0"] * len(usual)),
+        (("--host", "0.0.0.0"), usual),
+        (("--name", "viz.example"), usual),
+    ):
         seen = started(monkeypatch, *words)
-        assert [one.read(seen) for one in settings.SHARES] == [
-            one.default for one in settings.SHARES
-        ]
-
-
-def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) -> None:
+        assert [one.read(seen) for one in settings.SHARES] == shares, words
     variable = settings.REQUESTS.variable
-    seen = started(monkeypatch, **{variable: "7"})
-    assert seen[variable] == "7"
+    assert started(monkeypatch, **{variable: "7"})[variable] == "7"
 
 
-def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(places, "enforced", lambda: ("files", "network", "programs"))
     for setting in settings.SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
@@ -455,7 +388,7 @@ def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.Monk
     assert "TRANSFORMER_VIZ_FORWARDS is 'many'" in refusal("app", "--settings")
 
 
-def test_each_side_reads_the_vocabulary_that_is_named(tmp_path: Path) -> None:
+def test_each_side_reads_the_vocabulary_that_is_named(tmp_path: Path):
     path = str(tutorial_file(tmp_path / "model").parent)
     (tmp_path / "source.txt").write_text("\n".join(SOURCE))
     (tmp_path / "target.json").write_text(json.dumps(TARGET))
@@ -477,62 +410,22 @@ def test_each_side_reads_the_vocabulary_that_is_named(tmp_path: Path) -> None:
     assert "There is no file 'none.txt'" in refusal("inspect", path, "--tokenizer", "none.txt")
     assert "--tokenizer FILE" in refusal("inspect", path, "--set", "tokenizer=a.txt")
     assert "holds several words" in refusal(
-        "inspect", path, "--target-tokenizer", str(_written(tmp_path / "a.txt", "a b\n"))
+        "inspect", path, "--target-tokenizer", written(tmp_path / "a.txt", "a b\n")
     )
 
 
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
-def test_translate_answers_line_by_line(translator: str) -> None:
+def test_translate_answers_line_by_line(translator: str):
     model = tv.load(translator)
     lines = ["5 6 7 3", "", "8 3", "4 4 4 3"]
     got = answer("translate", translator, "--beam", "3", stdin="\n".join(lines)).split("\n")
     own = [tv.translate(model, line, beam=3)[0].text if line else "" for line in lines]
     assert got == [*own, ""]
-
-
-def test_translate_under_an_intervention(translator: str) -> None:
     edit = '{"edits": [{"kind": "block_keys", "keys": [0, 1], "block": "cross"}]}'
-    intervention = tv.Intervention.from_json(edit)
-    own = tv.translate(tv.load(translator), "5 6 7 3", intervention=intervention)[0].text
-    assert answer("translate", translator, "--intervention", edit, stdin="5 6 7 3\n") == f"{own}\n"
-
-
-@pytest.mark.process
-def test_a_program_that_waits_for_each_answer_gets_it(translator: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "transformer_viz", "translate", translator],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for _ in range(2):
-            process.stdin.write("5 6 7 3\n")
-            process.stdin.flush()
-            assert process.stdout.readline().endswith("\n")
-        process.stdin.close()
-    assert process.returncode == 0
-
-
-def test_generate_goes_on_with_a_text(writer: str) -> None:
-    model = tv.load(writer)
-    own = tv.translate(model, "5 6 7", max_tokens=4)[0].text.strip()
-    assert answer("generate", writer, "--max", "4", stdin="5 6 7\n") == f"{own}\n"
-    drawn = tv.translate(model, "5 6 7", sample=0.9, max_tokens=4)[0].text.strip()
-    assert answer("generate", writer, "--max", "4", "--sample", "0.9", stdin="5 6 7\n") == (
-        f"{drawn}\n"
-    )
-
-
-def test_bad_lines_are_named_and_the_ones_before_answered(translator: str) -> None:
+    changes = tv.Intervention.from_json(edit)
+    wanted = tv.translate(model, "5 6 7 3", intervention=changes)[0].text
+    said = answer("translate", translator, "--intervention", edit, stdin="5 6 7 3\n")
+    assert said == f"{wanted}\n"
+    # bad lines are named, and the ones before answered
     done = call("translate", translator, stdin="5 6 3\n5 99\n5 3\n")
     assert done.exit_code == 2
     assert len(done.stdout.splitlines()) == 1
@@ -540,122 +433,77 @@ def test_bad_lines_are_named_and_the_ones_before_answered(translator: str) -> No
     assert "Line 1 is not UTF-8" in refusal("translate", translator, stdin=b"\xff\xfe\n")
 
 
+def test_generate_goes_on_with_a_text(tmp_path: Path):
+    writer = str(checkpoint_folder(tmp_path / "writer", decoder_layers=2, target_vocab=19))
+    model = tv.load(writer)
+    for words, more in (({}, ()), ({"sample": 0.9}, ("--sample", "0.9"))):
+        own = tv.translate(model, "5 6 7", max_tokens=4, **words)[0].text.strip()
+        said = answer("generate", writer, "--max", "4", *more, stdin="5 6 7\n")
+        assert said == f"{own}\n", words
+
+
 BAD = {
-    "nothing to trace": (("trace", "{model}", "--out", "{out}"), "takes one input, and none came"),
-    "two inputs": (
-        ("trace", "{model}", "5 3", "--ids", "5 3", "--out", "{out}"),
-        "a text and --ids came",
+    "trace {model} --out {out}": "takes one input, and none came",
+    "trace {model} '5 3' --ids '5 3' --out {out}": "a text and --ids came",
+    "trace {model} '5 3'": "Missing option '--out'",
+    "trace {model} '5 3' --out .": "'.' is a folder",
+    "trace {model} '5 3' --out no/where.st": "no folder no for --out",
+    "trace {model} --ids five --out {out}": (
+        "--ids takes token ids from 0, like --ids \"2 45 3\"; got 'five'"
     ),
-    "no out": (("trace", "{model}", "5 3"), "Missing option '--out'"),
-    "out a folder": (("trace", "{model}", "5 3", "--out", "."), "'.' is a folder"),
-    "out nowhere": (("trace", "{model}", "5 3", "--out", "no/where.st"), "no folder no for --out"),
-    "words for ids": (
-        ("trace", "{model}", "--ids", "five", "--out", "{out}"),
-        "--ids takes token ids from 0, like --ids \"2 45 3\"; got 'five'",
+    "trace {model} --ids '5 99' --out {out}": "99",
+    "trace {model} '5 3' --target 2 --target-ids 2 --out {out}": "one target",
+    "trace {model} --image cat.png --out {out}": "There is no picture 'cat.png'",
+    "trace {model} --audio voice.wav --out {out}": "There is no sound 'voice.wav'",
+    "trace {model} --audio {root}/README.md --out {out}": (
+        "takes no sounds; give it a text, --ids or --vectors"
     ),
-    "an unknown id": (("trace", "{model}", "--ids", "5 99", "--out", "{out}"), "99"),
-    "two targets": (
-        ("trace", "{model}", "5 3", "--target", "2", "--target-ids", "2", "--out", "{out}"),
-        "one target",
+    "trace {model} --image {root}/README.md --out {out}": (
+        "takes no pictures; give it a text, --ids or --vectors"
     ),
-    "a picture that is not there": (
-        ("trace", "{model}", "--image", "cat.png", "--out", "{out}"),
-        "There is no picture 'cat.png'",
+    "trace {model} --pair 5 3 --out {out}": "reads one text; got 2 of them",
+    "trace {model} --vectors {root}/README.md --out {out}": "no .npy file",
+    "trace {model} --vectors none.npy --out {out}": "none.npy",
+    "trace {model} '5 3' --keep all --out {out}": "got 'all'",
+    "trace {model} '5 3' --intervention hot --out {out}": "'hot' is neither",
+    """trace {model} '5 3' --intervention '{"edits": [' --out {out}""": "is not JSON",
+    """trace {model} '5 3' --intervention '{"edits": [{"kind": "x"}]}' --out {out}""": (
+        "no edit of kind 'x'"
     ),
-    "a sound that is not there": (
-        ("trace", "{model}", "--audio", "voice.wav", "--out", "{out}"),
-        "There is no sound 'voice.wav'",
-    ),
-    "a sound for a model of words": (
-        ("trace", "{model}", "--audio", "{root}/README.md", "--out", "{out}"),
-        "takes no sounds; give it a text, --ids or --vectors",
-    ),
-    "a picture for a model of words": (
-        ("trace", "{model}", "--image", "{root}/README.md", "--out", "{out}"),
-        "takes no pictures; give it a text, --ids or --vectors",
-    ),
-    "a pair for a model of one text": (
-        ("trace", "{model}", "--pair", "5", "3", "--out", "{out}"),
-        "reads one text; got 2 of them",
-    ),
-    "a target of no vectors": (
-        ("trace", "{model}", "--vectors", "{root}/README.md", "--out", "{out}"),
-        "no .npy file",
-    ),
-    "vectors that are not there": (
-        ("trace", "{model}", "--vectors", "none.npy", "--out", "{out}"),
-        "none.npy",
-    ),
-    "keep what": (("trace", "{model}", "5 3", "--keep", "all", "--out", "{out}"), "got 'all'"),
-    "no JSON": (
-        ("trace", "{model}", "5 3", "--intervention", "hot", "--out", "{out}"),
-        "'hot' is neither",
-    ),
-    "broken JSON": (
-        ("trace", "{model}", "5 3", "--intervention", '{"edits": [', "--out", "{out}"),
-        "is not JSON",
-    ),
-    "unknown edit": (
-        (
-            "trace",
-            "{model}",
-            "5 3",
-            "--intervention",
-            '{"edits": [{"kind": "x"}]}',
-            "--out",
-            "{out}",
-        ),
-        "no edit of kind 'x'",
-    ),
-    "an edit nowhere": (
-        (
-            *("trace", "{model}", "5 3", "--out", "{out}", "--intervention"),
-            '{"edits": [{"kind": "uniform_head", "layer": 71}]}',
-        ),
-        "71",
-    ),
-    "no checkpoint": (("inspect", "nowhere"), "no checkpoint 'nowhere'"),
-    "an override without value": (("inspect", "{model}", "--set", "heads"), "WORD=VALUE"),
-    "an impossible override": (("inspect", "{model}", "--set", "heads=5"), "heads=5"),
-    "an unknown word": (("inspect", "{model}", "--set", "hats=5"), "hats"),
-    "a beam of none": (("translate", "{model}", "--beam", "0"), "--beam"),
-    "the wrong kind": (("generate", "{model}"), "needs a model of kind decoder-only"),
-    "no recipe": (("train", "none.toml", "--data", "."), "no recipe 'none.toml'"),
-    "no data": (("train", "{root}/recipes/en-de.toml", "--data", "nowhere"), "no folder 'nowhere'"),
-    "data left out": (("train", "{root}/recipes/en-de.toml"), "learns from sentences; name the"),
-    "a seed below 0": (
-        ("train", "{root}/recipes/digits.toml", "--seed", "-1", "--folder", "{out}"),
-        "The seed -1 is negative",
-    ),
-    "no TOML": (("train", "{root}/README.md"), "README.md is not a recipe"),
-    "translating with a word too many": (
-        ("translate", "{model}", "--set", "hats=5"),
-        "Unknown configuration word 'hats'",
-    ),
-    "an override that is no number": (
-        ("inspect", "{model}", "--set", "norm_eps=NaN"),
-        "norm_eps needs a number; got 'NaN'",
-    ),
-    "no such command": (("dance",), "No such command 'dance'"),
-    "no such option": (("inspect", "{model}", "--jason"), "--jason"),
-    "a port too far": (("app", "--port", "70000"), "--port"),
-    "an app without its model": (("app", "--model", "nowhere"), "no checkpoint 'nowhere'"),
-    "an app without its folder": (("app", "--models", "nowhere"), "no folder 'nowhere'"),
+    "trace {model} '5 3' --out {out} --intervention"
+    """ '{"edits": [{"kind": "uniform_head", "layer": 71}]}'""": "71",
+    "inspect nowhere": "no checkpoint 'nowhere'",
+    "inspect {model} --set heads": "WORD=VALUE",
+    "inspect {model} --set heads=5": "heads=5",
+    "inspect {model} --set hats=5": "hats",
+    "translate {model} --beam 0": "--beam",
+    "generate {model}": "needs a model of kind decoder-only",
+    "train none.toml --data .": "no recipe 'none.toml'",
+    "train {root}/recipes/en-de.toml --data nowhere": "no folder 'nowhere'",
+    "train {root}/recipes/en-de.toml": "learns from sentences; name the",
+    "train {root}/recipes/digits.toml --seed -1 --folder {out}": "The seed -1 is negative",
+    "train {root}/README.md": "README.md is not a recipe",
+    "translate {model} --set hats=5": "Unknown configuration word 'hats'",
+    "inspect {model} --set norm_eps=NaN": "norm_eps needs a number; got 'NaN'",
+    "dance": "No such command 'dance'",
+    "inspect {model} --jason": "--jason",
+    "app --port 70000": "--port",
+    "app --model nowhere": "no checkpoint 'nowhere'",
+    "app --models nowhere": "no folder 'nowhere'",
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_gets_one_sentence(case: str, translator: str, tmp_path: Path) -> None:
-    words, expected = BAD[case]
+def test_bad_input_gets_one_sentence(translator: str, tmp_path: Path):
     places = {"{model}": translator, "{out}": str(tmp_path / "x.st"), "{root}": str(ROOT)}
-    for name, place in places.items():
-        words = tuple(word.replace(name, place) for word in words)
-    assert expected in refusal(*words)
-    assert not (tmp_path / "x.st").exists()
-
-
-def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
-    with socket.socket() as other:
+    for command, expected in BAD.items():
+        words = shlex.split(command)
+        for name, place in places.items():
+            words = [word.replace(name, place) for word in words]
+        with case(command):
+            said = refusal(*words)
+            assert expected in said
+            assert not (tmp_path / "x.st").exists()
+    with socket.socket() as other:  # a port that is taken is said before anything starts
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
@@ -664,37 +512,13 @@ def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
     assert f"--port {port + 1}" in said
 
 
-def test_debug_shows_the_traceback() -> None:
-    done = call("inspect", "nowhere", "--debug")
-    assert isinstance(done.exception, ValueError)
-    after_the_end = call("inspect", "--", "--debug")
-    assert after_the_end.exit_code == 2
-    assert "'--debug'" in after_the_end.stderr
-
-
-def one_error(error: Exception) -> str:
-    """What a command that raises says."""
-
-    @click.group(cls=OneSentence)
-    def group() -> None:
-        pass
-
-    @group.command()
-    def fail() -> None:
-        raise error
-
-    done = CliRunner().invoke(group, ["fail"])
-    assert done.exit_code == 2
-    return done.stderr
-
-
 def test_ctrl_c_stops_a_long_proof_and_keeps_the_maps(
     translator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(proof_progress, "LEAST", 0.0)
     before, times = signal.getsignal(signal.SIGINT), 1
 
-    def press(counter: Counter, done: int) -> None:
+    def press(counter: Counter, done: int):
         for _ in range(times if done == 3 else 0):
             signal.raise_signal(signal.SIGINT)
 
@@ -712,9 +536,12 @@ def test_ctrl_c_stops_a_long_proof_and_keeps_the_maps(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
+def failed(error: Exception):
+    raise error
+
+
+def test_every_error_becomes_a_sentence_and_debug_shows_the_traceback():
+    for error, said in (
         (KeyError("no such thing"), "no such thing\n"),
         (ValueError("two\n   lines"), "two lines\n"),
         (
@@ -722,24 +549,22 @@ def test_ctrl_c_stops_a_long_proof_and_keeps_the_maps(
             "No such file or directory: x.pt\n",
         ),
         (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero; --debug shows where.\n"),
-    ],
-)
-def test_every_error_becomes_a_sentence(error: Exception, said: str) -> None:
-    assert one_error(error) == said
+    ):
+        group = OneSentence("group", [click.Command("fail", callback=partial(failed, error))])
+        done = CliRunner().invoke(group, ["fail"])
+        assert (done.exit_code, done.stderr) == (2, said)
+    assert isinstance(call("inspect", "nowhere", "--debug").exception, ValueError)
+    after_the_end = call("inspect", "--", "--debug")
+    assert after_the_end.exit_code == 2
+    assert "'--debug'" in after_the_end.stderr
 
 
 @pytest.mark.app
-def test_app_serves_on_the_port_it_was_given() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_app_serves_on_the_port_it_was_given():
+    port = free_port()
     words = [sys.executable, "-m", "transformer_viz", "app", "--port", str(port)]
-    server = subprocess.Popen(
-        words,
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen(words, cwd=ROOT, **quiet)
     try:
         assert healthy(f"http://127.0.0.1:{port}/_stcore/health")
     finally:
@@ -758,7 +583,7 @@ def healthy(address: str, seconds: float = 60) -> bool:
     return False
 
 
-def test_report_of_a_trace_file(tmp_path: Path) -> None:
+def test_report_of_a_trace_file(tmp_path: Path):
     weights = np.full((2, 3, 5, 5), 0.2)
     run, out = tmp_path / "run.safetensors", tmp_path / "page.html"
     tv.from_attentions(weights, list("abcde")).save(run)

@@ -19,7 +19,7 @@ EDIT = '{"edits": [{"kind": "uniform_head", "stack": "encoder", "layer": 0, "hea
 
 
 @pytest.mark.shipped
-def test_two_checkpoints(tmp_path: Path) -> None:
+def test_two_checkpoints(tmp_path: Path):
     out, matched = tmp_path / "heads.csv", tmp_path / "pairs.csv"
     words = ["--sentence", TEXT, "--out", str(out), "--matched", str(matched)]
     said = answer("compare", *SIDES, *words).splitlines()
@@ -36,28 +36,24 @@ def test_two_checkpoints(tmp_path: Path) -> None:
 
 
 @pytest.mark.shipped
-def test_two_sentences_interventions_and_traces(tmp_path: Path) -> None:
-    model = tv.load("en-de-small", device="cpu")
-    other = "The dog sat on the mat."
-    out = tmp_path / "heads.csv"
-    answer("compare", TEXT, other, "--model", "en-de-small", "--out", str(out))
-    wanted = tv.compare(TEXT, other, model=model).heads
-    pd.testing.assert_frame_equal(pd.read_csv(out), wanted, check_dtype=False)
-    both = ["--model", "en-de-small", "--sentence", TEXT, "--out", str(out)]
-    answer("compare", "none", EDIT, *both)
-    wanted = tv.compare(None, Intervention.from_json(EDIT), TEXT, model=model).heads
-    pd.testing.assert_frame_equal(pd.read_csv(out), wanted, check_dtype=False)
-    runs = []
-    for number, text in enumerate((TEXT, other)):
-        tv.trace(model, text, check=False).save(tmp_path / f"{number}.safetensors")
-        runs.append(tmp_path / f"{number}.safetensors")
-    answer("compare", *map(str, runs), "--out", str(out))
-    wanted = tv.compare(*map(tv.Trace.load, runs)).heads
-    pd.testing.assert_frame_equal(pd.read_csv(out), wanted, check_dtype=False)
+def test_two_sentences_interventions_and_traces(tmp_path: Path):
+    out, other = tmp_path / "heads.csv", "The dog sat on the mat."
+    model, edit = tv.load("en-de-small", device="cpu"), Intervention.from_json(EDIT)
+    runs = [str(tmp_path / f"{number}.safetensors") for number in range(2)]
+    for text, path in zip((TEXT, other), runs, strict=True):
+        tv.trace(model, text, check=False).save(path)
+    named = ("--model", "en-de-small")
+    for words, found in (
+        ((TEXT, other, *named), tv.compare(TEXT, other, model=model)),
+        (("none", EDIT, *named, "--sentence", TEXT), tv.compare(None, edit, TEXT, model=model)),
+        (runs, tv.compare(*map(tv.Trace.load, runs))),
+    ):
+        answer("compare", *words, "--out", str(out))
+        pd.testing.assert_frame_equal(pd.read_csv(out), found.heads, check_dtype=False)
 
 
 @pytest.mark.shipped
-def test_a_file_of_sentences_has_intervals(tmp_path: Path) -> None:
+def test_a_file_of_sentences_has_intervals(tmp_path: Path):
     (tmp_path / "some.txt").write_text("The cat sat.\nA dog was tired.\n", "utf-8")
     said = answer("compare", *SIDES, "--file", str(tmp_path / "some.txt"))
     found = tv.compare(*SIDES, ["The cat sat.", "A dog was tired."])
@@ -65,10 +61,11 @@ def test_a_file_of_sentences_has_intervals(tmp_path: Path) -> None:
     assert f"{first.low:.3f} to {first.high:.3f}" in said.splitlines()[1]
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    assert "no file that transformer-viz trace --out wrote" in refusal("compare", *SIDES)
-    both = ["--sentence", TEXT, "--file", "x.txt"]
-    assert "--sentence and --file both came" in refusal("compare", *SIDES, *both)
-    assert "There is no checkpoint 'x'" in refusal("compare", "x", SIDES[1], "--sentence", TEXT)
-    folder = ["--sentence", TEXT, "--out", str(tmp_path)]
-    assert "is a folder" in refusal("compare", *SIDES, *folder)
+def test_what_is_refused(tmp_path: Path):
+    for words, said in (
+        (SIDES, "no file that transformer-viz trace --out wrote"),
+        ((*SIDES, "--sentence", TEXT, "--file", "x.txt"), "--sentence and --file both came"),
+        (("x", SIDES[1], "--sentence", TEXT), "There is no checkpoint 'x'"),
+        ((*SIDES, "--sentence", TEXT, "--out", str(tmp_path)), "is a folder"),
+    ):
+        assert said in refusal("compare", *words)

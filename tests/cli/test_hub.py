@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,7 +27,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))
 
 
-def test_inspect_and_trace_by_id(hub: Hub, folder: Folder, tmp_path: Path) -> None:
+def test_inspect_and_trace_by_id(hub: Hub, folder: Folder, tmp_path: Path):
     hub.add("tiny/gpt2", folder("gpt2"))
     found = run("inspect", "tiny/gpt2@main")
     assert found.exit_code == 0, found.output
@@ -35,11 +36,7 @@ def test_inspect_and_trace_by_id(hub: Hub, folder: Folder, tmp_path: Path) -> No
     out = tmp_path / "run.safetensors"
     assert run("trace", "tiny/gpt2", "the cat sat", "--out", str(out)).exit_code == 0
     assert out.is_file() and len(hub.weights_asked()) == 1
-
-
-def test_words_say_how_it_is_fetched(hub: Hub, folder: Folder, tmp_path: Path) -> None:
-    import shutil
-
+    # words say how it is fetched
     shutil.copytree(folder("gpt2"), tmp_path / "old")
     hub.add("tiny/old", as_torch(tmp_path / "old"))
     refused = run("inspect", "tiny/old")
@@ -49,39 +46,29 @@ def test_words_say_how_it_is_fetched(hub: Hub, folder: Folder, tmp_path: Path) -
     assert run("inspect", "tiny/none").stderr.startswith("There is no model tiny/none here")
 
 
-@pytest.mark.parametrize(
-    ("words", "before", "mode"),
-    [
+def test_who_reaches_the_app_decides(monkeypatch: pytest.MonkeyPatch):
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(os, "execve", lambda path, words, around: kept.update(around))
+    monkeypatch.setattr(os, "chdir", lambda place: None)
+    for words, before, mode in (
         ((), None, "any"),
         (("--host", "0.0.0.0"), None, "off"),
         (("--name", "viz.example.org"), None, "off"),
         (("--host", "0.0.0.0", "--hub", "listed"), None, "listed"),
         (("--hub", "off"), "any", "off"),
         ((), "listed", "listed"),
-    ],
-)
-def test_who_reaches_the_app_decides(
-    words: tuple[str, ...], before: str | None, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept: dict[str, str] = {}
-
-    def started(path: str, words: list[str], surroundings: dict[str, str]) -> None:
-        kept.update(surroundings)
-
-    monkeypatch.setattr(os, "execve", started)
-    monkeypatch.setattr(os, "chdir", lambda place: None)
-    for one in (settings.HUB, settings.NAMES, settings.REACH):
-        monkeypatch.delenv(one.variable, raising=False)
-    if before is not None:
-        monkeypatch.setenv(settings.HUB.variable, before)
-    assert run("app", "--port", "8617", *words).exit_code == 0
-    assert settings.HUB.read(kept) == mode
+    ):
+        kept.clear()
+        for one in (settings.HUB, settings.NAMES, settings.REACH):
+            monkeypatch.delenv(one.variable, raising=False)
+        if before is not None:
+            monkeypatch.setenv(settings.HUB.variable, before)
+        assert run("app", "--port", "8617", *words).exit_code == 0, words
+        assert settings.HUB.read(kept) == mode, (words, before)
 
 
 @pytest.mark.process
-def test_a_program_of_its_own_with_the_clients_variables(
-    hub: Hub, folder: Folder, tmp_path: Path
-) -> None:
+def test_a_program_of_its_own_with_the_clients_variables(hub: Hub, folder: Folder, tmp_path: Path):
     hub.add("tiny/gpt2", folder("gpt2"))
     around = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
     around["HF_HUB_OFFLINE"] = "0"

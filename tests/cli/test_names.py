@@ -11,12 +11,12 @@ import torch
 import transformer_viz as tv
 from tests.checkpoints.own_models import PLANS, Own, attended
 
-from .test_cli import answer, refusal
+from .test_cli import answer, refusal, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
 
-def test_from_a_state_dict_to_its_cross_attention(tmp_path: Path) -> None:
+def test_from_a_state_dict_to_its_cross_attention(tmp_path: Path):
     torch.manual_seed(2)
     own = Own(PLANS["the journey: no position buffer, scaled"])
     path, table = tmp_path / "mine.pt", tmp_path / "table.json"
@@ -47,12 +47,9 @@ def test_from_a_state_dict_to_its_cross_attention(tmp_path: Path) -> None:
     assert page.stat().st_size > 10_000
 
 
-def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_said(tmp_path: Path):
     torch.save({"a.weight": torch.zeros(3, 3)}, tmp_path / "mine.pt")
-    path = str(tmp_path / "mine.pt")
+    path, table = str(tmp_path / "mine.pt"), written(tmp_path / "list.json", "[1]")
     assert "no names can be proposed" in refusal("names", path)
     assert "There is no file 'nowhere.json'" in refusal("inspect", path, "--names", "nowhere.json")
-    (tmp_path / "list.json").write_text("[1]")
-    assert "expected a JSON object" in refusal(
-        "inspect", path, "--names", str(tmp_path / "list.json")
-    )
+    assert "expected a JSON object" in refusal("inspect", path, "--names", table)

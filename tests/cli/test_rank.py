@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import transformer_viz as tv
+from transformer_viz.checkpoints.common.bundled import PRETRAINED
+from transformer_viz.cli.rank import METHODS
+from transformer_viz.core.interventions import Intervention, MeanHead
+from transformer_viz.corpus.sentence_file import sentences
+from transformer_viz.inference.ablation.stand_ins import METHODS as KNOWN
 
-from .test_cli import answer, refusal
+from .test_cli import answer, refusal, written
 
 PAIRS = [("The cat sat.", "Die Katze saß."), ("A dog barks.", "Ein Hund bellt.")]
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> str:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
-    return str(path)
+    return written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
 
 
 @pytest.mark.shipped
-def test_the_table_is_the_librarys(pairs: str, tmp_path: Path) -> None:
+def test_the_table_is_the_librarys(pairs: str, tmp_path: Path):
     out = tmp_path / "heads.csv"
     said = answer("rank", "en-de-small", pairs, "--method", "zero", "--out", str(out))
     ranking = tv.rank(tv.load("en-de-small", device="cpu"), PAIRS, method="zero")
@@ -37,9 +41,9 @@ def test_the_table_is_the_librarys(pairs: str, tmp_path: Path) -> None:
     assert shown[-1] == f"{out}: {len(table)} heads"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_what_is_refused(pairs: str, tmp_path: Path):
+    path = tmp_path / "text.txt"
+    for content, said in (
         (b"", "is empty; give one sentence a line"),
         (b"\n  \n\t\n", "is empty; give one sentence a line"),
         (b"\xff\xfe\x00", "is no text in UTF-8 (line 1)"),
@@ -47,45 +51,24 @@ def test_the_table_is_the_librarys(pairs: str, tmp_path: Path) -> None:
         (b"PK\0\0", "is no text: it holds zero bytes"),
         (b"a\tb\tc\n", "Line 1 of"),
         (b"a cat\nthe dog\t\n", "Line 2 of"),
-    ],
-)
-def test_a_file_that_holds_no_sentences(content: bytes, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_bytes(content)
-    assert said in refusal("rank", "en-de-small", str(path))
-
-
-def test_what_else_is_refused(pairs: str, tmp_path: Path) -> None:
-    assert "is not there" in refusal("rank", "en-de-small", "nothing.txt")
-    assert "is a folder" in refusal("rank", "en-de-small", str(tmp_path))
-    assert "no checkpoint" in refusal("rank", "no-model", pairs)
-    assert "'median' is not one of" in refusal("rank", "en-de-small", pairs, "--method", "median")
-    nowhere = str(tmp_path / "no" / "heads.csv")
-    assert "There is no folder" in refusal("rank", "en-de-small", pairs, "--out", nowhere)
-
-
-def test_the_methods_are_the_librarys() -> None:
-    from transformer_viz.cli.rank import METHODS
-    from transformer_viz.inference.ablation.stand_ins import METHODS as KNOWN
-
-    assert METHODS == KNOWN
-
-
-def test_a_mark_of_byte_order_is_no_letter(tmp_path: Path) -> None:
-    from transformer_viz.corpus.sentence_file import sentences
-
-    path = tmp_path / "text.txt"
+    ):
+        path.write_bytes(content)
+        assert said in refusal("rank", "en-de-small", str(path))
     path.write_bytes("\ufeffA dog.\r\n\r\nA cat.\tEine Katze.\r\n".encode())
-    assert sentences(str(path)) == ["A dog.", ("A cat.", "Eine Katze.")]
+    assert sentences(str(path)) == ["A dog.", ("A cat.", "Eine Katze.")]  # the mark is no letter
+    for words, said in (
+        (("en-de-small", "nothing.txt"), "is not there"),
+        (("en-de-small", str(tmp_path)), "is a folder"),
+        (("no-model", pairs), "no checkpoint"),
+        (("en-de-small", pairs, "--method", "median"), "'median' is not one of"),
+        (("en-de-small", pairs, "--out", str(tmp_path / "no" / "a.csv")), "There is no folder"),
+    ):
+        assert said in refusal("rank", *words)
+    assert METHODS == KNOWN  # the library's
 
 
 @pytest.mark.shipped
-def test_means_are_stored_for_edits(pairs: str, tmp_path: Path) -> None:
-    import shutil
-
-    from transformer_viz.checkpoints.common.bundled import PRETRAINED
-    from transformer_viz.core.interventions import Intervention, MeanHead
-
+def test_means_are_stored_for_edits(pairs: str, tmp_path: Path):
     folder = tmp_path / "copy"
     shutil.copytree(PRETRAINED / "en-de-small", folder, ignore=shutil.ignore_patterns("means-*"))
     said = answer("rank", str(folder), pairs, "--keep-means")

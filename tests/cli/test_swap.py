@@ -20,31 +20,32 @@ OTHER = "The animal didn't cross the street because it was too wide."
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("what", ["heads", "stream"])
-def test_the_numbers_are_the_librarys(what: str, tmp_path: Path) -> None:
-    out = tmp_path / "swaps.csv"
-    words = ["--what", what, "--best", "2", "--out", str(out)]
-    said = answer("swap", "en-de", OWN, OTHER, *words).splitlines()
-    found = tv.swap(tv.load("en-de", device="cpu"), OWN, OTHER, what=what)
-    table = pd.read_csv(out)
-    assert list(table.columns) == list(found.table.columns)
-    assert table["moved"].to_numpy() == pytest.approx(found.table["moved"].to_numpy())
-    best = found.ranked[0]
-    assert said[1].strip().startswith(f"{found.parts[best.part][best.row, best.column]:.3f}")
-    assert f"{best.part} L{best.row}" in said[1]
-    assert all(note in said for note in found.notes)
-    assert Intervention.from_json(said[-2]).edits == found.best(2)
-    card = json.loads((tmp_path / "swaps.card.json").read_text("utf-8"))
-    assert card == json.loads(json.dumps(found.card))
+def test_the_numbers_are_the_librarys(tmp_path: Path):
+    out, model = tmp_path / "swaps.csv", tv.load("en-de", device="cpu")
+    for what in ("heads", "stream"):
+        words = ["--what", what, "--best", "2", "--out", str(out)]
+        said = answer("swap", "en-de", OWN, OTHER, *words).splitlines()
+        found, table = tv.swap(model, OWN, OTHER, what=what), pd.read_csv(out)
+        assert list(table.columns) == list(found.table.columns), what
+        moved = found.table["moved"].to_numpy()
+        assert table["moved"].to_numpy() == pytest.approx(moved), what
+        best = found.ranked[0]
+        value = found.parts[best.part][best.row, best.column]
+        assert said[1].strip().startswith(f"{value:.3f}"), what
+        assert f"{best.part} L{best.row}" in said[1], what
+        assert all(note in said for note in found.notes), what
+        assert Intervention.from_json(said[-2]).edits == found.best(2), what
+        card = json.loads((tmp_path / "swaps.card.json").read_text("utf-8"))
+        assert card == json.loads(json.dumps(found.card)), what
+    for words, why in (
+        ((OWN, OTHER, "--words", "es"), "takes two words with a comma"),
+        ((OWN, OTHER, "--out", str(tmp_path)), "is a folder"),
+        ((OWN, OWN), "Both sentences are the same"),
+    ):
+        assert why in refusal("swap", "en-de", *words)
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    assert "takes two words with a comma" in refusal("swap", "en-de", OWN, OTHER, "--words", "es")
-    assert "is a folder" in refusal("swap", "en-de", OWN, OTHER, "--out", str(tmp_path))
-    assert "Both sentences are the same" in refusal("swap", "en-de", OWN, OWN)
-
-
-def test_an_answer_is_asked_by_numbers_of_its_tokens(tmp_path: Path) -> None:
+def test_an_answer_is_asked_by_numbers_of_its_tokens(tmp_path: Path):
     """The same of `explain`, whose --target names the token."""
     marked, rest = "[PAD] [UNK] [CLS] [SEP]", "who what wrote said ann bob it the"
     words = f"{marked} {rest}".split()

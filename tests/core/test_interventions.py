@@ -11,12 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transformer_viz.core.apply_edits import HeadPlan, Plan, hidden
 from transformer_viz.core.interventions import (
     EDITS,
     BlockEdges,
     BlockKeys,
     Causal,
     Edit,
+    HidingEdit,
     Intervention,
     Pad,
     ScaleHead,
@@ -25,7 +27,6 @@ from transformer_viz.core.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.core.masking import hidden, hiding
 from transformer_viz.core.sites import BLOCKS, STACKS, Site
 
 DESIGN = """{"edits": [
@@ -236,9 +237,10 @@ EXPECTED = {
 
 def test_hidden_cells_of_numbers_numpy_and_torch_agree():
     for edit, wanted in EXPECTED.items():
-        arrays = hidden(edit, np.arange(5)[:, None], np.arange(6))
-        tensors = hidden(edit, torch.arange(5)[:, None], torch.arange(6))
-        numbers = [[hidden(edit, query, key) for key in range(6)] for query in range(5)]
+        edits = [edit] if isinstance(edit, HidingEdit) else []
+        arrays = hidden(edits, np.arange(5)[:, None], np.arange(6))
+        tensors = hidden(edits, torch.arange(5)[:, None], torch.arange(6))
+        numbers = [[hidden(edits, query, key) for key in range(6)] for query in range(5)]
         assert arrays.dtype == bool and tensors.dtype == torch.bool
         assert arrays.tolist() == tensors.tolist() == numbers == wanted.tolist(), edit
 
@@ -246,5 +248,37 @@ def test_hidden_cells_of_numbers_numpy_and_torch_agree():
 def test_the_last_match_of_each_kind_hides_and_causal_masks_self_attention_alone():
     wide, narrow = Window(radius=3), Window(radius=1, layer=0)
     edits = Intervention((BlockKeys(keys=(1,)), wide, narrow, Causal(on=True)))
-    assert hiding(edits, Site("decoder", "self", 0, 1)) == [edits.edits[3], narrow, edits.edits[0]]
-    assert hiding(edits, Site("decoder", "cross", 1, 1)) == [wide, edits.edits[0]]
+    keys, causal = edits.edits[0], edits.edits[3]
+    for site, wanted in (
+        (Site("decoder", "self", 0, 1), (causal, narrow, keys)),
+        (Site("decoder", "cross", 1, 1), (wide, keys)),
+    ):
+        assert HeadPlan.at(edits, site).hiding == wanted, site
+
+
+def test_edited_weights_of_numpy_and_torch_agree():
+    """Causal and padding masks by -inf and by low numbers, rows without any visible key, sinks."""
+    rows, keys = 5, 6
+    edits = Intervention(
+        (
+            *(Temperature(value=value, head=head) for head, value in enumerate((0.5, 0.0, 1e-31))),
+            *(UniformHead(head=3), Temperature(value=0.0, head=3), Causal(on=False, head=4)),
+            *(Window(radius=1, head=2), BlockKeys(keys=(0, 4)), BlockEdges(edges=((2, 3),))),
+        )
+    )
+    plan = Plan.at(edits, Site("decoder", "self", 0), 5)
+    assert plan is not None and plan.shapes_scores
+    torch.manual_seed(0)
+    for low in (-torch.inf, torch.finfo(torch.float32).min):
+        for sinks in (0, 1):
+            scores = torch.randn(2, 5, rows, keys + sinks).round(decimals=1)
+            own = torch.ones(rows, keys + sinks).triu(1).bool().expand(scores.shape).clone()
+            own[..., keys:] = False
+            own[1, :, :, 2] = own[1, :, 1] = True
+            given = (scores, scores.masked_fill(own, low), own, own.all(-2, keepdim=True))
+            query = torch.arange(rows)
+            found = plan.softmax(*given, query, keys)
+            again = plan.softmax(*(x.numpy() for x in (*given, query)), keys)
+            for one, other in zip(found, again, strict=True):
+                assert other.dtype == np.float32, (low, sinks)
+                np.testing.assert_allclose(other, one.numpy(), rtol=2e-6, err_msg=f"{low} {sinks}")

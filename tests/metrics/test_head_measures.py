@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
+from itertools import product
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def prompt(words: list[int], weights: np.ndarray | None = None, view: str = "raw
 
 def looking(targets: list[int]) -> np.ndarray:
     """A head whose row i looks at ``targets[i]`` alone, ``[1, query, key]``."""
-    return np.eye(len(targets))[targets][None]
+    return np.eye(len(targets), dtype=np.float32)[targets][None]
 
 
 def jumping(rows: HeadRows, find: str) -> HeadRows:
@@ -50,7 +51,7 @@ def jumping(rows: HeadRows, find: str) -> HeadRows:
     for i, word in enumerate(ids):
         earlier = [j for j in range(1, i) if ids[j] == word]
         targets.append(earlier[-1] + (find == "induction") if earlier else 0)
-    return replace(rows, weights=looking(targets).astype(np.float32))
+    return replace(rows, weights=looking(targets))
 
 
 def repeated(length: int, seed: int = 0) -> list[int]:
@@ -70,155 +71,133 @@ def own(name: str, rows: HeadRows) -> Tally:
     return measured(SITE, rows).own[name]
 
 
-def chance(name: str, rows: HeadRows) -> Tally:
-    return measured(SITE, rows).chance[name]
-
-
 def mean(tally: Tally) -> np.ndarray:
     total, rows = (part.reshape(len(part), -1) for part in tally[:2])
     return settled(total, rows)[0]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("length", [8, 12, 40])
-@pytest.mark.parametrize("find", ["duplicate", "induction"])
-def test_a_perfect_head_scores_one_at_any_length(length: int, find: str, view: str) -> None:
-    """P2."""
-    rows = jumping(prompt(repeated(length), view=view), find)
-    assert mean(own(find, rows)) == pytest.approx([1.0], abs=EXACT)
-    other = {"duplicate": "induction", "induction": "duplicate"}[find]
-    assert mean(own(other, rows)) == pytest.approx([0.0], abs=EXACT)
+def value(name: str, rows: HeadRows) -> np.ndarray:
+    return mean(own(name, rows))
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("length", [5, 25, 100])
-def test_an_even_head_has_full_entropy_at_any_length(length: int, view: str) -> None:
-    """P3."""
-    rows = prompt(list(range(1, length)), view=view)
-    assert mean(own("entropy", rows)) == pytest.approx([1.0], abs=EXACT)
+def test_perfect_heads_score_one_and_even_ones_have_full_entropy_at_any_length():
+    """P2, P3."""
+    other = {"duplicate": "induction", "induction": "duplicate"}
+    for case in product(other, (8, 12, 40), VIEWS):
+        find, length, view = case
+        rows = jumping(prompt(repeated(length), view=view), find)
+        assert value(find, rows) == pytest.approx([1.0], abs=EXACT), case
+        assert value(other[find], rows) == pytest.approx([0.0], abs=EXACT), case
+    for length, view in product((5, 25, 100), VIEWS):
+        even = prompt(list(range(1, length)), view=view)
+        assert value("entropy", even) == pytest.approx([1.0], abs=EXACT), (length, view)
 
 
-def test_runs_and_loops_are_no_induction() -> None:
-    """P5: in a run nobody is asked, and a loop of two leaves too many right answers."""
+def test_runs_loops_and_a_fixed_shift_are_no_induction():
+    """P5, P6: in a run nobody is asked, and a loop of two leaves too many right answers.
+
+    Shift eleven is right by luck where the period is 12; not once periods differ.
+    """
     for words in ([3] * 50, [3, 4] * 20):
         even = prompt(words)
-        itself = replace(even, weights=np.eye(len(words) + 1, dtype=np.float32)[None])
-        found, usual = own("induction", even), chance("induction", even)
+        itself = replace(even, weights=looking(list(range(len(words) + 1))))
+        block = measured(SITE, even)
+        found, usual = block.own["induction"], block.chance["induction"]
         if words == [3] * 50:
             assert found.rows[0] == 0 and np.isnan(mean(found)).all()
         assert mean(found) == pytest.approx(mean(usual), abs=EXACT, nan_ok=True)  # lift 0
-        assert np.nan_to_num(mean(own("induction", itself))) == 0
+        assert np.nan_to_num(value("induction", itself)) == 0
+
+    def shifted(period: int) -> Tally:
+        targets = [max(0, i - 11) for i in range(2 * period + 1)]
+        return own("induction", replace(prompt(repeated(period)), weights=looking(targets)))
+
+    assert mean(shifted(12)) == pytest.approx([1.0])
+    assert mean(reduce(Tally.plus, map(shifted, range(13, 41))))[0] < 0.1
 
 
-def test_shift_eleven_is_no_induction() -> None:
-    """P6: right by luck where the period is 12; not once periods differ."""
-
-    def shifted(period: int) -> HeadRows:
-        rows = prompt(repeated(period))
-        return replace(
-            rows, weights=looking([max(0, i - 11) for i in range(2 * period + 1)]).astype("f4")
-        )
-
-    assert mean(own("induction", shifted(12))) == pytest.approx([1.0])
-    others = [own("induction", shifted(period)) for period in range(13, 41)]
-    assert mean(reduce(Tally.plus, others))[0] < 0.1
-
-
-def test_the_first_rows_are_left_out() -> None:
+def test_the_first_rows_are_left_out():
     """P7: a sink looks at nobody's previous token, a previous head at no first token."""
     rows = prompt(list(range(1, 13)))
-    sink = replace(rows, weights=looking([0] * 13).astype(np.float32))
-    back = replace(rows, weights=looking([0, *range(12)]).astype(np.float32))
-    assert mean(own("previous", sink)) == 0 and mean(own("sink", sink)) == 1
-    assert mean(own("sink", back)) == 0 and mean(own("previous", back)) == 1
+    sink = replace(rows, weights=looking([0] * 13))
+    back = replace(rows, weights=looking([0, *range(12)]))
+    assert value("previous", sink) == 0 and value("sink", sink) == 1
+    assert value("sink", back) == 0 and value("previous", back) == 1
     no_bos = replace(sink, query_special=np.zeros(13, bool), key_special=np.zeros(13, bool))
-    assert mean(own("previous", no_bos)) == 0
-    assert mean(own("self", no_bos)) == 0  # row 0 looks at itself, having no choice
+    assert value("previous", no_bos) == 0
+    assert value("self", no_bos) == 0  # row 0 looks at itself, having no choice
 
 
-def test_weight_on_several_copies_is_added() -> None:
-    """P8: a row that shares its weight among k copies has found them all."""
+def test_copies_are_added_and_ties_share_their_row():
+    """P8, P9: a row that shares its weight among k copies has found them all.
+
+    An even head is positional by 1/n_i, whatever key stands first.
+    """
     words = [7, *range(10, 16), 7, *range(20, 26), 7, *range(30, 36), 7]
-    rows = prompt(words)
+    rows, size = prompt(words), len(words) + 1
     places = np.flatnonzero(rows.key_ids == 7)
-    weights = np.zeros((1, len(words) + 1, len(words) + 1))
+    weights = np.zeros((1, size, size))
     weights[0, :, 0] = 1
     weights[0, places[-1]] = 0
     weights[0, places[-1], places[:-1]] = 1 / 3
-    weights[0, places[1], :] = np.eye(len(words) + 1)[places[0]]
-    weights[0, places[2], :] = (np.eye(len(words) + 1)[places[:2]]).mean(0)
+    weights[0, places[1], :] = np.eye(size)[places[0]]
+    weights[0, places[2], :] = (np.eye(size)[places[:2]]).mean(0)
     found = own("duplicate", replace(rows, weights=weights.astype(np.float32)))
     assert found.rows[0] == 3 and mean(found) == pytest.approx([1.0], abs=EXACT)
+    for view in VIEWS:
+        rows = prompt(list(range(1, 25)), view=view)
+        profile = own("positional", rows)
+        share = profile.mean[0, OFFSETS.index(0)]
+        number = rows.count[(rows.asked & rows.heeded)[0] & (rows.count >= 2)]
+        assert share == pytest.approx((1 / number).mean(), abs=EXACT), view
+        assert mean(profile) == pytest.approx([share], abs=EXACT), view
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_ties_share_their_row(view: str) -> None:
-    """P9: an even head is positional by 1/n_i, whatever key stands first."""
-    rows = prompt(list(range(1, 25)), view=view)
-    profile = own("positional", rows)
-    share = profile.mean[0, OFFSETS.index(0)]
-    number = rows.count[(rows.asked & rows.heeded)[0] & (rows.count >= 2)]
-    assert share == pytest.approx((1 / number).mean(), abs=EXACT)
-    assert mean(profile) == pytest.approx([share], abs=EXACT)
-
-
-def test_no_row_is_no_value() -> None:
-    """P10."""
-    rows = prompt([5])
+def test_no_row_is_no_value_and_previous_is_not_next():
+    """P10, P11: on an encoder, with a head that looks back and one that looks ahead."""
     for name in ("previous", "next", "duplicate", "induction", "monotonicity", "null", "copying"):
-        found = own(name, rows)
+        found = own(name, prompt([5]))
         assert (found.rows == 0).all() and np.isnan(mean(found)).all(), name
-
-
-def test_previous_and_next_are_not_swapped() -> None:
-    """P11: on an encoder, with a head that looks back and one that looks ahead."""
-    size = 9
-    back = looking([0, *range(size - 1)])
-    ahead = looking([*range(1, size), size - 1])
-    plain = np.zeros(size, bool)
-    weights = np.concatenate([back, ahead]).astype(np.float32)
-    rows = HeadRows(weights, np.ones((size, size), bool), plain, plain)
-    assert mean(own("previous", rows)).tolist() == [1, 0]
-    assert mean(own("next", rows)).tolist() == [0, 1]
+    plain = np.zeros(9, bool)
+    weights = np.concatenate([looking([0, *range(8)]), looking([*range(1, 9), 8])])
+    rows = HeadRows(weights, np.ones((9, 9), bool), plain, plain)
+    assert value("previous", rows).tolist() == [1, 0]
+    assert value("next", rows).tolist() == [0, 1]
     profile = own("positional", rows).mean
     assert [OFFSETS[place] for place in np.nan_to_num(profile).argmax(-1)] == [-1, 1]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_measure_leaves_its_input_alone(view: str) -> None:
-    """P13; and what it gives is a sum over rows that lie between 0 and 1."""
-    rows = replace(some(), view=view)
-    before = rows.weights.tobytes(), rows.allowed.tobytes(), np.asarray(rows.key_ids).tobytes()
-    block = measured(SITE, rows)
-    for name in NAMES:
-        for found in (block.own[name], block.chance[name]):
-            assert (found.squares <= found.total + EXACT).all() and (found.total >= 0).all()
-            assert (found.total <= found.rows + EXACT).all()
-    after = rows.weights.tobytes(), rows.allowed.tobytes(), np.asarray(rows.key_ids).tobytes()
-    assert after == before
+def test_a_measure_leaves_its_input_alone_and_padding_changes_nothing():
+    """P13, P4: what it gives is a sum over rows that lie between 0 and 1.
+
+    Three padding tokens stand on either side of a sentence.
+    """
+    for view in VIEWS:
+        rows = replace(some(), view=view)
+        parts = (rows.weights, rows.allowed, np.asarray(rows.key_ids))
+        before = [part.tobytes() for part in parts]
+        block = measured(SITE, rows)
+        for name, found in product(NAMES, (block.own, block.chance)):
+            total, of = found[name].total, found[name].rows
+            assert (found[name].squares <= total + EXACT).all() and (total >= 0).all(), name
+            assert (total <= of + EXACT).all(), name
+        assert [part.tobytes() for part in parts] == before, view
+        for more in ((3, 0), (0, 3)):
+            padded = HeadRows(
+                np.pad(rows.weights, ((0, 0), more, more)),
+                np.pad(rows.allowed, (more, more)),
+                np.pad(rows.query_special, more, constant_values=True),
+                np.pad(rows.key_special, more, constant_values=True),
+                key_ids=np.pad(np.asarray(rows.key_ids), more, constant_values=19),
+                view=view,
+            )
+            wide = measured(SITE, padded).own
+            for name in CAUSAL:
+                for one, other in zip(block.own[name], wide[name], strict=True):
+                    assert one == pytest.approx(other, abs=EXACT), (view, more, name)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_nothing(side: str, view: str) -> None:
-    """P4: three padding tokens on either side of a sentence."""
-    rows = replace(some(), view=view)
-    more = (3, 0) if side == "left" else (0, 3)
-    padded = HeadRows(
-        np.pad(rows.weights, ((0, 0), more, more)),
-        np.pad(rows.allowed, (more, more)),
-        np.pad(rows.query_special, more, constant_values=True),
-        np.pad(rows.key_special, more, constant_values=True),
-        key_ids=np.pad(np.asarray(rows.key_ids), more, constant_values=19),
-        view=view,
-    )
-    plain, wide = measured(SITE, rows).own, measured(SITE, padded).own
-    for name in CAUSAL:
-        for one, other in zip(plain[name], wide[name], strict=True):
-            assert one == pytest.approx(other, abs=EXACT), name
-
-
-def test_parts_add_up_to_the_whole() -> None:
+def test_parts_add_up_to_the_whole():
     """P35: tallies of 40 sentences, merged in seven random ways, are the same bytes."""
     blocks = [measured(SITE, some(seed=seed)).own for seed in range(40)]
     for name in NAMES:
@@ -233,44 +212,41 @@ def test_parts_add_up_to_the_whole() -> None:
             assert b"".join(part.tobytes() for part in merged) == whole, name
 
 
-def test_special_tokens_by_view() -> None:
-    """A row that parks .6 on BOS: raw as it is; content divided by .4; parked wholly: not asked."""
+def test_special_tokens_by_view_and_what_is_parked():
+    """M8: BOS whose values are 0 does nothing; BOS that gives everything does.
+
+    A row that parks .6 on BOS: raw as it is; content divided by .4; parked wholly: not asked.
+    """
     weights = np.zeros((1, 4, 4))
     weights[0, :, 0] = 1
     weights[0, 3] = [0.6, 0.1, 0.3, 0.0]
     raw = prompt([5, 6, 7], weights)
     content = replace(raw, view="content")
-    assert mean(own("previous", raw)) == pytest.approx([0.15], abs=EXACT)  # rows 2 and 3
-    assert mean(own("previous", content)) == pytest.approx([0.75], abs=EXACT)  # row 3 alone
-    assert mean(own("special", content)) == mean(own("special", raw))
+    assert value("previous", raw) == pytest.approx([0.15], abs=EXACT)  # rows 2 and 3
+    assert value("previous", content) == pytest.approx([0.75], abs=EXACT)  # row 3 alone
+    assert value("special", content) == value("special", raw)
+    weights = np.full((2, 3, 3), 0.0)
+    weights[..., 0], weights[..., 1] = 0.8, 0.2
+    given = np.zeros((2, 3, 4))
+    given[0, 1] = given[1, 0] = [1, 2, 3, 4]
+    parked = replace(prompt([5, 6], weights), values=given)
+    assert value("null", parked) == pytest.approx([1, 0], abs=EXACT)
 
 
-def crossing(weights: np.ndarray, view: str = "raw") -> HeadRows:
-    queries, keys = weights.shape[1:]
-    return HeadRows(
-        weights.astype(np.float32),
-        np.ones((queries, keys), bool),
-        np.zeros(queries, bool),
-        np.zeros(keys, bool),
-        cross=True,
-        view=view,
-    )
-
-
-def test_the_walk_through_the_source() -> None:
+def test_the_walk_through_the_source():
     """M13 to M15 of a diagonal, a reversed, an even head, and one on a single word."""
-    diagonal, size = np.eye(6), 6
+    diagonal, none = np.eye(6), np.zeros(6, bool)
     heads = np.stack([diagonal, diagonal[::-1], np.full((6, 6), 1 / 6), diagonal[[2] * 6]])
-    rows = crossing(heads)
-    assert mean(own("monotonicity", rows)) == pytest.approx([1, 0, 0.5, 0.5], abs=EXACT)
-    near = mean(own("diagonality", rows))
+    rows = HeadRows(heads.astype(np.float32), np.ones((6, 6), bool), none, none, cross=True)
+    assert value("monotonicity", rows) == pytest.approx([1, 0, 0.5, 0.5], abs=EXACT)
+    near = value("diagonality", rows)
     assert near[:3] == pytest.approx([1, near[1], 0], abs=EXACT) and near[1] < 0
-    assert mean(own("coverage", rows)) == pytest.approx([1, 1, 1, 1 / size], abs=EXACT)
+    assert value("coverage", rows) == pytest.approx([1, 1, 1, 1 / 6], abs=EXACT)
     dead = (source_shares(Stacked.of(rows).own)[0] < 0.1).sum(0)
     assert dead.tolist() == [0, 0, 0, 5]
 
 
-def test_eigenvalues_of_an_ov_circuit() -> None:
+def test_eigenvalues_of_an_ov_circuit():
     """W3, M12: copy 1, negated -1, shifted by one 0, random about 0; small equals large product."""
     for kind, wanted in (("copy", 1.0), ("negated", -1.0), ("shift", 0.0)):
         assert values.ov_values(**ov_weights(kind)) == pytest.approx([wanted], abs=EXACT)
@@ -288,31 +264,17 @@ def test_eigenvalues_of_an_ov_circuit() -> None:
     assert values.ov_values(**parts) == pytest.approx(wanted_two, abs=EXACT)
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [("copy", 1), ("negated", 0), ("shift", 0)])
-def test_a_copying_head_raises_what_it_looks_at(kind: str, wanted: float) -> None:
+def test_a_copying_head_raises_what_it_looks_at():
     """W3, M11; its opposite is found with the sign turned."""
-    words = list(range(6, 19))
-    rows = prompt(words, looking([0, *range(13)]))
-    parts = ov_weights(kind)
-    out = (parts["w_v"] @ parts["w_o"])[0]
-    direct = rows.weights @ (parts["embed"][rows.key_ids] @ out @ parts["unembed"])
-    direct = direct - 1e-3 * np.arange(20)  # no ties; the next five are never looked at
-    direct[..., :5] += 1e-2
-    told = mean(values.copying(replace(rows, direct=direct)))
-    turned = mean(values.copying(replace(rows, direct=-direct)))
-    if kind != "shift":
-        assert (told, turned) == (wanted, 1 - wanted)
-    else:
-        assert told == wanted
-    chance = mean(values.copying_by_chance(replace(rows, direct=direct)))
-    assert chance == pytest.approx([5 / 20], abs=EXACT)
-
-
-def test_null_mass_tells_parking_from_reading() -> None:
-    """M8: BOS whose values are 0 does nothing; BOS that gives everything does."""
-    weights = np.full((2, 3, 3), 0.0)
-    weights[..., 0], weights[..., 1] = 0.8, 0.2
-    given = np.zeros((2, 3, 4))
-    given[0, 1] = given[1, 0] = [1, 2, 3, 4]
-    rows = replace(prompt([5, 6], weights), values=given)
-    assert mean(own("null", rows)) == pytest.approx([1, 0], abs=EXACT)
+    rows = prompt(list(range(6, 19)), looking([0, *range(13)]))
+    for kind, wanted in (("copy", 1), ("negated", 0), ("shift", 0)):
+        parts = ov_weights(kind)
+        out = (parts["w_v"] @ parts["w_o"])[0]
+        direct = rows.weights @ (parts["embed"][rows.key_ids] @ out @ parts["unembed"])
+        direct = direct - 1e-3 * np.arange(20)  # no ties; the next five are never looked at
+        direct[..., :5] += 1e-2
+        found, turned = (mean(values.copying(replace(rows, direct=d))) for d in (direct, -direct))
+        assert found == wanted, kind
+        assert kind == "shift" or turned == 1 - wanted, kind
+        chance = mean(values.copying_by_chance(replace(rows, direct=direct)))
+        assert chance == pytest.approx([5 / 20], abs=EXACT), kind

@@ -184,14 +184,14 @@ def drawn(kind: str, view: str, queries: int, keys: int, seed: int = 3) -> Stack
     )
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_measure_is_the_one_computed_row_by_row(view: str) -> None:
+def test_every_measure_is_the_one_computed_row_by_row():
     draws = np.array([draw_of(0, n) for n in range(SENTENCES)], np.uint64)
     seen = set()
-    for kind, queries, keys in (
+    stacks = (
         *(("whole", 11, 11), ("whole", 3, 3), ("causal", 13, 13)),
         *(("padded", 11, 11), ("cross", 7, 11)),
-    ):
+    )
+    for view, (kind, queries, keys) in product(VIEWS, stacks):
         stack = drawn(kind, view, queries, keys)
         found, facts = measure(stack, draws), stack.facts
         assert stack.values is not None
@@ -215,18 +215,18 @@ def test_every_measure_is_the_one_computed_row_by_row(view: str) -> None:
                     rows = getattr(found, f"{part}rows")[place]
                     total = getattr(found, part.rstrip("_") or "total")[place] / GRID
                     wanted = plain.measured(one.name, values)
-                    case = (kind, part, one.name, n, head)
+                    case = (view, kind, part, one.name, n, head)
                     assert rows.tolist() == [len(some) for some in wanted], case
                     sums = [float(np.sum(some)) for some in wanted]
                     assert total == pytest.approx(sums, abs=3e-7), case
                     if not part:
                         squares = [float(np.sum(np.square(some))) for some in wanted]
                         assert found.squares[place] / GRID == pytest.approx(squares, abs=1e-6), case
-                    seen |= {one.name} if any(map(len, wanted)) else set()
-    assert len(seen) == len(MEASURES) - 2
+                    seen |= {(view, one.name)} if any(map(len, wanted)) else set()
+    assert len(seen) == len(VIEWS) * (len(MEASURES) - 2)
 
 
-def test_rows_without_numbers_and_heads_side_by_side() -> None:
+def test_rows_without_numbers_and_heads_side_by_side():
     """A row with a NaN is not asked, and no head depends on those beside it."""
     draws = np.array([draw_of(0, n) for n in range(SENTENCES)], np.uint64)
     stack = drawn("whole", "content", 11, 11)
@@ -247,7 +247,7 @@ def test_rows_without_numbers_and_heads_side_by_side() -> None:
             assert part.tobytes() == getattr(together, name)[at].tobytes(), name
 
 
-def test_the_null_puts_words_alone_in_every_order_alike() -> None:
+def test_the_null_puts_words_alone_in_every_order_alike():
     """Of 3,000 draws each word stands at each place about as often; others stay."""
     facts = drawn("whole", "content", 5, 5).facts  # four words and an end
     many = np.array([draw_of(7, n) for n in range(3000)], np.uint64)

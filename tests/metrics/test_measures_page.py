@@ -29,7 +29,7 @@ def table(text: str, first: str) -> list[list[str]]:
     return found
 
 
-def test_every_measure_stands_there_with_its_number_and_threshold() -> None:
+def test_every_measure_stands_there_with_its_number_and_threshold():
     found = table(section("What a head looks at"), "number")
     listed = {cells[1].strip("`"): cells for cells in found if cells[1] != "error rate"}
     assert list(listed) == [measure.name for measure in MEASURES]
@@ -41,7 +41,7 @@ def test_every_measure_stands_there_with_its_number_and_threshold() -> None:
         assert cells[5] == wanted, measure.name
 
 
-def test_every_bound_is_the_one_of_the_code() -> None:
+def test_every_bound_is_the_one_of_the_code():
     first = section("What a head looks at")
     assert f"less than {rows.LEAST_MASS:g} of its weight" in PAGE
     assert f"{bootstrap.DRAWS:,} bootstrap draws" in PAGE and bootstrap.LEVEL == 0.95
@@ -58,7 +58,7 @@ def test_every_bound_is_the_one_of_the_code() -> None:
     assert f"within {CLEAR:g} bits" in section("Two runs beside each other")
 
 
-def test_every_method_stands_there_in_its_order() -> None:
+def test_every_method_stands_there_in_its_order():
     removed = [
         cells[0].strip("`") for cells in table(section("What is lost without a head"), "method")
     ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
+from tests.conftest import make_model
+from tests.support.refusals import refuses
+from transformer_viz.core.interventions import Edit, Intervention, Pad, ScaleHead
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_file import save_trace
 from transformer_viz.inference.tracing import trace
@@ -32,18 +35,24 @@ from transformer_viz.metrics.residual.residual_stream import stream_lengths
 from transformer_viz.views import norm_map
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
+STACKS = ("encoder", "decoder")
 PRE = ("L0 before self-attention", "L0 before cross-attention", "L0 before feed-forward")
 POST = ("L0 after self-attention", "L0 after cross-attention", "L0 after feed-forward")
+LABELS = {"pre": PRE, "query_only": PRE, "post": POST}
 END = "after the last layer"
 
 
 @pytest.fixture(scope="module")
 def plain(tiny_model) -> Trace:
-    return trace(tiny_model, SOURCE, TARGET, keep=("weights", "hidden"))
+    return trace(tiny_model, SOURCE, TARGET, keep=("weights", "hidden"), check=False)
 
 
-def hooked(model, *inputs: list[int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """What each norm module gets and gives without any probe, float64 ``[token, d_model]``."""
+def traced(model, *edits: Edit) -> Trace:
+    return trace(model, SOURCE, TARGET, intervention=Intervention(edits), check=False)
+
+
+def hooked(model) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return what each norm gets and gives without any probe, float64 ``[token, d_model]``."""
     caught = {}
 
     def note(name):
@@ -55,55 +64,51 @@ def hooked(model, *inputs: list[int]) -> dict[str, tuple[np.ndarray, np.ndarray]
     parts = [(n, m) for n, m in model.module.named_modules() if n.endswith("norm")]
     handles = [part.register_forward_hook(note(name)) for name, part in parts]
     with torch.no_grad():
-        model.module(*(torch.tensor([ids]) for ids in inputs))
+        model.module(torch.tensor([SOURCE]), torch.tensor([TARGET]))
     for handle in handles:
         handle.remove()
     return caught
 
 
 def by_formula(name: str, x: np.ndarray, out: np.ndarray) -> np.ndarray:
-    vector = out if name.startswith("output") else x
+    v = out if name.startswith("output") else x
     return {
-        "mean": lambda v: v.mean(1),
-        "std": lambda v: v.std(1),
-        "rms": lambda v: np.sqrt((v**2).mean(1)),
-        "norm": lambda v: np.sqrt((v**2).sum(1)),
-    }[name.rpartition("_")[2]](vector)
+        "mean": v.mean(1),
+        "std": v.std(1),
+        "rms": np.sqrt((v**2).mean(1)),
+        "norm": np.sqrt((v**2).sum(1)),
+    }[name.rpartition("_")[2]]
 
 
-@pytest.mark.parametrize("norm_kind", ["layer", "annotated", "rms"])
-@pytest.mark.parametrize("norm", ["pre", "post", "query_only"])
-def test_every_statistic_is_that_of_the_modules_own_vectors(norm, norm_kind, build_model):
-    model = build_model(norm=norm, norm_kind=norm_kind, embedding_norm=True)
-    caught, run = hooked(model, SOURCE, TARGET), trace(model, SOURCE, TARGET)
-    for stack in ("encoder", "decoder"):
-        for statistic in STATISTICS:
+def test_every_statistic_is_that_of_the_modules_own_vectors():
+    for case in product(LABELS, ("layer", "annotated", "rms")):
+        model = make_model(norm=case[0], norm_kind=case[1], embedding_norm=True)
+        caught, run = hooked(model), traced(model)
+        for stack, statistic in product(STACKS, STATISTICS):
             sites, numbers = norm_statistic(run, statistic.name, stack)
-            assert list(sites) == [name for name in caught if name.startswith(stack)]
+            assert list(sites) == [name for name in caught if name.startswith(stack)], case
             expected = np.stack([by_formula(statistic.name, *caught[site]) for site in sites])
-            np.testing.assert_allclose(numbers, expected, rtol=1e-4, atol=1e-5)
+            said = f"{case}, {stack}, {statistic.name}"
+            np.testing.assert_allclose(numbers, expected, rtol=1e-4, atol=1e-5, err_msg=said)
 
 
-def test_a_plain_layer_norm_gives_mean_0_and_spread_1(build_model):
+def test_a_plain_layer_norm_gives_mean_0_and_spread_1(plain):
     for norm_kind in ("layer", "rms"):
-        model = build_model(norm_kind=norm_kind, norm_eps=1e-9)
+        model = make_model(norm_kind=norm_kind, norm_eps=1e-9)
         with torch.no_grad():
             for name, parameter in model.module.named_parameters():
                 if "norm" in name:
                     parameter.fill_(1.0 if name.endswith("weight") else 0.0)
-        run = trace(model, SOURCE, TARGET)
-        for stack in ("encoder", "decoder"):
+        run = traced(model)
+        for stack in STACKS:
             rms = norm_statistic(run, "output_rms", stack)[1]
-            assert np.allclose(rms, 1, atol=1e-5)
+            assert np.allclose(rms, 1, atol=1e-5), (norm_kind, stack)
             if norm_kind == "layer":
                 assert np.allclose(norm_statistic(run, "output_mean", stack)[1], 0, atol=1e-6)
                 assert np.allclose(norm_statistic(run, "output_std", stack)[1], 1, atol=1e-5)
-
-
-def test_before_a_norm_mean_and_spread_make_the_rms(plain):
-    mean, std, rms, length = (
-        norm_statistic(plain, name, "encoder")[1] for name in ("mean", "std", "rms", "input_norm")
-    )
+    # before a norm, mean and spread make the rms
+    names = ("mean", "std", "rms", "input_norm")
+    mean, std, rms, length = (norm_statistic(plain, name, "encoder")[1] for name in names)
     np.testing.assert_allclose(mean**2 + std**2, rms**2, rtol=1e-5)
     np.testing.assert_allclose(length, rms * np.sqrt(22), rtol=1e-5)
 
@@ -115,69 +120,74 @@ def test_the_hidden_states_are_what_the_norms_get_and_give(plain):
         sites, lengths = norm_statistic(plain, "input_norm", stack)
         given = norm_statistic(plain, "output_mean", stack)[1]
         for layer in range(layers):
-            row = sites.index(f"{stack}.layers.{layer}.self_norm")
-            np.testing.assert_allclose(
-                lengths[row], np.linalg.norm(hidden[layer], axis=1), rtol=1e-5
-            )
+            row = lengths[sites.index(f"{stack}.layers.{layer}.self_norm")]
+            np.testing.assert_allclose(row, np.linalg.norm(hidden[layer], axis=1), rtol=1e-5)
         np.testing.assert_allclose(given[-1], hidden[-1].mean(axis=1), atol=1e-6)
+    # the stream is named and measured step by step
+    labels, lengths = stream_lengths(plain, "decoder")
+    assert labels[:4] == ("embedding", *POST)
+    assert lengths.shape == (1 + 2 * 3, 5)
+    for step, layer in ((0, 0), (3, 1)):
+        np.testing.assert_allclose(lengths[step], np.linalg.norm(hidden[layer], axis=1), rtol=1e-5)
+    # a stack that runs a layer twice numbers its steps
+    twice = pd.concat([plain.residuals, plain.residuals], ignore_index=True)
+    labels, lengths = stream_lengths(replace(plain, residuals=twice), "encoder")
+    assert len(set(labels)) == len(labels) == len(lengths) == 14
+    assert labels[8] == "L0 after self-attention (2)"
 
 
-@pytest.mark.parametrize(
-    ("norm", "labels"), [("pre", PRE), ("query_only", PRE), ("post", POST)], ids=str
-)
-def test_labels_say_where_a_norm_stands(norm, labels, build_model):
-    model = build_model(norm=norm, embedding_norm=True)
-    for edits in ((), (ScaleHead(value=0.0),)):  # a silenced sub-layer still has its bias
-        run = trace(model, SOURCE, TARGET, intervention=Intervention(edits))
-        found = norm_labels(run, norm_sites(run, "decoder"))
-        assert found[:4] == ("after the embedding", *labels) and found[-1] == END
-        assert len(found) == 8
-
-
-def test_a_sub_layer_that_adds_nothing_leaves_the_labels_alone(build_model):
-    for norm, labels in (("pre", PRE), ("post", POST)):
-        model = build_model(norm=norm)
-        with torch.no_grad():
+def test_labels_say_where_a_norm_stands(plain):
+    for norm, labels in LABELS.items():
+        model = make_model(norm=norm, embedding_norm=True)
+        for edits in ((), (ScaleHead(value=0.0),)):  # a silenced sub-layer still has its bias
+            run = traced(model, *edits)
+            found = norm_labels(run, norm_sites(run, "decoder"))
+            assert found[:4] == ("after the embedding", *labels) and found[-1] == END, norm
+            assert len(found) == 8
+        if norm == "query_only":
+            continue
+        model = make_model(norm=norm)
+        with torch.no_grad():  # a sub-layer that adds nothing leaves the labels alone
             for name, parameter in model.module.named_parameters():
                 if "layers.0.self_attention" in name:
                     parameter.zero_()
-        run = trace(model, SOURCE, TARGET)
-        found = norm_labels(run, norm_sites(run, "decoder"))
-        assert found[:3] == labels
+        run = traced(model)
+        assert norm_labels(run, norm_sites(run, "decoder"))[:3] == labels, norm
+    names = ("model.layers.0.input_layernorm", "encoder.norm (2)", "encoder.layers.9.self_norm")
+    assert norm_labels(plain, names) == (names[0], f"{END} (2)", "L9 before self-attention")
+    one = plain.norms.iloc[:1].assign(site="pooler.norm", stack="encoder")  # of something else
+    more = replace(plain, norms=pd.concat([plain.norms, one], ignore_index=True))
+    assert norm_sites(more, "encoder") == norm_sites(plain, "encoder")
 
 
-OFF = {
-    "one layer": ScaleHead(value=0.0, block="self", layer=0),
-    "all layers": ScaleHead(value=0.0, block="self"),
-    "everything": ScaleHead(value=0.0),
-}
-
-
-@pytest.mark.parametrize("norm", ["pre", "post", "query_only"])
-@pytest.mark.parametrize("off", OFF.values(), ids=OFF)
-def test_heads_that_are_off_move_no_norm(norm, off, build_model):
+def test_heads_that_are_off_move_no_norm():
     """Without biases a silenced attention adds nothing: its own lengths tell no place."""
-    model = build_model(norm=norm, attention_bias=False)
-    clean = trace(model, SOURCE, TARGET)
-    changed = trace(model, SOURCE, TARGET, intervention=Intervention((off,)))
-    for stack in ("encoder", "decoder"):
-        sites = norm_sites(clean, stack)
-        labels = norm_labels(clean, sites)
-        when = "after" if norm == "post" else "before"
-        assert all(f" {when} " in label for label in labels[:-1])
-        assert norm_labels(changed, sites) == labels
-        assert tuple(norm_table(changed, stack)["place"].unique()) == labels
-        shown = norm_map(changed, "rms", stack, before=clean).layout.yaxis.ticktext
-        assert tuple(shown) == labels
-        said = describe_norm_change(clean, changed, "rms", stack)
-        assert any(f"({label})" in said for label in labels)
+    every_head = (
+        ScaleHead(value=0.0, block="self", layer=0),
+        ScaleHead(value=0.0, block="self"),
+        ScaleHead(value=0.0),
+    )
+    for norm in LABELS:
+        model = make_model(norm=norm, attention_bias=False)
+        clean, when = traced(model), "after" if norm == "post" else "before"
+        for number, off in enumerate(every_head):
+            changed = traced(model, off)
+            for stack in STACKS:
+                case, sites = (norm, number, stack), norm_sites(clean, stack)
+                labels = norm_labels(clean, sites)
+                assert all(f" {when} " in label for label in labels[:-1]), case
+                assert norm_labels(changed, sites) == labels, case
+                assert tuple(norm_table(changed, stack)["place"].unique()) == labels, case
+                shown = norm_map(changed, "rms", stack, before=clean).layout.yaxis.ticktext
+                assert tuple(shown) == labels, case
+                said = describe_norm_change(clean, changed, "rms", stack)
+                assert any(f"({label})" in said for label in labels), case
 
 
 def test_two_runs_are_named_after_the_first(plain):
     """Lengths that are lost in the second run leave the first one to tell."""
-    moved = plain.norms.assign(input_norm=np.nan, rms=plain.norms["rms"] + 1)
-    numb = dataclasses.replace(plain, norms=moved)
-    post = dataclasses.replace(plain, norms=plain.norms.copy())
+    numb = replace(plain, norms=plain.norms.assign(input_norm=np.nan, rms=plain.norms["rms"] + 1))
+    post = replace(plain, norms=plain.norms.copy())
     sites = norm_sites(plain, "encoder")
     ending = [s for s in sites if s.endswith("_norm")]
     sums = stream_lengths(plain, "encoder")[1][1:]
@@ -198,8 +208,7 @@ def lengths_by_hand(run: Trace, *rows: tuple[int, str, float, float]) -> Trace:
         seen_by.append({"site": site, "stack": "decoder", "layer": layer, "input_norm": seen})
         sums.append({"layer": layer, "place": part, "norm": length})
     norms, residuals = (pd.DataFrame(one).merge(words, "cross") for one in (seen_by, sums))
-    residuals = residuals.assign(stack="decoder")
-    return dataclasses.replace(run, norms=norms, residuals=residuals)
+    return replace(run, norms=norms, residuals=residuals.assign(stack="decoder"))
 
 
 def test_a_norm_that_tells_nothing_follows_its_nearest_kin(plain):
@@ -224,54 +233,20 @@ def test_a_norm_that_tells_nothing_follows_its_nearest_kin(plain):
     # Where no length tells anything, it is said to stand before.
     none = lengths_by_hand(plain, *rows[:2])
     assert norm_labels(none, sites[:3]) == PRE
-    assert norm_labels(dataclasses.replace(none, norms=pd.DataFrame()), sites[:3]) == PRE
-
-
-def test_words_of_a_stack(plain):
-    assert plain.words_of("encoder") is plain.source and plain.words_of("decoder") is plain.target
-    alone = dataclasses.replace(plain, target=None)
-    assert alone.words_of("decoder") is plain.source
-
-
-def test_strangers_keep_their_names(plain):
-    names = ("model.layers.0.input_layernorm", "encoder.norm (2)", "encoder.layers.9.self_norm")
-    assert norm_labels(plain, names) == (names[0], f"{END} (2)", "L9 before self-attention")
-
-
-def test_the_stream_is_named_and_measured_step_by_step(plain):
-    labels, lengths = stream_lengths(plain, "decoder")
-    assert labels[:4] == ("embedding", *POST)
-    assert lengths.shape == (1 + 2 * 3, 5)
-    hidden = plain.hidden("decoder").astype(np.float64)
-    np.testing.assert_allclose(lengths[0], np.linalg.norm(hidden[0], axis=1), rtol=1e-5)
-    np.testing.assert_allclose(lengths[3], np.linalg.norm(hidden[1], axis=1), rtol=1e-5)
-    with pytest.raises(LookupError, match="no residual stream in 'cross'; it has one in encoder"):
-        stream_lengths(plain, "cross")
-
-
-def test_a_stack_that_runs_a_layer_twice_numbers_its_steps(plain):
-    twice = pd.concat([plain.residuals, plain.residuals], ignore_index=True)
-    labels, lengths = stream_lengths(dataclasses.replace(plain, residuals=twice), "encoder")
-    assert len(set(labels)) == len(labels) == len(lengths) == 14
-    assert labels[8] == "L0 after self-attention (2)"
-
-
-def test_a_norm_of_something_else_is_left_out(plain):
-    one = plain.norms.iloc[:1].assign(site="pooler.norm", stack="encoder")
-    more = dataclasses.replace(plain, norms=pd.concat([plain.norms, one], ignore_index=True))
-    assert norm_sites(more, "encoder") == norm_sites(plain, "encoder")
+    assert norm_labels(replace(none, norms=pd.DataFrame()), sites[:3]) == PRE
 
 
 def test_without_a_gain_the_width_is_told_by_length_and_rms(plain):
-    bare = dataclasses.replace(plain, gains={})
+    bare = replace(plain, gains={})
     for name in ("output_std", "output_rms"):
-        np.testing.assert_array_equal(
-            norm_statistic(bare, name, "encoder")[1], norm_statistic(plain, name, "encoder")[1]
-        )
+        numbers = (norm_statistic(run, name, "encoder")[1] for run in (bare, plain))
+        np.testing.assert_array_equal(*numbers)
     numbers = ["mean", "std", "rms", "input_norm", "output_norm", "output_mean"]
-    empty = dataclasses.replace(bare, norms=plain.norms.assign(**dict.fromkeys(numbers, 0.0)))
+    empty, lost = (
+        replace(bare, norms=plain.norms.assign(**dict.fromkeys(numbers, value)))
+        for value in (0.0, np.nan)
+    )
     assert not norm_statistic(empty, "output_std", "encoder")[1].any()
-    lost = dataclasses.replace(bare, norms=plain.norms.assign(**dict.fromkeys(numbers, np.nan)))
     assert np.isnan(norm_statistic(lost, "output_std", "encoder")[1]).all()
 
 
@@ -282,39 +257,43 @@ def test_the_table_holds_every_number_with_its_word(plain):
     row = table[(table["site"] == sites[2]) & (table["token"] == 3)].iloc[0]
     assert row["input_norm"] == lengths[2, 3]
     assert row["word"] == plain.target.labels[3] and row["place"] == PRE[2]
+    assert plain.words_of("encoder") is plain.source and plain.words_of("decoder") is plain.target
+    assert replace(plain, target=None).words_of("decoder") is plain.source
 
 
 def test_a_run_stored_before_the_mean_was_kept_still_opens(plain, tmp_path):
-    old = dataclasses.replace(plain, norms=plain.norms.drop(columns="output_mean"))
+    old = replace(plain, norms=plain.norms.drop(columns="output_mean"))
     save_trace(old, tmp_path / "old.safetensors")
     read = Trace.load(tmp_path / "old.safetensors")
     assert "output_mean" not in read.norms
-    np.testing.assert_array_equal(
-        norm_statistic(read, "output_rms", "encoder")[1],
-        norm_statistic(plain, "output_rms", "encoder")[1],
-    )
+    numbers = (norm_statistic(run, "output_rms", "encoder")[1] for run in (read, plain))
+    np.testing.assert_array_equal(*numbers)
     for name in ("output_mean", "output_std"):
-        with pytest.raises(LookupError, match="run the sentence again"):
-            norm_statistic(read, name, "encoder")
+        refuses("run the sentence again", norm_statistic, read, name, "encoder", error=LookupError)
     assert {"output_mean", "output_std"}.isdisjoint(norm_table(read, "encoder"))
 
 
 def test_what_is_not_there_is_named(plain):
-    with pytest.raises(LookupError, match="no norm statistic 'variance'; there are mean, std"):
-        find_statistic("variance")
-    with pytest.raises(LookupError, match=r"no norms over .* 'cross'; it has norms in encoder, d"):
-        norm_statistic(plain, "mean", "cross")
-    with pytest.raises(LookupError, match="it has norms in no stack"):
-        norm_sites(dataclasses.replace(plain, norms=pd.DataFrame()), "encoder")
-    with pytest.raises(LookupError, match=r"no norm 'x'; it has encoder\.layers\.0"):
-        outstanding_gains(plain, "x")
-    with pytest.raises(LookupError, match='keep=\\("hidden",\\)'):
-        outstanding_dimensions(dataclasses.replace(plain, hiddens={}), "encoder")
+    bare = replace(plain, norms=pd.DataFrame(), hiddens={})
+    for match, call, *given in (
+        ("no norm statistic 'variance'; there are mean, std", find_statistic, "variance"),
+        (
+            r"no norms over .* 'cross'; it has norms in encoder, d",
+            *(norm_statistic, plain, "mean", "cross"),
+        ),
+        ("it has norms in no stack", norm_sites, bare, "encoder"),
+        (r"no norm 'x'; it has encoder\.layers\.0", outstanding_gains, plain, "x"),
+        ('keep=\\("hidden",\\)', outstanding_dimensions, bare, "encoder"),
+        (
+            "no residual stream in 'cross'; it has one in encoder",
+            *(stream_lengths, plain, "cross"),
+        ),
+    ):
+        refuses(match, call, *given, error=LookupError)
 
 
 def test_an_edit_is_seen_from_the_place_where_it_acts(tiny_model, plain):
-    edits = Intervention((ScaleHead(value=0.0, stack="encoder", block="self", layer=1, head=0),))
-    off = trace(tiny_model, SOURCE, TARGET, intervention=edits)
+    off = traced(tiny_model, ScaleHead(value=0.0, stack="encoder", block="self", layer=1, head=0))
     sites, change = norm_change(plain, off, "input_norm", "encoder")
     first = sites.index("encoder.layers.1.feed_forward_norm")
     assert not change[:first].any() and change[first:].all()
@@ -325,23 +304,18 @@ def test_an_edit_is_seen_from_the_place_where_it_acts(tiny_model, plain):
     assert f"“{plain.source.labels[token]}”" in said
     assert f"{was[site, token]:.3g} → {now[site, token]:.3g}" in said
     assert "nothing changed" in describe_norm_change(plain, plain, "input_norm", "encoder")
-    lost = dataclasses.replace(plain, norms=plain.norms.assign(input_norm=np.nan))
+    lost = replace(plain, norms=plain.norms.assign(input_norm=np.nan))
     assert "share no number" in describe_norm_change(plain, lost, "input_norm", "encoder")
-
-
-def test_appended_padding_has_no_change_and_other_words_no_difference(tiny_model, plain):
-    padding = Intervention((Pad(count=2, masked=True),))
-    padded = trace(tiny_model, SOURCE, TARGET, intervention=padding)
+    # appended padding has no change, and other words have no difference
+    padded = traced(tiny_model, Pad(count=2, masked=True))
     change = norm_change(plain, padded, "rms", "encoder")[1]
     assert np.isnan(change[:, 7:]).all() and not np.isnan(change[:, :7]).any()
     assert np.abs(change[:, :7]).max() < 1e-5
-    other = trace(tiny_model, [*SOURCE[:-2], 12, 3], TARGET)
-    for before in (other, padded):
-        with pytest.raises(ValueError, match="different words"):
-            norm_change(before, plain, "rms", "encoder")
-    fewer = dataclasses.replace(plain, norms=plain.norms[plain.norms["layer"] != 0])
-    with pytest.raises(ValueError, match=r"different norms in 'encoder' \(5 and 7\)"):
-        norm_change(fewer, plain, "rms", "encoder")
+    other = trace(tiny_model, [*SOURCE[:-2], 12, 3], TARGET, check=False)
+    fewer = replace(plain, norms=plain.norms[plain.norms["layer"] != 0])
+    few = r"different norms in 'encoder' \(5 and 7\)"
+    for before, match in ((other, "different words"), (padded, "different words"), (fewer, few)):
+        refuses(match, norm_change, before, plain, "rms", "encoder")
 
 
 def test_words_far_from_the_median_length_are_named(plain):
@@ -352,39 +326,36 @@ def test_words_far_from_the_median_length_are_named(plain):
     norms = plain.norms.copy()
     for site, values in lengths.items():
         norms.loc[norms["site"] == site, "input_norm"] = values.astype(np.float32)
-    found = outstanding_tokens(dataclasses.replace(plain, norms=norms), "encoder")
+    found = outstanding_tokens(replace(plain, norms=norms), "encoder")
     assert list(found["token"]) == [6, 0]
     assert list(found["ratio"]) == [7.0, 0.2] and list(found["norms"]) == [2, 1]
     assert list(found["site"]) == [sites[3]] * 2
-    word = plain.source.labels[6]
     assert found["sentence"][0] == (
-        f"“{word}” has length 70 (L1 before feed-forward), 7 times this sentence's median 10; "
-        "it stands out at 2 of 7 norms."
+        f"“{plain.source.labels[6]}” has length 70 (L1 before feed-forward), 7 times this "
+        "sentence's median 10; it stands out at 2 of 7 norms."
     )
     for value in (0.0, np.nan):
-        nothing = dataclasses.replace(plain, norms=norms.assign(input_norm=value))
-        assert outstanding_tokens(nothing, "encoder").empty
+        nothing = replace(plain, norms=norms.assign(input_norm=value))
+        assert outstanding_tokens(nothing, "encoder").empty, value
 
 
 def test_dimensions_far_above_the_usual_size_are_named(plain):
+    def outstanding(hidden: np.ndarray) -> pd.DataFrame:
+        return outstanding_dimensions(replace(plain, hiddens={"encoder": hidden}), "encoder")
+
     hidden = np.tile(np.array([1.0, -1.0], np.float32), (4, 7, 11))
     hidden[2, 5, 13] = -300.0
     hidden[1, 0, 4] = 20.0
     hidden[3, 1, 4] = 25.0
     hidden[3, 2, 9] = 19.0
-    found = outstanding_dimensions(
-        dataclasses.replace(plain, hiddens={"encoder": hidden}), "encoder"
-    )
+    found = outstanding(hidden)
     assert list(found["dimension"]) == [13, 4]
     assert list(found["value"]) == [-300, 25] and list(found["ratio"]) == [300, 25]
     assert list(found["place"]) == ["entering L2", "leaving the encoder"]
     assert list(found["states"]) == [1, 2] and list(found["token"]) == [5, 1]
     assert "Dimension 13 reaches −300" in found["sentence"][0]
     ordinary = np.random.default_rng(0).normal(size=(4, 7, 2200)).astype(np.float32)
-    calm = dataclasses.replace(plain, hiddens={"encoder": ordinary})
-    assert outstanding_dimensions(calm, "encoder").empty
-    none = dataclasses.replace(plain, hiddens={"encoder": np.zeros_like(hidden)})
-    assert outstanding_dimensions(none, "encoder").empty
+    assert outstanding(ordinary).empty and outstanding(np.zeros_like(hidden)).empty
 
 
 def test_gains_far_from_the_others_are_named(plain):
@@ -392,7 +363,7 @@ def test_gains_far_from_the_others_are_named(plain):
     bias = np.zeros(11, np.float32)
     bias[3] = -0.5
     gains = {"a": (gain, bias), "b": (gain, None), "c": (np.ones(11, np.float32), None)}
-    run = dataclasses.replace(plain, gains=gains)
+    run = replace(plain, gains=gains)
     found = outstanding_gains(run, "a")
     assert list(found["part"]) == ["gain", "bias"] and list(found["dimension"]) == [8, 3]
     assert found["median"][0] == 1 and found["distance"][0] == pytest.approx(0.1)

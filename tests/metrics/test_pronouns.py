@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,44 +22,38 @@ from transformer_viz.metrics.attention.it_head import (
 from transformer_viz.metrics.output.pronouns import drawn, margins, places, preferred
 
 
-@pytest.mark.parametrize(
-    ("german", "found"),
-    [
-        ("Das Tier ging nicht, weil es zu müde war.", [("Das Tier ging nicht, weil", "es")]),
-        ("Er schläft. Sie wacht.", [("", "Er"), ("Er schläft.", "Sie")]),
-        ("Ich glaube, Sie wissen das.", []),  # inside a sentence a capital letter means "you"
-        ("Das Essen ist gut, sie essen es.", [("Das Essen ist gut,", "sie"),
-                                              ("Das Essen ist gut, sie essen", "es")]),
-        ("Der Besen.", []),
-        ("", []),
-    ],
-)  # fmt: skip
-def test_pronouns_are_words_of_their_own(german: str, found: list[tuple[str, str]]) -> None:
-    told = places(german)
-    assert [(one.before, german[len(one.before) :].split()[0].strip(".,")) for one in told] == found
-    for one, (_, word) in zip(told, found, strict=True):
-        assert word in one.words and len({w.lower() for w in one.words}) == 3
-        assert f"{one.before} {word}{one.behind}".strip() == german
+def test_pronouns_are_words_of_their_own():
+    for german, found in {
+        "Das Tier ging nicht, weil es zu müde war.": [("Das Tier ging nicht, weil", "es")],
+        "Er schläft. Sie wacht.": [("", "Er"), ("Er schläft.", "Sie")],
+        "Ich glaube, Sie wissen das.": [],  # inside a sentence a capital letter means "you"
+        "Das Essen ist gut, sie essen es.": [
+            ("Das Essen ist gut,", "sie"),
+            ("Das Essen ist gut, sie essen", "es"),
+        ],
+        "Der Besen.": [],
+        "": [],
+    }.items():
+        told = places(german)
+        firsts = [german[len(one.before) :].split()[0].strip(".,") for one in told]
+        assert [(one.before, first) for one, first in zip(told, firsts, strict=True)] == found
+        for one, (_, word) in zip(told, found, strict=True):
+            assert word in one.words and len({w.lower() for w in one.words}) == 3, german
+            assert f"{one.before} {word}{one.behind}".strip() == german
 
 
-def test_a_margin_is_how_many_times_more_probable_in_bits() -> None:
+def test_a_margin_is_how_many_times_more_probable_in_bits_and_draws_follow_the_first():
     chances = np.array([[0.1, 0.2, 0.4], [0.05, 0.6, 0.15]])
     found = margins(np.log(chances), (2, 1), (1, 2))
     assert found == pytest.approx([1.0, 2.0])  # 0.4 : 0.2 and 0.6 : 0.15
     many = margins(np.log(np.stack([chances, chances[::-1]])), (2, 1), (1, 2))
     assert many[0] == pytest.approx(found) and many[1] == pytest.approx([-2.0, -1.0])
-
-
-def test_a_pair_is_about_two_words() -> None:
     assert preferred(np.log([[0.1, 0.2, 0.7], [0.1, 0.6, 0.3]])) == (2, 1)
     # "es" in both: what gains most by the factor is 0 (from 0.01 to 0.1), not 1 (0.2 to 0.3)
     assert preferred(np.log([[0.01, 0.2, 0.79], [0.1, 0.3, 0.6]])) == (2, 0)
-
-
-def test_what_is_drawn_comes_from_behind_the_first_ones() -> None:
     ranked = [7, 3, 11, 2, 5, 13]
-    found = drawn(ranked, 2, 4)
-    assert found == drawn(ranked, 2, 4) and len(set(found)) == 2 and set(found) <= {11, 2, 5, 13}
+    some = drawn(ranked, 2, 4)
+    assert some == drawn(ranked, 2, 4) and len(set(some)) == 2 and set(some) <= {11, 2, 5, 13}
     assert len({tuple(drawn(ranked, 2, seed)) for seed in range(20)}) > 3
 
 
@@ -74,13 +70,11 @@ def sentence(*pieces: str) -> Tokens:
 TEXT = sentence("My", "eleph", "+ant", "saw", "the (2)", "door", "when", "it", "came", ".", "</s>")
 
 
-def test_nouns_are_words_behind_a_determiner() -> None:
+def test_nouns_are_words_behind_a_determiner():
     (it,) = its(TEXT)
     assert it.tokens == (7,)
-    assert [(word.text, word.tokens) for word in nouns(TEXT, it)] == [
-        ("elephant", (1, 2)),
-        ("door", (5,)),
-    ]
+    found = [(word.text, word.tokens) for word in nouns(TEXT, it)]
+    assert found == [("elephant", (1, 2)), ("door", (5,))]
     assert candidates(TEXT, it) == nouns(TEXT, it)
     assert words(TEXT)[-1].text == "."  # no special tokens
     names = sentence("Tom", "saw", "Anna", ",", "it", "was", "late")
@@ -90,32 +84,19 @@ def test_nouns_are_words_behind_a_determiner() -> None:
     assert candidates(alone, its(alone)[0]) == []
 
 
-class Run:
-    """As much of a trace as is asked for here."""
-
-    maps = ("encoder",)
-
-    def __init__(self, *weights: np.ndarray) -> None:
-        self.weights = weights
-
-    def blocks(self, block: str) -> tuple[Attention, ...]:
-        return tuple(
-            Attention(one, Site("encoder", "self", layer), "source", "source")
-            for layer, one in enumerate(self.weights)
-        )
-
-
-def test_the_strongest_head_by_every_sum_of_its_own() -> None:
+def test_the_strongest_head_by_every_sum_of_its_own():
     rng = np.random.default_rng(5)
     weights = rng.dirichlet(np.ones(11), size=(2, 3, 11)).astype(np.float32)  # layer, head, query
-    run: Any = Run(*weights)
+    blocks = tuple(
+        Attention(one, Site("encoder", "self", layer), "source", "source")
+        for layer, one in enumerate(weights)
+    )
+    run: Any = SimpleNamespace(maps=("encoder",), blocks=lambda block: blocks)
     (it,) = its(TEXT)
     options = nouns(TEXT, it)
     sums = {
         (layer, head, word.text): sum(float(weights[layer, head, 7, key]) for key in word.tokens)
-        for layer in range(2)
-        for head in range(3)
-        for word in options
+        for layer, head, word in product(range(2), range(3), options)
     }
     best = max(sums, key=lambda one: sums[one])
     found = strongest(run, "encoder", it.tokens, options)

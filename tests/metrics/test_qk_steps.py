@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +11,14 @@ import torch
 from torch import nn
 
 from tests.conftest import make_model, ramp
+from tests.support.refusals import refuses
 from transformer_viz.checkpoints import load
+from transformer_viz.core.apply_edits import HeadPlan
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
+    Edit,
     Intervention,
     ScaleHead,
     Temperature,
@@ -30,7 +33,6 @@ from transformer_viz.metrics.attention.qk_steps import (
     QKSteps,
     Step,
     chain,
-    hidden_by,
     scale_source,
 )
 
@@ -39,9 +41,9 @@ KEEP = ("scores", "qkv")
 CELLS = [("encoder", 2, 1, 4, 2), ("decoder", 1, 0, 3, 1), ("cross", 0, 1, 2, 6)]
 
 
-def traced(*edits, **words) -> Trace:
-    model = make_model(**words)
+def traced(*edits: Edit, **words) -> Trace:
     changes = Intervention(edits)
+    model = make_model(**words)
     return trace(model, SOURCE, TARGET, keep=KEEP, check=False, intervention=changes)
 
 
@@ -55,8 +57,10 @@ def step(found: QKSteps, kind: str) -> Step:
 
 
 def vectors(model, block: str, layer: int, head: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, k ``[token, d_k]`` and true where a query may look, in float64 from the model's weights:
-    what goes into the attention is caught by a hook, so the probe has no part in it."""
+    """Return q, k ``[token, d_k]`` and where a query may look, in float64 from the model's weights.
+
+    What goes into the attention is caught by a hook, so the probe has no part in it.
+    """
     module = model.module.double()
     stack = module.encoder if block == "encoder" else module.decoder
     part = "cross_attention" if block == "cross" else "self_attention"
@@ -73,7 +77,10 @@ def vectors(model, block: str, layer: int, head: int) -> tuple[np.ndarray, np.nd
         out = out if linear.bias is None else out + linear.bias.detach().numpy()
         return out.reshape(len(rows), 2, -1)[:, head]
 
-    return projected(attention.query, x), projected(attention.key, memory), mask[0]
+    q, k = projected(attention.query, x), projected(attention.key, memory)
+    if model.config["score"] == "general":
+        q = q @ attention.score.weight[head].detach().numpy()
+    return q, k, np.broadcast_to(mask[0], (len(q), len(k)))
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -81,31 +88,44 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return powers / powers.sum()
 
 
-@pytest.mark.parametrize(("block", "layer", "head", "query", "key"), CELLS)
-def test_each_step_equals_the_work_by_hand(block, layer, head, query, key) -> None:
-    found = chain(traced(), block, layer, head, query, key)
-    q, k, mask = vectors(make_model(), block, layer, head)
-    visible = np.broadcast_to(mask, (len(q), len(k)))[query]
-    dots = k @ q[query]
-    scores = np.where(visible, dots / math.sqrt(11), -np.inf)
-    np.testing.assert_allclose(found.q, q[query], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found.k, k[key], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found.product, q[query] * k[key], rtol=1e-5, atol=1e-5)
-    middle = ["seen"] if block == "decoder" else []
-    assert kinds(found) == ["dot", "scale", *middle, "softmax"]
-    assert step(found, "dot").result == pytest.approx(dots[key], rel=1e-5)
-    assert step(found, "scale").amount == pytest.approx(1 / math.sqrt(11), rel=1e-12)
-    assert step(found, "scale").why == "1/√dₖ: dₖ, the width of q and k, is 11"
-    assert step(found, "scale").result == pytest.approx(scores[key], rel=1e-5)
-    last = step(found, "softmax")
-    assert last.most == pytest.approx(scores.max(), rel=1e-5)
-    assert last.amount == pytest.approx(np.exp(scores - scores.max()).sum(), rel=1e-5)
-    assert last.result == pytest.approx(softmax(scores)[key], rel=1e-5)
-    np.testing.assert_allclose(found.exponentials, np.exp(scores - scores.max()), rtol=1e-4)
-    assert found.seen.tolist() == visible.tolist()
+def test_each_step_equals_the_work_by_hand():
+    for kind in ("scaled_dot", "dot", "general"):
+        run, model = traced(score=kind), make_model(score=kind)
+        for case in CELLS:
+            block, layer, head, query, key = case
+            found = chain(run, *case)
+            q, k, seen = vectors(model, block, layer, head)
+            scale = 1 / math.sqrt(11) if kind == "scaled_dot" else 1.0
+            dots, visible = k @ q[query], seen[query]
+            scores = np.where(visible, dots * scale, -np.inf)
+            powers, last = np.exp(scores - scores.max()), step(found, "softmax")
+            middle = ["seen"] if block == "decoder" else []
+            assert kinds(found) == ["dot", "scale", *middle, "softmax"], (kind, case)
+            for name, value, wanted, near in (
+                ("q", found.q, q[query], 1e-5),
+                ("k", found.k, k[key], 1e-5),
+                ("product", found.product, q[query] * k[key], 1e-5),
+                ("dot", step(found, "dot").result, dots[key], 1e-5),
+                ("scale", step(found, "scale").amount, scale, 1e-12),
+                ("score", step(found, "scale").result, scores[key], 1e-5),
+                ("most", last.most, scores.max(), 1e-5),
+                ("total", last.amount, powers.sum(), 1e-5),
+                ("weight", last.result, softmax(scores)[key], 1e-5),
+                ("exponentials", found.exponentials, powers, 1e-4),
+            ):
+                said = f"{kind}, {case}: {name}"
+                one = 1e-5 if np.ndim(value) and name != "exponentials" else 1e-12
+                np.testing.assert_allclose(value, wanted, rtol=near, atol=one, err_msg=said)
+            assert found.seen.tolist() == visible.tolist(), (kind, case)
+            if kind == "scaled_dot":
+                why = "1/√dₖ: dₖ, the width of q and k, is 11"
+                assert step(found, "scale").why == why
+    for kind in ("additive", "location"):
+        said = "no product of a query and a key"
+        refuses(said, chain, traced(score=kind), "cross", 0, 1, 2, 3, error=NoProduct)
 
 
-def test_a_cell_that_the_model_masks() -> None:
+def test_a_cell_that_the_model_masks():
     run = traced()
     found = chain(run, "decoder", 1, 0, 1, 3)
     q, k, _ = vectors(make_model(), "decoder", 1, 0)
@@ -113,34 +133,18 @@ def test_a_cell_that_the_model_masks() -> None:
     assert step(found, "scale").result == pytest.approx(q[1] @ k[3] / math.sqrt(11), rel=1e-5)
     assert step(found, "mask").why == "the model's own mask"
     assert found.steps[-1].result == 0 == run.attention("decoder", 1)[0, 1, 3]
+    # A row that the model itself empties: a finite fill looks at all alike, minus infinity gives
+    # no number; told as they are.
+    for fill, expected in ((-1e9, 1 / 3), (-math.inf, math.nan)):
+        model = make_model(mask_fill=fill, target_vocab=0, decoder_layers=0)
+        run = trace(model, [0, 0, 0], keep=KEEP, check=False)  # padding alone: all are masked
+        found = chain(run, "encoder", 0, 1, 2, 1)
+        assert kinds(found) == ["dot", "scale", "mask", "softmax"]
+        assert step(found, "mask").result == pytest.approx(fill)
+        assert found.steps[-1].result == pytest.approx(expected, nan_ok=True), fill
 
 
-@pytest.mark.parametrize("kind", ["scaled_dot", "dot", "general"])
-@pytest.mark.parametrize(("block", "layer", "head", "query", "key"), CELLS)
-def test_every_score_that_is_a_product(kind, block, layer, head, query, key) -> None:
-    found = chain(traced(score=kind), block, layer, head, query, key)
-    model = make_model(score=kind)
-    q, k, mask = vectors(model, block, layer, head)
-    if kind == "general":
-        stack = model.module.encoder if block == "encoder" else model.module.decoder
-        name = "cross_attention" if block == "cross" else "self_attention"
-        q = q @ getattr(stack.layers[layer], name).score.weight[head].detach().numpy()
-    scale = 1 / math.sqrt(11) if kind == "scaled_dot" else 1.0
-    visible = np.broadcast_to(mask, (len(q), len(k)))[query]
-    scores = np.where(visible, k @ q[query] * scale, -np.inf)
-    np.testing.assert_allclose(found.q, q[query], rtol=1e-5, atol=1e-5)
-    assert step(found, "scale").amount == pytest.approx(scale)
-    assert found.steps[-1].kind == "softmax"
-    assert found.steps[-1].result == pytest.approx(softmax(scores)[key], rel=1e-4)
-
-
-@pytest.mark.parametrize("kind", ["additive", "location"])
-def test_other_scores_are_no_product_and_say_so(kind) -> None:
-    with pytest.raises(NoProduct, match="no product of a query and a key"):
-        chain(traced(score=kind), "cross", 0, 1, 2, 3)
-
-
-def test_a_temperature_divides_what_came_before() -> None:
+def test_a_temperature_divides_what_came_before_and_none_takes_the_largest():
     clean = chain(traced(), "cross", 1, 1, 2, 4)
     warm = chain(traced(Temperature(value=2.5, block="cross", layer=1)), "cross", 1, 1, 2, 4)
     assert kinds(warm) == ["dot", "scale", "temperature", "softmax"]
@@ -148,47 +152,39 @@ def test_a_temperature_divides_what_came_before() -> None:
     assert step(warm, "temperature").amount == 2.5
     result = step(clean, "scale").result / 2.5
     assert step(warm, "temperature").result == pytest.approx(result)
-    expected = softmax(clean.scores / 2.5)
-    assert warm.steps[-1].result == pytest.approx(expected[4], rel=1e-5)
-
-
-def test_hard_attention_takes_the_largest_score() -> None:
+    assert warm.steps[-1].result == pytest.approx(softmax(clean.scores / 2.5)[4], rel=1e-5)
     run = traced(Temperature(value=0.0))
-    row = run.attention("cross", 0)[0, 2]
-    best = int(row.argmax())
-    won = chain(run, "cross", 0, 0, 2, best)
-    lost = chain(run, "cross", 0, 0, 2, (best + 1) % 7)
+    best = int(run.attention("cross", 0)[0, 2].argmax())
+    won, lost = (chain(run, "cross", 0, 0, 2, key) for key in (best, (best + 1) % 7))
     assert kinds(won) == kinds(lost) == ["dot", "scale", "hard"]
     assert (won.steps[-1].result, lost.steps[-1].result) == (1.0, 0.0)
     assert won.steps[-1].most == pytest.approx(step(won, "scale").result, rel=1e-5)
 
 
-def test_a_window_hides_by_an_edit_and_the_others_share_the_row() -> None:
+def test_what_hides_a_cell():
     run = traced(Window(radius=1))
     out = chain(run, "encoder", 0, 1, 2, 5)
     assert kinds(out) == ["dot", "scale", "mask", "softmax"]
     assert step(out, "mask").why == "an edit: sees 1 word to each side"
     assert out.steps[-1].result == 0
-    inside = chain(run, "encoder", 0, 1, 2, 3)
+    inside = chain(run, "encoder", 0, 1, 2, 3)  # the others share the row
     assert step(inside, "seen").amount == 4
-    scores = inside.scores[1:4]
-    assert inside.steps[-1].result == pytest.approx(softmax(scores)[2], rel=1e-6)
-
-
-def test_what_hides_a_cell() -> None:
+    assert inside.steps[-1].result == pytest.approx(softmax(inside.scores[1:4])[2], rel=1e-6)
+    found = chain(traced(BlockKeys(keys=tuple(range(7)), block="cross")), "cross", 0, 1, 2, 4)
+    assert kinds(found) == ["dot", "scale", "mask", "nothing"]
+    assert found.steps[-1].result == 0 and not found.seen.any()
     site = Site("decoder", "self", 0, 1)
     edits = (Causal(on=True), Window(radius=4), BlockKeys(keys=(2,)), BlockEdges(edges=((3, 1),)))
-    changes = Intervention(edits)
-    cells = {(0, 1): 0, (6, 1): 1, (3, 2): 2, (3, 1): 3}
-    for cell, place in cells.items():
-        assert hidden_by(changes, site, *cell) == edits[place]
-    assert hidden_by(changes, site, 3, 0) is None
+    plan = HeadPlan.at(Intervention(edits), site)
+    for cell, place in {(0, 1): 0, (6, 1): 1, (3, 2): 2, (3, 1): 3}.items():
+        assert plan.hidden_by(*cell) == edits[place], cell
+    assert plan.hidden_by(3, 0) is None
     cross = Intervention((Causal(on=True), Window(radius=None)))
-    assert hidden_by(cross, Site("decoder", "cross", 0, 1), 0, 5) is None
-    assert hidden_by(Intervention((Causal(on=False),)), site, 0, 5) is None
+    assert HeadPlan.at(cross, Site("decoder", "cross", 0, 1)).hidden_by(0, 5) is None
+    assert HeadPlan.at(Intervention((Causal(on=False),)), site).hidden_by(0, 5) is None
 
 
-def test_a_scaled_head_scales_the_weight() -> None:
+def test_a_head_that_is_scaled_and_one_that_is_even():
     clean = chain(traced(), "cross", 0, 1, 2, 4)
     scaled = chain(traced(ScaleHead(value=0.25)), "cross", 0, 1, 2, 4)
     # the edit changes what lies below the cross-attention too, so its own softmax is the witness
@@ -197,34 +193,11 @@ def test_a_scaled_head_scales_the_weight() -> None:
     assert step(scaled, "softmax").result == pytest.approx(expected, rel=1e-6)
     assert scaled.steps[-1].result == pytest.approx(0.25 * expected, rel=1e-6)
     assert scaled.steps[-1].result == pytest.approx(float(scaled.weights[4]), rel=1e-5)
-
-
-def test_a_uniform_head_looks_at_all_visible_keys() -> None:
     run = traced(UniformHead(block="self"))
-    found = chain(run, "decoder", 0, 1, 2, 1)
+    found, hidden = (chain(run, "decoder", 0, 1, 2, key) for key in (1, 4))
     assert kinds(found) == ["dot", "scale", "seen", "even"]
     assert found.steps[-1].amount == 3 and found.steps[-1].result == pytest.approx(1 / 3)
-    hidden = chain(run, "decoder", 0, 1, 2, 4)
     assert kinds(hidden)[-2:] == ["mask", "even"] and hidden.steps[-1].result == 0
-
-
-def test_a_row_with_nothing_left() -> None:
-    run = traced(BlockKeys(keys=tuple(range(7)), block="cross"))
-    found = chain(run, "cross", 0, 1, 2, 4)
-    assert kinds(found) == ["dot", "scale", "mask", "nothing"]
-    assert found.steps[-1].result == 0 and not found.seen.any()
-
-
-def test_a_row_that_the_model_itself_empties() -> None:
-    """A finite fill looks at all alike, minus infinity gives no number: told as they are."""
-    padded = [0, 0, 0]  # padding alone: every key is masked
-    for fill, expected in ((-1e9, 1 / 3), (-math.inf, math.nan)):
-        model = make_model(mask_fill=fill, target_vocab=0, decoder_layers=0)
-        run = trace(model, padded, keep=KEEP, check=False)
-        found = chain(run, "encoder", 0, 1, 2, 1)
-        assert kinds(found) == ["dot", "scale", "mask", "softmax"]
-        assert step(found, "mask").result == pytest.approx(fill)
-        assert found.steps[-1].result == pytest.approx(expected, nan_ok=True)
 
 
 class Odd(nn.Module):
@@ -258,127 +231,95 @@ class Odd(nn.Module):
         return ways[self.way]()
 
 
-def odd(way: str, *edits) -> tuple[Trace, np.ndarray]:
-    """The run of an odd module, and its q·k ``[head, query, key]`` in float64 by hand."""
-    module = ramp(Odd(way)).eval()
-    x = torch.sin(torch.arange(5 * 22, dtype=torch.float64) * 0.83 + 0.2).view(1, 5, 22)
-    run = trace(
-        load(module),
-        x[0].float().numpy(),
-        keep=KEEP,
-        check=False,
-        intervention=Intervention(edits),
-    )
-    with torch.inference_mode():
-        module.double()
-        q, k = (w(x)[0].unflatten(-1, (2, 11)).transpose(0, 1) for w in (module.wq, module.wk))
-    return run, (q @ k.mT).numpy()
-
-
 QUERY, KEY, HEAD = 3, 1, 1
 DISTANCE = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
 
 
-def told(way: str, expected: list[str], *edits) -> tuple[QKSteps, np.ndarray, Trace]:
-    """The chain of one cell, after a check of its kinds and of its end against the map."""
-    run, dots = odd(way, *edits)
+def told(way: str, expected: str, *edits: Edit) -> tuple[QKSteps, np.ndarray, Trace]:
+    """Return the chain of one cell of an odd module, its q·k of one query, and the run.
+
+    The kinds of the chain, its start and its end are checked: q·k by hand in float64, the map.
+    """
+    module = ramp(Odd(way)).eval()
+    x = torch.sin(torch.arange(5 * 22, dtype=torch.float64) * 0.83 + 0.2).view(1, 5, 22)
+    words = {"keep": KEEP, "check": False, "intervention": Intervention(edits)}
+    run = trace(load(module), x[0].float().numpy(), **words)
+    with torch.inference_mode():
+        module.double()
+        q, k = (w(x)[0].unflatten(-1, (2, 11)).transpose(0, 1) for w in (module.wq, module.wk))
+    dots = (q @ k.mT).numpy()[HEAD, QUERY]
     found = chain(run, "encoder", 0, HEAD, QUERY, KEY)
-    assert kinds(found) == expected
-    assert found.steps[0].result == pytest.approx(dots[HEAD, QUERY, KEY], rel=1e-5)
+    assert kinds(found) == expected.split(), way
+    assert found.steps[0].result == pytest.approx(dots[KEY], rel=1e-5), way
     shown = float(run.attention("encoder", 0)[HEAD, QUERY, KEY])
-    assert found.steps[-1].result == pytest.approx(shown, rel=1e-5)
-    return found, dots[HEAD, QUERY], run
+    assert found.steps[-1].result == pytest.approx(shown, rel=1e-5), way
+    return found, dots, run
 
 
-def test_a_soft_cap_and_a_bias_after_it() -> None:
-    found, dots, _ = told("cap", ["dot", "scale", "cap", "bias", "softmax"])
+def test_scores_with_a_cap_a_bias_or_a_scale_of_each_head():
+    found, dots, _ = told("cap", "dot scale cap bias softmax")
     capped = 3 * np.tanh(dots / 21)
     assert step(found, "scale").amount == pytest.approx(1 / 7)
     assert step(found, "cap").amount == pytest.approx(3)
     assert step(found, "cap").result == pytest.approx(capped[KEY], rel=1e-5)
     assert step(found, "bias").amount == pytest.approx(-0.5)
-    expected = softmax(capped - 0.25 * DISTANCE[QUERY])
-    assert found.steps[-1].result == pytest.approx(expected[KEY], rel=1e-5)
-
-
-def test_a_bias_that_is_added_before_the_scale_is_scaled_too() -> None:
-    found, dots, run = told("first", ["dot", "scale", "bias", "softmax"])
+    biased = capped - 0.25 * DISTANCE[QUERY]
+    assert found.steps[-1].result == pytest.approx(softmax(biased)[KEY], rel=1e-5)
+    warm = Temperature(value=2.0)
+    found, *_ = told("cap", "dot scale cap bias temperature softmax", warm)
+    assert step(found, "temperature").result == pytest.approx(biased[KEY] / 2, rel=1e-5)
+    # a bias that is added before the scale is scaled too
+    found, dots, run = told("first", "dot scale bias softmax")
     assert step(found, "bias").amount == pytest.approx(-0.15, rel=1e-5)
     np.testing.assert_allclose(run.positions["bias.encoder.0"][HEAD], -0.075 * DISTANCE, rtol=1e-5)
     expected = softmax(0.3 * (dots - 0.25 * DISTANCE[QUERY]))
     assert found.steps[-1].result == pytest.approx(expected[KEY], rel=1e-5)
-
-
-def test_a_scale_of_each_head_is_found_from_its_scores() -> None:
-    found, _, _ = told("heads", ["dot", "scale", "bias", "softmax"])
+    found, *_ = told("heads", "dot scale bias softmax")
     own = float(ramp(Odd("heads")).own.detach()[HEAD, 0, 0])
     assert step(found, "scale").amount == pytest.approx(own + 2, rel=1e-5)
     assert "found from all scores of this head" in step(found, "scale").why
 
 
-def test_terms_that_words_make_are_named_and_shown() -> None:
-    found, dots, run = told("content", ["dot", "scale", "other", "softmax"])
+def test_terms_that_are_no_bias_are_named_and_shown():
+    found, dots, run = told("content", "dot scale other softmax")
     score = run.block("encoder", 0).scores[HEAD, QUERY, KEY]
     assert step(found, "other").amount == pytest.approx(score - 0.3 * dots[KEY], rel=1e-4)
     assert step(found, "other").result == pytest.approx(score, rel=1e-6)
-
-
-def test_what_a_whole_row_shares_is_no_term_of_one_word() -> None:
-    found, dots, _ = told("row", ["dot", "scale", "row", "softmax"])
+    # what a whole row shares is no term of one word
+    found, dots, _ = told("row", "dot scale row softmax")
     assert step(found, "row").amount == pytest.approx(-dots.max(), rel=1e-5)
-
-
-def test_a_score_that_is_bent_keeps_its_sum_open() -> None:
-    found, dots, _ = told("bent", ["dot", "scale", "other", "softmax"])
+    # a score that is bent keeps its sum open
+    found, dots, _ = told("bent", "dot scale other softmax")
     assert step(found, "scale").amount == 1.0 and "not one number" in step(found, "scale").why
-    expected = np.logaddexp(0, dots[KEY])
-    assert step(found, "other").result == pytest.approx(expected, rel=1e-4)
-
-
-def test_weights_that_change_after_the_softmax() -> None:
-    found, _, _ = told("after", ["dot", "scale", "softmax", "after"])
+    assert step(found, "other").result == pytest.approx(np.logaddexp(0, dots[KEY]), rel=1e-4)
+    # weights that change after the softmax
+    found, *_ = told("after", "dot scale softmax after")
     half = step(found, "softmax").result / 2
     assert step(found, "after").amount == pytest.approx(-half, rel=1e-5)
 
 
-def test_numbers_multiplied_in_place_and_as_tensors() -> None:
-    found, _, _ = told("in place", ["dot", "scale", "softmax"])
-    assert step(found, "scale").amount == 0.25
-
-
-def test_a_bias_and_a_temperature() -> None:
-    warm = Temperature(value=2.0)
-    found, dots, _ = told("cap", ["dot", "scale", "cap", "bias", "temperature", "softmax"], warm)
-    capped = 3 * np.tanh(dots / 21) - 0.25 * DISTANCE[QUERY]
-    assert step(found, "temperature").result == pytest.approx(capped[KEY] / 2, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("scale", "width", "words"),
-    [
+def test_where_a_scale_comes_from():
+    for scale, width, words in (
         (0.125, 64, "1/√dₖ: dₖ, the width of q and k, is 64"),
         (24**-0.5, 8, "1/√24, the model's own choice; q and k have width 8"),
         (1.0, 64, "nothing is multiplied here"),
         (1.0, 1, "nothing is multiplied here"),
         (0.3, 7, "a number of the model's own"),
         (-2.0, 7, "a number of the model's own"),
-    ],
-)
-def test_where_a_scale_comes_from(scale, width, words) -> None:
-    assert scale_source(scale, width).startswith(words)
-
-
-def test_the_number_is_found_where_it_was_not_recorded() -> None:
-    run = traced()
-    bare = tuple(dataclasses.replace(a, scale=None) for a in run.attentions)
-    found = chain(dataclasses.replace(run, attentions=bare), "decoder", 1, 0, 3, 1)
+    ):
+        assert scale_source(scale, width).startswith(words), (scale, width)
+    found, *_ = told("in place", "dot scale softmax")  # multiplied in place and as tensors
+    assert step(found, "scale").amount == 0.25
+    run = traced()  # where the number was not recorded
+    bare = tuple(replace(a, scale=None) for a in run.attentions)
+    found = chain(replace(run, attentions=bare), "decoder", 1, 0, 3, 1)
     assert step(found, "scale").amount == pytest.approx(1 / math.sqrt(11), rel=1e-5)
 
 
-def test_what_was_not_kept_and_what_is_not_there(tiny_model) -> None:
+def test_what_was_not_kept_and_what_is_not_there(tiny_model):
     run = trace(tiny_model, SOURCE, TARGET, keep=("scores",), check=False)
-    with pytest.raises(NoProduct, match=r'keep=\("scores", "qkv"\)'):
-        chain(run, "cross", 0, 0, 0, 0)
+    said = r'keep=\("scores", "qkv"\)'
+    refuses(said, chain, run, "cross", 0, 0, 0, 0, error=NoProduct)
     run = traced()
     for words, place in (
         ((0, 2, 0, 0), "heads 0 to 1; got 2"),
@@ -386,11 +327,10 @@ def test_what_was_not_kept_and_what_is_not_there(tiny_model) -> None:
         ((0, 0, 5, 0), "rows 0 to 4"),
         ((0, 0, 0, -1), "columns 0 to 6"),
     ):
-        with pytest.raises(LookupError, match=place):
-            chain(run, "cross", *words)
+        refuses(place, chain, run, "cross", *words, error=LookupError)
 
 
-def test_a_saved_run_tells_the_same(tmp_path) -> None:
+def test_a_saved_run_tells_the_same(tmp_path):
     run = traced(Temperature(value=2.0))
     run.save(tmp_path / "run.safetensors")
     again = Trace.load(tmp_path / "run.safetensors")
@@ -400,7 +340,7 @@ def test_a_saved_run_tells_the_same(tmp_path) -> None:
     assert was.steps == now.steps and was.notes == now.notes
 
 
-def test_rotary_queries_and_keys_are_shown_after_their_turn() -> None:
+def test_rotary_queries_and_keys_are_shown_after_their_turn():
     run = traced(positions="rotary", d_k=12)
     found = chain(run, "encoder", 0, 1, 2, 4)
     assert "rotary" in found.notes[0] and kinds(found) == ["dot", "scale", "softmax"]

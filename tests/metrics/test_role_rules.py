@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
+from tests.support.refusals import refuses
 from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.metrics.head_measures.role_rules import ROLES, roles
 from transformer_viz.metrics.head_measures.tables import HEAD
 
 HEADS = 8
-NAMES = [measure.name for measure in MEASURES]
 
 
 def table(name: str = "previous", sentences: int = 40, **words: Any) -> pd.DataFrame:
@@ -22,7 +21,7 @@ def table(name: str = "previous", sentences: int = 40, **words: Any) -> pd.DataF
     found = pd.DataFrame(
         {"stack": "decoder", "block": "self", "layer": 0, "head": np.arange(HEADS)}
     )
-    for each in NAMES:
+    for each in (measure.name for measure in MEASURES):
         found[each], found[f"{each}_rows"], found[f"{each}_chance"] = 0.1, 300, 0.1
         found[f"{each}_low"], found[f"{each}_high"] = 0.08, 0.12
     found["copying_chance"] = 0.01
@@ -39,16 +38,16 @@ def table(name: str = "previous", sentences: int = 40, **words: Any) -> pd.DataF
     return found
 
 
-@pytest.mark.parametrize("name", ROLES)
-def test_one_head_has_one_role(name: str) -> None:
-    told = roles(table(name))
-    assert list(told["roles"]) == [(name,)] + [()] * (HEADS - 1)
-    assert list(told.columns[-2:]) == ["roles", "states"]
+def first(found: pd.DataFrame) -> tuple[str, ...]:
+    return roles(found)["roles"].iloc[0]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_one_head_has_one_role_and_each_condition_alone_takes_it():
+    for name in ROLES:
+        told = roles(table(name))
+        assert list(told["roles"]) == [(name,)] + [()] * (HEADS - 1), name
+        assert list(told.columns[-2:]) == ["roles", "states"]
+    for words in (
         {"": 0.49, "_low": 0.45, "_high": 0.53},  # below the threshold
         {"_chance": 0.94},  # the lift is small
         {"_rows": 19},  # too few rows
@@ -57,27 +56,21 @@ def test_one_head_has_one_role(name: str) -> None:
         {"null": 0.94},  # random order does as well
         {"": float("nan")},
         {"_low": float("nan"), "_high": float("nan")},  # one sentence alone can be asked
-    ],
-)
-def test_each_condition_alone_takes_the_role(words: dict[str, float]) -> None:
-    assert set(roles(table(**words))["roles"]) == {()}
-
-
-def test_a_positional_head_is_confident() -> None:
-    """Largest by a hair at one offset, as a bias of positions makes it, is no role."""
+    ):
+        assert set(roles(table(**words))["roles"]) == {()}, words
+    # largest by a hair at one offset, as a bias of positions makes it, is no role
     found = table("positional")
     found.loc[0, "confidence"] = 0.1 + 0.3 * 0.9 - 0.01  # a lift below .3
-    assert roles(found)["roles"][0] == ()
+    assert first(found) == ()
     found.loc[0, "confidence"] += 0.02
-    assert roles(found)["roles"][0] == ("positional",)
+    assert first(found) == ("positional",)
+    # five of few words are no copying
+    for words, given in ((99, ()), (100, ("copying",))):
+        assert first(table("copying", _chance=5 / words)) == given, words
+    refuses("lacks entropy, sink, special, confidence", roles, table()[HEAD])
 
 
-@pytest.mark.parametrize(("words", "given"), [(99, ()), (100, ("copying",))])
-def test_five_of_few_words_are_no_copying(words: int, given: tuple[str, ...]) -> None:
-    assert roles(table("copying", _chance=5 / words))["roles"][0] == given
-
-
-def test_two_roles_and_a_state_beside_them() -> None:
+def test_two_roles_and_a_state_beside_them():
     found = table("self")
     for part, value in (("", 0.95), ("_low", 0.93), ("_high", 0.97)):
         found.loc[0, f"positional{part}"] = value
@@ -87,47 +80,35 @@ def test_two_roles_and_a_state_beside_them() -> None:
     assert list(told["states"][:4]) == [("sharp",), ("sink",), ("sink",), ()]
 
 
-def test_many_heads_ask_for_more() -> None:
-    """Holm: a difference that one head would be believed is not believed of one in a thousand."""
+def test_many_heads_and_few_sentences_ask_for_more():
+    """Holm: a difference that one head would be believed is not believed of one in a thousand.
+
+    Below five sentences the interval says nothing: Hoeffding's bound over all heads counts.
+    """
     wide = {"": 0.6, "_low": 0.11, "_high": 0.75, "_chance": 0.1}
-    assert roles(table(**wide))["roles"][0] == ("previous",)
     found = table(**wide)
+    assert first(found) == ("previous",)
     found.loc[0, ["previous_low", "previous_high"]] = 0.11, 1.09  # two standard errors above .1
-    assert roles(found)["roles"][0] == ()
+    assert first(found) == ()
     alone = found.iloc[:1].copy()
     alone.attrs = {"sentences": 400, "null": {}}
-    assert roles(alone)["roles"][0] == ("previous",)
-
-
-def test_few_sentences_are_held_to_the_bound_of_rows() -> None:
-    """Below five sentences the interval says nothing: Hoeffding's bound over all heads counts."""
+    assert first(alone) == ("previous",)
     bound = np.sqrt(np.log(HEADS / 0.05) / (2 * 40))  # .252
     for value, wanted in ((0.5 + bound - 0.01, ()), (0.5 + bound + 0.01, ("previous",))):
         words = {"": value, "_chance": 0.5, "_rows": 40, "_low": value, "_high": value}
-        assert roles(table(sentences=4, **words))["roles"][0] == wanted
+        assert first(table(sentences=4, **words)) == wanted, value
 
 
-def test_a_table_that_was_written_and_read_again() -> None:
+def test_a_table_that_was_written_sorted_or_cut():
     """A CSV no longer says how many sentences and what random order gives: rows must do as well."""
     found = table(null=0.94)
     again = pd.read_csv(StringIO(found.to_csv(index=False)))
-    assert roles(found)["roles"][0] == () and roles(again)["roles"][0] == ("previous",)
+    assert first(found) == () and first(again) == ("previous",)
     again["previous_chance"] = 0.9  # within Hoeffding's bound of .95
     again["previous"] = again["previous"].where(again["head"] > 0, 0.99)
     assert set(roles(again)["roles"]) == {()}
-
-
-def test_the_null_follows_its_head() -> None:
-    """Sorted or cut, each head is held to its own null."""
-    found = table()
+    found = table()  # each head is held to its own null
     found.attrs["null"]["previous"] = [0.94] + [0.0] * (HEADS - 1)
-    turned = found.iloc[::-1].reset_index(drop=True)
-    assert set(roles(turned)["roles"]) == {()}
+    assert set(roles(found.iloc[::-1].reset_index(drop=True))["roles"]) == {()}
     found.attrs["null"]["previous"] = [0.0] + [0.94] * (HEADS - 1)
-    turned = found.iloc[::-1].reset_index(drop=True)
-    assert roles(turned)["roles"].iloc[-1] == ("previous",)
-
-
-def test_another_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="lacks entropy, sink, special, confidence"):
-        roles(table()[HEAD])
+    assert roles(found.iloc[::-1].reset_index(drop=True))["roles"].iloc[-1] == ("previous",)

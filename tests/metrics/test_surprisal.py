@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
+from tests.support.refusals import refuses
 from transformer_viz.app.labs.experiments.multi_head import (
     MultiHeadResult,
     answer,
@@ -18,8 +20,7 @@ from transformer_viz.app.labs.experiments.multi_head import (
     every_head,
     reveal,
 )
-from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.interventions import Causal, Intervention, ScaleHead
+from transformer_viz.core.interventions import Causal, Edit, Intervention, ScaleHead
 from transformer_viz.metrics.attention.parameter_counts import attention_sizes
 from transformer_viz.metrics.output.surprisal import (
     certainty,
@@ -31,46 +32,36 @@ from transformer_viz.metrics.output.surprisal import (
 from transformer_viz.model import ModelConfig
 from transformer_viz.model.transformer import Attention
 
-SOURCE, TARGET = [5, 7, 11, 13, 3], [2, 9, 10, 21]
+SOURCE, TARGET, SAID = [5, 7, 11, 13, 3], [2, 9, 10, 21], [9, 10, 21, 3]
 
 
-def test_certainty_is_the_geometric_mean() -> None:
+def traced(model, *edits: Edit) -> tv.Trace:
+    words: dict[str, Any] = {"target": TARGET, "produced": SAID, "check": False}
+    return tv.trace(model, SOURCE, intervention=Intervention(edits), **words)
+
+
+def test_bits_are_the_models_own_and_a_change_costs_their_difference(tiny_model):
+    with torch.no_grad():
+        logits = tiny_model.module(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
+    logs = logits.double().log_softmax(-1)[range(4), SAID].numpy() / np.log(2)
+    before = traced(tiny_model)
+    assert np.allclose(held_bits(before), -logs, rtol=1e-5)
+    off = ScaleHead(value=0, stack="decoder", block="cross", layer=1, head=0)
+    after = traced(tiny_model, off)
+    ratio = before.produced.probability.prod() / after.produced.probability.prod()
+    assert cost(before, after) == pytest.approx(np.log2(ratio), abs=1e-4)
+    other = tv.trace(tiny_model, SOURCE, target=[2, 9, 10, 22], check=False)
+    refuses("different words", cost, before, other)
+    core = tv.trace(make_model(decoder_layers=0, target_vocab=0), SOURCE, check=False)
+    refuses("no output layer", held_bits, core, error=LookupError)
+    # certainty is the geometric mean
     assert certainty(np.array([0.5, 0.125])) == pytest.approx(0.25, abs=1e-12)
     assert certainty(np.array([1.0, 1.0, 1.0])) == 1
     assert certainty(np.array([])) == 0
     assert 0 <= certainty(np.array([0.9, 0.0])) < 1e-20  # rounded to 0 in float32
 
 
-def traced(model: Model, *edits: ScaleHead | Causal) -> tv.Trace:
-    words: dict[str, Any] = {"target": TARGET, "produced": [9, 10, 21, 3], "check": False}
-    return tv.trace(model, SOURCE, intervention=Intervention(edits), **words)
-
-
-def test_bits_are_those_of_the_models_own_softmax(tiny_model: Model) -> None:
-    with torch.no_grad():
-        logits = tiny_model.module(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
-    logs = logits.double().log_softmax(-1)[range(4), [9, 10, 21, 3]].numpy() / np.log(2)
-    trace = traced(tiny_model)
-    assert np.allclose(held_bits(trace), -logs, rtol=1e-5)
-
-
-def test_a_change_costs_the_difference_of_the_whole_text(tiny_model: Model) -> None:
-    off = ScaleHead(value=0, stack="decoder", block="cross", layer=1, head=0)
-    before, after = traced(tiny_model), traced(tiny_model, off)
-    assert before.produced and after.produced
-    ratio = before.produced.probability.prod() / after.produced.probability.prod()
-    assert cost(before, after) == pytest.approx(np.log2(ratio), abs=1e-4)
-    with pytest.raises(ValueError, match="different words"):
-        cost(before, tv.trace(tiny_model, SOURCE, target=[2, 9, 10, 22], check=False))
-
-
-def test_without_an_output_layer_nothing_is_probable(tiny_model: Model) -> None:
-    core = make_model(decoder_layers=0, target_vocab=0)
-    with pytest.raises(LookupError, match="no output layer"):
-        held_bits(tv.trace(core, SOURCE, check=False))
-
-
-def test_no_weight_lies_ahead_under_the_mask_and_some_does_without(tiny_model: Model) -> None:
+def test_no_weight_lies_ahead_under_the_mask_and_some_does_without(tiny_model):
     clean, lifted = traced(tiny_model), traced(tiny_model, Causal(on=False, stack="decoder"))
     ahead = [weight_on(t.attention("decoder", 0), later(4)) for t in (clean, lifted)]
     assert not ahead[0].any()
@@ -79,31 +70,25 @@ def test_no_weight_lies_ahead_under_the_mask_and_some_does_without(tiny_model: M
     assert ahead[1] == pytest.approx(hand)
 
 
-@pytest.mark.parametrize("score", ["scaled_dot", "dot", "general", "additive", "location"])
-@pytest.mark.parametrize("bias", [True, False])
-def test_parameters_are_those_of_a_block_that_is_really_built(score: str, bias: bool) -> None:
-    config: dict[str, Any] = {
-        "d_model": 48,
-        "score": score,
-        "attention_bias": bias,
-        "max_positions": 43,
-    }
-    found = attention_sizes(config, (1, 2, 4, 5, 8, 16))
-    assert [size.heads for size in found] == [1, 2, 4, 8, 16]  # 5 does not divide 48
-    for size in found:
-        words: dict[str, Any] = {"heads": size.heads, "d_k": size.d_k, "d_v": size.d_k}
-        block = Attention(ModelConfig(d_ff=1, encoder_layers=1, source_vocab=3, **config, **words))
-        assert sum(p.numel() for p in block.parameters()) == size.parameters
-    counts = {size.parameters for size in found}
-    assert len(counts) == (5 if score == "general" else 1)
+def test_parameters_are_those_of_a_block_that_is_really_built():
+    scores = ("scaled_dot", "dot", "general", "additive", "location")
+    for score, bias in product(scores, (True, False)):
+        config: dict[str, Any] = {"d_model": 48, "score": score, "attention_bias": bias}
+        config["max_positions"] = 43
+        found = attention_sizes(config, (1, 2, 4, 5, 8, 16))
+        assert [size.heads for size in found] == [1, 2, 4, 8, 16]  # 5 does not divide 48
+        for size in found:
+            words: dict[str, Any] = {"heads": size.heads, "d_k": size.d_k, "d_v": size.d_k}
+            words |= {"d_ff": 1, "encoder_layers": 1, "source_vocab": 3}
+            block = Attention(ModelConfig(**config, **words))
+            count = sum(p.numel() for p in block.parameters())
+            assert count == size.parameters, (score, bias, size.heads)
+        counts = {size.parameters for size in found}
+        assert len(counts) == (5 if score == "general" else 1), (score, bias)
+    refuses("how wide", attention_sizes, {"heads": 4}, error=LookupError)
 
 
-def test_a_model_without_a_width_has_nothing_to_count() -> None:
-    with pytest.raises(LookupError, match="how wide"):
-        attention_sizes({"heads": 4})
-
-
-def test_every_head_is_named_and_finds_its_place(tiny_model: Model) -> None:
+def test_every_head_is_named_and_finds_its_place(tiny_model):
     places = every_head(traced(tiny_model))
     assert len(places) == (TINY.encoder_layers + 2 * TINY.decoder_layers) * TINY.heads
     assert places[0] == ("encoder", 0, 0) and places[-1] == ("cross", 1, 1)
@@ -116,23 +101,19 @@ def test_every_head_is_named_and_finds_its_place(tiny_model: Model) -> None:
     assert found.noticed == 3 and answer(found) == 0
     assert answer(MultiHeadResult({"cross": np.zeros((2, 2))}, (), None)) == 2
     assert answer(MultiHeadResult({"cross": np.array([[5.0, 0.2]])}, (), None)) == 1
-
-
-@pytest.mark.parametrize(
-    ("bits", "number", "times"),
-    [
+    for cost_in_bits, number, times in (
         (3.0, ": 3.00 bits.", "8.0 times"),
         (60.0, ": 60.00 bits.", "1,152,921,504,606,846,976.0 times"),
         (2048.0, ": 2,048.00 bits.", ""),
         (0.0, ": 0.00 bits.", ""),
         (-0.32, ": −0.32 bits.", ""),
-    ],
-)
-def test_what_the_dearest_head_costs_is_said_in_words_that_hold(
-    bits: float, number: str, times: str
-) -> None:
-    told: list[str] = []
-    bench: Any = SimpleNamespace(tell=lambda *sentences: told.extend(sentences))
-    reveal(bench, MultiHeadResult({"cross": np.array([[bits, bits - 1]])}, (), None))
-    assert number in told[0]
-    assert ("less probable" in " ".join(told)) == bool(times) and times in " ".join(told)
+    ):
+        told: list[str] = []
+        bench: Any = SimpleNamespace(tell=lambda *sentences, to=told: to.extend(sentences))
+        reveal(
+            bench,
+            MultiHeadResult({"cross": np.array([[cost_in_bits, cost_in_bits - 1]])}, (), None),
+        )
+        assert number in told[0], cost_in_bits
+        text = " ".join(told)
+        assert ("less probable" in text) == bool(times) and times in text, cost_in_bits

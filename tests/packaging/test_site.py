@@ -44,7 +44,7 @@ def test_every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> N
     pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
     written = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
     assert {page.with_suffix(".html").as_posix() for page in written} <= pages
-    assert {"changelog.html", "contributing.html", "results.html", "report.html"} <= pages
+    assert {"changelog.html", "history.html", "contributing.html", "results.html"} <= pages
     fetched = {page: FETCHED.findall((site / page).read_text(encoding="utf-8")) for page in pages}
     assert not {page: addresses for page, addresses in fetched.items() if addresses}
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import struct
 import wave
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pytest
 
+from tests.support.cases import case
+from tests.support.refusals import refuses
 from transformer_viz.preprocessing import audio
 from transformer_viz.preprocessing.audio import AudioReader, example_sound, resampled
 from transformer_viz.preprocessing.wav import is_wav, read_wav, wav_bytes
@@ -20,7 +22,7 @@ GOOD = wav_bytes(SOUND, 16000)
 
 
 def by_wave(width: int, channels: int, numbers: np.ndarray, rate: int = 8000) -> bytes:
-    """A file as Python's own module writes it, of whole numbers ``[sample, channel]``."""
+    """Return a file as Python's own module writes it, of whole numbers ``[sample, channel]``."""
     held = io.BytesIO()
     with wave.open(held, "wb") as file:
         file.setnchannels(channels)
@@ -44,92 +46,81 @@ def fmt(tag: int = 1, channels: int = 1, rate: int = 8000, bits: int = 16) -> by
     return chunk(b"fmt ", struct.pack("<HHIIHH", tag, channels, rate, rate * width, width, bits))
 
 
-@pytest.mark.parametrize(("width", "middle"), [(1, 128), (2, 0), (3, 0), (4, 0)])
-@pytest.mark.parametrize("channels", [1, 2])
-def test_whole_numbers_become_minus_one_to_one(width, middle, channels):
-    most = 2 ** (8 * width - 1)
-    numbers = np.array([[-most, most - 1], [0, most // 2]])[:, :channels]
-    found, rate = read_wav(by_wave(width, channels, numbers + middle))
-    assert rate == 8000
-    assert np.allclose(found, numbers / most, rtol=0, atol=1e-12)
-    mixed = READER.samples((np.repeat(found.mean(axis=1), 4000), 8000))
-    assert len(mixed) == 16000
-
-
-@pytest.mark.parametrize("bits", [32, 64])
-def test_floats_and_the_header_of_newer_programs(bits):
-    numbers = np.array([0.25, -0.5, 1.0], f"<f{bits // 8}")
-    found, _ = read_wav(riff(fmt(3, bits=bits), chunk(b"data", numbers.tobytes())))
-    assert (found[:, 0] == numbers).all()
+def test_numbers_of_every_kind_become_minus_one_to_one():
+    for (width, middle), channels in product(((1, 128), (2, 0), (3, 0), (4, 0)), (1, 2)):
+        most = 2 ** (8 * width - 1)
+        numbers = np.array([[-most, most - 1], [0, most // 2]])[:, :channels]
+        found, rate = read_wav(by_wave(width, channels, numbers + middle))
+        assert rate == 8000
+        assert np.allclose(found, numbers / most, rtol=0, atol=1e-12), (width, channels)
+        mixed = READER.samples((np.repeat(found.mean(axis=1), 4000), 8000))
+        assert len(mixed) == 16000
+    for bits in (32, 64):
+        numbers = np.array([0.25, -0.5, 1.0], f"<f{bits // 8}")
+        found, _ = read_wav(riff(fmt(3, bits=bits), chunk(b"data", numbers.tobytes())))
+        assert (found[:, 0] == numbers).all(), bits
+    # the header of newer programs
     inner = struct.pack("<HHIIHHHHIH", 0xFFFE, 1, 8000, 16000, 2, 16, 22, 16, 4, 1) + bytes(14)
-    whole = np.array([16384, -32768], "<i2").tobytes()
-    found, _ = read_wav(riff(chunk(b"fmt ", inner), chunk(b"LIST", b"odd"), b"\0",
-                             chunk(b"data", whole)))  # fmt: skip
+    data = chunk(b"data", np.array([16384, -32768], "<i2").tobytes())
+    found, _ = read_wav(riff(chunk(b"fmt ", inner), chunk(b"LIST", b"odd"), b"\0", data))
     assert found[:, 0].tolist() == [0.5, -1.0]
-
-
-def test_what_is_written_is_read():
+    # what is written is read
     found, rate = read_wav(GOOD)
     assert rate == 16000
     assert np.abs(found[:, 0] - SOUND).max() < 1e-4
     assert (READER.samples(GOOD) == READER.samples((found[:, 0], 16000))).all()
 
 
-CASES = {
-    "empty": (b"", "is no WAV file (it is empty)"),
-    "mp3": (b"ID3\x04" + bytes(100), "begins as an MP3 file"),
-    "mp4": (b"\0\0\0\x20ftypM4A " + bytes(100), "begins as an MP4 file"),
-    "webm": (b"\x1aE\xdf\xa3" + bytes(100), "begins as a WebM file"),
-    "text": (b"hello world, hello", "begins with b'hell'"),
-    "cut off": (GOOD[:5000], "was cut off: it announces 38,400 bytes"),
-    "header alone": (GOOD[:20], "is damaged"),
-    "no samples": (riff(fmt()), "holds no samples"),
-    "no format": (riff(chunk(b"data", bytes(8))), "says not what its samples are"),
-    "zero length": (riff(fmt(), chunk(b"data", b"")), "has no samples"),
-    "4 GB": (riff(fmt(), chunk(b"data", bytes(8), 2**32 - 1)), "announces 4,294,967,295 bytes"),
-    "compressed": (riff(fmt(85), chunk(b"data", bytes(8))), "format 85 with 16 bits"),
-    "no channels": (riff(fmt(channels=0), chunk(b"data", bytes(8))), "announces 0 channels"),
-    "many channels": (riff(fmt(channels=900), chunk(b"data", bytes(8))), "announces 900 channels"),
-    "12 bits": (riff(fmt(bits=12), chunk(b"data", bytes(8))), "12 bits"),
-    "no rate": (riff(fmt(rate=0), chunk(b"data", bytes(8))), "has 0 samples a second"),
-    "NaN": (riff(fmt(3, bits=32), chunk(b"data", np.full(9, np.nan, "<f4").tobytes())),
-            "samples that are not finite"),
-    "too short": (wav_bytes(SOUND[:399], 16000), "needs at least 0.025 s"),
-    "too long": (by_wave(1, 1, np.full((31_000, 1), 128), 1000), "lasts 31.0 s"),
-}  # fmt: skip
+HOSTILE = (
+    (b"", "is no WAV file (it is empty)"),
+    (b"ID3\x04" + bytes(100), "begins as an MP3 file"),
+    (b"\0\0\0\x20ftypM4A " + bytes(100), "begins as an MP4 file"),
+    (b"\x1aE\xdf\xa3" + bytes(100), "begins as a WebM file"),
+    (b"hello world, hello", "begins with b'hell'"),
+    (GOOD[:5000], "was cut off: it announces 38,400 bytes"),
+    (GOOD[:20], "is damaged"),
+    (riff(fmt()), "holds no samples"),
+    (riff(chunk(b"data", bytes(8))), "says not what its samples are"),
+    (riff(fmt(), chunk(b"data", b"")), "has no samples"),
+    (riff(fmt(), chunk(b"data", bytes(8), 2**32 - 1)), "announces 4,294,967,295 bytes"),
+    (riff(fmt(85), chunk(b"data", bytes(8))), "format 85 with 16 bits"),
+    (riff(fmt(channels=0), chunk(b"data", bytes(8))), "announces 0 channels"),
+    (riff(fmt(channels=900), chunk(b"data", bytes(8))), "announces 900 channels"),
+    (riff(fmt(bits=12), chunk(b"data", bytes(8))), "12 bits"),
+)
+#: WAV files as such, that are refused all the same.
+READABLE = (
+    (riff(fmt(rate=0), chunk(b"data", bytes(8))), "has 0 samples a second"),
+    (
+        riff(fmt(3, bits=32), chunk(b"data", np.full(9, np.nan, "<f4").tobytes())),
+        "samples that are not finite",
+    ),
+    (wav_bytes(SOUND[:399], 16000), "needs at least 0.025 s"),
+    (by_wave(1, 1, np.full((31_000, 1), 128), 1000), "lasts 31.0 s"),
+)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_hostile_files_are_refused_in_a_sentence(name, tmp_path):
-    content, message = CASES[name]
+def test_hostile_files_are_refused_in_a_sentence(tmp_path, monkeypatch):
     path = tmp_path / "voice.wav"
-    path.write_bytes(content)
-    for given, called in ((content, "The sound"), (path, "voice.wav")):
-        with pytest.raises(ValueError) as caught:
-            READER.samples(given)
-        assert message in str(caught.value)
-        assert str(caught.value).startswith(called)
-        assert "\n" not in str(caught.value)
-        assert str(caught.value).endswith(".")
-    assert is_wav(content) == (name in ("no rate", "NaN", "too short", "too long"))
+    for content, message in (*HOSTILE, *READABLE):
+        path.write_bytes(content)
+        for given, called in ((content, "The sound"), (path, "voice.wav")):
+            with case(message), pytest.raises(ValueError) as caught:
+                READER.samples(given)
+            said = str(caught.value)
+            assert message in said and "\n" not in said
+            assert said.startswith(called) and said.endswith(".")
+        assert is_wav(content) == ((content, message) in READABLE), message
+    for end in range(60):
+        with case(end):
+            refuses(r"no WAV file|damaged|cut off|no samples", READER.samples, GOOD[:end])
+    monkeypatch.setattr(audio, "MAX_BYTES", 1000)  # one that is too large is not read whole
+    path.write_bytes(GOOD)
+    refuses("more than 0 MB, which is the most", READER.samples, path)
 
 
-@pytest.mark.parametrize("end", range(0, 60, 1))
-def test_a_file_cut_anywhere_is_refused_in_a_sentence(end):
-    with pytest.raises(ValueError, match=r"no WAV file|damaged|cut off|no samples"):
-        READER.samples(GOOD[:end])
-
-
-def test_a_file_that_is_too_large_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(audio, "MAX_BYTES", 1000)
-    (tmp_path / "voice.wav").write_bytes(GOOD)
-    with pytest.raises(ValueError, match="more than 0 MB, which is the most"):
-        READER.samples(tmp_path / "voice.wav")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_arrays_that_are_no_sound():
+    for given, message in (
         (np.array([0.0, np.inf] * 500), "not finite"),
         (np.full(1000, 1e300), "not finite"),
         (np.zeros((2, 1000)), r"got float64 \[2, 1000\]"),
@@ -138,29 +129,21 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path, monkeypatch):
         ((np.zeros(1000), 8000.5), "has 8000.5 samples a second"),
         ((np.zeros(1000), 10**9), "expected a whole number from 1,000 to 384,000"),
         (None, "got NoneType"),
-    ],
-)
-def test_arrays_that_are_no_sound(given, message):
-    with pytest.raises(ValueError, match=message):
-        READER.samples(given)
+    ):
+        refuses(message, READER.samples, given)
 
 
-@pytest.mark.parametrize(("rate", "wanted"), [(44100, 16000), (8000, 16000), (22051, 16000)])
-def test_a_tone_stays_the_same_tone_at_another_rate(rate, wanted):
-    def tone(at: int) -> Any:
-        time = np.arange(at) / at
-        return np.sin(2 * np.pi * 440 * time) * np.sin(np.pi * time) ** 2
+def test_a_tone_stays_the_same_tone_at_another_rate():
+    def tone(hertz: int, rate: int) -> np.ndarray:
+        time = np.arange(rate) / rate
+        return np.sin(2 * np.pi * hertz * time) * np.sin(np.pi * time) ** 2
 
-    made = resampled(tone(rate), rate, wanted)
-    assert made.dtype == np.float32
-    assert len(made) == wanted
-    assert np.abs(made - tone(wanted)).max() < 1e-4
-
-
-def test_what_the_lower_rate_cannot_hold_is_left_out():
-    time = np.arange(48000) / 48000
-    shrill = np.sin(2 * np.pi * 12000 * time) * np.sin(np.pi * time) ** 2
-    assert np.abs(resampled(shrill, 48000, 16000)).max() < 1e-3
+    for rate in (44100, 8000, 22051):
+        made = resampled(tone(440, rate), rate, 16000)
+        assert made.dtype == np.float32 and len(made) == 16000, rate
+        assert np.abs(made - tone(440, 16000)).max() < 1e-4, rate
+    # what the lower rate cannot hold is left out
+    assert np.abs(resampled(tone(12000, 48000), 48000, 16000)).max() < 1e-3
 
 
 def test_frames_are_named_by_the_second_at_which_they_begin():
@@ -182,5 +165,5 @@ def test_the_example_is_three_notes():
     for number, note in enumerate((523.25, 659.26, 783.99)):
         part = SOUND[number * 6400 :][:4800]
         strength = np.abs(np.fft.rfft(part, 160_000))
-        assert abs(strength.argmax() / 10 - note) < 1
+        assert abs(strength.argmax() / 10 - note) < 1, note
     assert np.abs(SOUND).max() == pytest.approx(0.5, abs=1e-3)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 from PIL import Image
 
+from tests.support.refusals import refuses
 from transformer_viz.preprocessing import images
 from transformer_viz.preprocessing.images import ImageReader
 
 COLOURS = ImageReader(24, 24, 3, (8, 8))
 GREY = ImageReader(8, 8, 1, (2, 2))
+BICUBIC = Image.Resampling.BICUBIC
 
 
 def noise(width: int, height: int, *channels: int, seed: int = 0) -> Image.Image:
-    """A picture in which no two neighbours are alike."""
+    """Return a picture in which no two neighbours are alike."""
     draw = np.random.default_rng(seed)
     return Image.fromarray(draw.integers(0, 256, (height, width, *channels), dtype=np.uint8))
 
@@ -31,149 +32,110 @@ def content(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return held.getvalue()
 
 
-@pytest.mark.parametrize("size", [(30, 20), (20, 31), (24, 24), (7, 61), (9, 9), (200, 199)])
-@pytest.mark.parametrize("crop", [0.875, 0.9, 1.0])
-@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
-def test_the_shorter_side_is_scaled_and_the_middle_kept(
-    size: tuple[int, int], crop: float, interpolation: str
-) -> None:
+def test_the_shorter_side_is_scaled_and_the_middle_kept():
     """Held against the two steps written out: resize the shorter side, cut out the centre."""
-    image, (width, height) = noise(*size, 3), size
-    reader = ImageReader(24, 24, 3, (8, 8), interpolation=interpolation, crop=crop)
-    side = int(24 / crop)
-    if width <= height:
-        new = (side, int(side * height / width))
-    else:
-        new = (int(side * width / height), side)
-    scaled = image.resize(new, images.INTERPOLATIONS[interpolation])
-    left, top = round((new[0] - 24) / 2), round((new[1] - 24) / 2)
-    expected = np.asarray(scaled)[top : top + 24, left : left + 24]
-    assert np.array_equal(reader.shown(reader.pixels(image)), expected)
-
-
-def test_more_patches_than_can_be_drawn_are_refused() -> None:
-    assert ImageReader(64, 64, 1, (1, 1)).grid == (64, 64)
-    with pytest.raises(ValueError, match="into 4,160 patches is beyond"):
-        ImageReader(64, 65, 1, (1, 1))
-
-
-def test_an_oblong_size_is_covered_and_its_middle_kept() -> None:
+    sizes = ((30, 20), (20, 31), (24, 24), (7, 61), (9, 9), (200, 199))
+    for one in product(sizes, (0.875, 0.9, 1.0), ("bicubic", "bilinear")):
+        (width, height), crop, interpolation = one
+        image = noise(width, height, 3)
+        reader = ImageReader(24, 24, 3, (8, 8), interpolation=interpolation, crop=crop)
+        side = int(24 / crop)
+        if width <= height:
+            new = (side, int(side * height / width))
+        else:
+            new = (int(side * width / height), side)
+        scaled = image.resize(new, images.INTERPOLATIONS[interpolation])
+        left, top = round((new[0] - 24) / 2), round((new[1] - 24) / 2)
+        expected = np.asarray(scaled)[top : top + 24, left : left + 24]
+        assert np.array_equal(reader.shown(reader.pixels(image)), expected), one
+    # an oblong size is covered and its middle kept
     reader = ImageReader(8, 16, 1, (4, 4), mean=(0.0,), std=(1.0,), crop=1.0)
     ramp = Image.fromarray(np.arange(16 * 32, dtype=np.uint16).reshape(16, 32).astype(np.uint8))
-    wide = ramp.resize((16, 8), Image.Resampling.BICUBIC)
-    assert np.array_equal(reader.pixels(ramp)[0] * 255, np.asarray(wide, np.float32))
-    tall = noise(10, 40)
-    middle = np.asarray(tall.resize((16, 64), Image.Resampling.BICUBIC))[28:36]
-    assert np.allclose(reader.pixels(tall)[0] * 255, middle, atol=1e-4)
-
-
-def test_without_a_crop_the_whole_picture_is_squeezed() -> None:
+    wide = np.asarray(ramp.resize((16, 8), BICUBIC), np.float32)
+    assert np.array_equal(reader.pixels(ramp)[0] * 255, wide)
+    middle = np.asarray(noise(10, 40).resize((16, 64), BICUBIC))[28:36]
+    assert np.allclose(reader.pixels(noise(10, 40))[0] * 255, middle, atol=1e-4)
+    # without a crop the whole picture is squeezed; one that is squeezed can be cropped too
     image = noise(50, 30, 3)
-    expected = np.asarray(image.resize((24, 24), Image.Resampling.BICUBIC))
-    assert np.array_equal(COLOURS.shown(COLOURS.pixels(image)), expected)
-
-
-def test_a_squeezed_picture_can_be_cropped_too() -> None:
-    image = noise(50, 30, 3)
+    squeezed = np.asarray(image.resize((24, 24), BICUBIC))
+    assert np.array_equal(COLOURS.shown(COLOURS.pixels(image)), squeezed)
     reader = ImageReader(24, 24, 3, (8, 8), crop=0.75, squeezed=True)
-    scaled = np.asarray(image.resize((32, 32), Image.Resampling.BICUBIC))
+    scaled = np.asarray(image.resize((32, 32), BICUBIC))
     assert np.array_equal(reader.shown(reader.pixels(image)), scaled[4:28, 4:28])
 
 
-def test_values_are_scaled_and_normalised_channel_by_channel() -> None:
+def test_values_are_scaled_and_normalised_channel_by_channel():
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 0.125)
     reader = ImageReader(2, 2, 3, (1, 1), mean=mean, std=std)
-    image = Image.new("RGB", (2, 2), (51, 102, 204))
-    pixels = reader.pixels(image)
+    pixels = reader.pixels(Image.new("RGB", (2, 2), (51, 102, 204)))
     expected = [(51 / 255 - 0.1) / 0.5, (102 / 255 - 0.2) / 0.25, (204 / 255 - 0.3) / 0.125]
     assert pixels.shape == (3, 2, 2) and pixels.dtype == np.float32
     assert np.allclose(pixels[:, 1, 0], expected, atol=1e-6)
     assert reader.shown(pixels)[0, 1].tolist() == [51, 102, 204]
+    # a small grey picture of the right size is not touched
+    reader, image = ImageReader(8, 8, 1, (2, 2), crop=1.0), noise(8, 8)
+    pixels = reader.pixels(image)
+    assert np.allclose(pixels[0], np.asarray(image) / 255 * 2 - 1, atol=1e-6)
+    assert np.array_equal(reader.shown(pixels), np.repeat(np.asarray(image)[..., None], 3, axis=2))
+    # floats are taken as they are; others are refused with the shape that is wanted
+    given = np.random.default_rng(1).normal(size=(3, 24, 24))
+    assert np.array_equal(COLOURS.pixels(given), given.astype(np.float32))
+    for other in (
+        np.zeros((24, 24, 3), np.float32),
+        np.zeros((3, 24, 24), np.uint8),
+        np.full((3, 24, 24), np.nan, np.float32),
+    ):
+        refuses(r"finite floats \[3, 24, 24\].*fromarray", COLOURS.pixels, other)
+    # more channels than files have need floats
+    reader = ImageReader(4, 4, 5, (2, 2))
+    refuses(r"5 channels.*\[5, 4, 4\]", reader.pixels, noise(4, 4))
+    given = np.random.default_rng(2).uniform(-1, 1, (5, 4, 4))
+    assert np.array_equal(reader.pixels(given), given.astype(np.float32))
+    bytes_ = np.rint((given[:3].transpose(1, 2, 0) / 2 + 0.5) * 255)
+    assert np.abs(reader.shown(reader.pixels(given)) - bytes_).max() <= 1
 
 
-def test_a_small_grey_picture_of_the_right_size_is_not_touched() -> None:
-    reader = ImageReader(8, 8, 1, (2, 2), crop=1.0)
-    image = noise(8, 8)
-    assert np.allclose(reader.pixels(image)[0], np.asarray(image) / 255 * 2 - 1, atol=1e-6)
-    shown = reader.shown(reader.pixels(image))
-    assert np.array_equal(shown, np.repeat(np.asarray(image)[..., None], 3, axis=2))
+def test_colours_grey_transparency_depth_and_a_turned_camera():
+    def shown(image: Image.Image, **options: Any) -> np.ndarray:
+        return GREY.shown(GREY.pixels(content(image, **options)))
 
-
-def test_colours_become_grey_and_grey_becomes_colours() -> None:
     image = noise(8, 8, 3)
     red, green, blue = np.asarray(image, np.float64).transpose(2, 0, 1)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue  # ITU-R BT.601
     assert np.abs((GREY.pixels(image)[0] / 2 + 0.5) * 255 - luma).max() <= 0.51
     pixels = ImageReader(8, 8, 3, (2, 2)).pixels(noise(8, 8))
     assert np.array_equal(pixels[0], pixels[1]) and np.array_equal(pixels[0], pixels[2])
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_what_is_transparent_is_put_on_white(mode: str) -> None:
-    image = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
-    image.paste((0, 0, 0, 255), (0, 0, 4, 8))
-    image = image.convert(mode)
-    shown = GREY.shown(GREY.pixels(content(image)))
-    assert (shown[:, :4] == 0).all() and (shown[:, 4:] == 255).all()
-
-
-def test_half_transparent_black_on_white_is_grey() -> None:
-    image = Image.new("RGBA", (8, 8), (0, 0, 0, 102))
-    assert set(GREY.shown(GREY.pixels(image)).ravel()) == {153}
-
-
-def test_a_photo_taken_sideways_stands_upright() -> None:
-    image = noise(8, 8)
+    for mode in ("RGBA", "LA", "P"):  # what is transparent is put on white
+        image = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+        image.paste((0, 0, 0, 255), (0, 0, 4, 8))
+        made = shown(image.convert(mode))
+        assert (made[:, :4] == 0).all() and (made[:, 4:] == 255).all(), mode
+    half = Image.new("RGBA", (8, 8), (0, 0, 0, 102))  # half transparent black on white is grey
+    assert set(GREY.shown(GREY.pixels(half)).ravel()) == {153}
     turned = Image.Exif()
     turned[0x0112] = 6  # to be turned by 90 degrees clockwise
-    read = GREY.pixels(content(image, "PNG", exif=turned))
-    assert np.array_equal(read[0], np.rot90(GREY.pixels(image)[0], -1))
-
-
-def test_sixteen_bits_of_grey_become_eight() -> None:
+    read = GREY.pixels(content(noise(8, 8), exif=turned))
+    assert np.array_equal(read[0], np.rot90(GREY.pixels(noise(8, 8))[0], -1))
     deep = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
-    shown = GREY.shown(GREY.pixels(content(Image.fromarray(deep))))
-    assert np.abs(shown[..., 0] - deep / 257).max() <= 0.5
+    assert np.abs(shown(Image.fromarray(deep))[..., 0] - deep / 257).max() <= 0.5
+    # of an animation the first frame is read
+    frames = {"save_all": True, "append_images": [Image.new("L", (8, 8), 255)]}
+    assert (shown(Image.new("L", (8, 8), 0), kind="GIF", **frames) == 0).all()
 
 
-@pytest.mark.parametrize("kind", images.FORMATS)
-def test_every_kind_of_file_opens_from_a_path_and_from_bytes(kind: str, tmp_path: Path) -> None:
-    options = {"lossless": True} if kind == "WEBP" else {}
-    file = content(noise(8, 8), kind, **options)
+def test_every_kind_of_file_opens_from_a_path_and_from_bytes(tmp_path):
     path = tmp_path / "picture"
-    path.write_bytes(file)
-    for given in (path, str(path), file):
-        assert np.array_equal(COLOURS.pixels(given), COLOURS.pixels(file))
-    if kind != "JPEG":
-        assert np.array_equal(GREY.pixels(file), GREY.pixels(noise(8, 8)))
-
-
-def test_of_an_animation_the_first_frame_is_read() -> None:
-    first, second = Image.new("L", (8, 8), 0), Image.new("L", (8, 8), 255)
-    file = content(first, "GIF", save_all=True, append_images=[second])
-    assert (GREY.shown(GREY.pixels(file)) == 0).all()
-
-
-def test_floats_are_taken_as_they_are() -> None:
-    given = np.random.default_rng(1).normal(size=(3, 24, 24))
-    assert np.array_equal(COLOURS.pixels(given), given.astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        np.zeros((24, 24, 3), np.float32),
-        np.zeros((3, 24, 24), np.uint8),
-        np.full((3, 24, 24), np.nan, np.float32),
-    ],
-)
-def test_other_arrays_are_refused_with_the_shape_that_is_wanted(given: np.ndarray) -> None:
-    with pytest.raises(ValueError, match=r"finite floats \[3, 24, 24\].*fromarray"):
-        COLOURS.pixels(given)
+    for kind in images.FORMATS:
+        file = content(noise(8, 8), kind, **({"lossless": True} if kind == "WEBP" else {}))
+        path.write_bytes(file)
+        for given in (path, str(path)):
+            assert np.array_equal(COLOURS.pixels(given), COLOURS.pixels(file)), kind
+        if kind != "JPEG":
+            assert np.array_equal(GREY.pixels(file), GREY.pixels(noise(8, 8))), kind
 
 
 def png_claiming(width: int, height: int) -> bytes:
-    """A PNG whose header promises a size that its few bytes do not hold."""
+    """Return a PNG whose header promises a size that its few bytes do not hold."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         check = struct.pack(">I", zlib.crc32(name + data))
@@ -184,9 +146,8 @@ def png_claiming(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + body + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_what_is_no_picture_is_refused_in_a_sentence():
+    for given, said in (
         (b"", "no picture that can be read"),
         (b"%PDF-1.7 and so on", "no picture that can be read"),
         (content(Image.new("L", (8, 8)), "TIFF"), "no picture that can be read"),
@@ -200,30 +161,13 @@ def png_claiming(width: int, height: int) -> bytes:
         (Image.new("F", (8, 8)), "mode 'F'"),
         (Image.new("I", (8, 8)), "mode 'I'"),
         (Image.new("L", (0, 5)), "0 x 5 pixels"),
-    ],
-)
-def test_what_is_no_picture_is_refused_in_a_sentence(given: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        GREY.pixels(given)
+    ):
+        refuses(said, GREY.pixels, given)
+    strip = Image.new("L", (1, 400_000))  # which would fill the memory
+    refuses("too long and thin", ImageReader(224, 224, 1, (16, 16), crop=0.9).pixels, strip)
 
 
-def test_a_strip_that_would_fill_the_memory_is_refused() -> None:
-    strip = Image.new("L", (1, 400_000))
-    with pytest.raises(ValueError, match="too long and thin"):
-        ImageReader(224, 224, 1, (16, 16), crop=0.9).pixels(strip)
-
-
-def test_more_channels_than_files_have_need_floats() -> None:
-    reader = ImageReader(4, 4, 5, (2, 2))
-    with pytest.raises(ValueError, match=r"5 channels.*\[5, 4, 4\]"):
-        reader.pixels(noise(4, 4))
-    given = np.random.default_rng(2).uniform(-1, 1, (5, 4, 4))
-    assert np.array_equal(reader.pixels(given), given.astype(np.float32))
-    bytes_ = np.rint((given[:3].transpose(1, 2, 0) / 2 + 0.5) * 255)
-    assert np.abs(reader.shown(reader.pixels(given)) - bytes_).max() <= 1
-
-
-def test_tokens_are_those_in_front_and_then_the_patches_row_by_row() -> None:
+def test_tokens_are_those_in_front_and_then_the_patches_row_by_row():
     reader = ImageReader(7, 6, 1, (3, 2), prefix=("class", "register 0"))
     tokens = reader.tokens()
     assert reader.grid == (2, 3)
@@ -232,9 +176,11 @@ def test_tokens_are_those_in_front_and_then_the_patches_row_by_row() -> None:
     assert tokens.ids == () and len(set(tokens.words)) == len(tokens) == 8
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_readers_that_cannot_be_are_refused():
+    assert ImageReader(64, 64, 1, (1, 1)).grid == (64, 64)
+    refuses("into 4,160 patches is beyond", ImageReader, 64, 65, 1, (1, 1))
+    sizes = {"height": 24, "width": 24, "channels": 3, "patch": (8, 8)}
+    for words, said in (
         ({"height": 7, "patch": (8, 8)}, "cannot be cut into patches"),
         ({"channels": 0}, "0 channels"),
         ({"height": 10**6, "width": 10**6}, "1,000,000 x 1,000,000 pixels is beyond"),
@@ -243,9 +189,5 @@ def test_tokens_are_those_in_front_and_then_the_patches_row_by_row() -> None:
         ({"std": (float("nan"),)}, "std needs"),
         ({"interpolation": "cubic"}, "no interpolation 'cubic'; choose one of nearest"),
         ({"crop": 1.5}, "crop is a fraction"),
-    ],
-)
-def test_readers_that_cannot_be_are_refused(words: dict[str, Any], said: str) -> None:
-    sizes = {"height": 24, "width": 24, "channels": 3, "patch": (8, 8)}
-    with pytest.raises(ValueError, match=said):
-        ImageReader(**(sizes | words))
+    ):
+        refuses(said, ImageReader, **(sizes | words))

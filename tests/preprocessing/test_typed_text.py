@@ -27,22 +27,21 @@ TYPED = (
 KNOWN = ("The „Hund“ – it", "plain", "🙂 café שלום ½", "")
 
 
-@pytest.mark.parametrize("name", ["en-de", "en-de-small", "en-lm", "en-mlm"])
-def test_typed_characters_are_read_as_those_that_the_vocabulary_has(name: str) -> None:
-    file = PRETRAINED / name / VOCABULARY
-    ours, raw = TypedText(file), SentencePieceText(file)
-    for typed, plain in TYPED:
-        assert ours.source_ids(typed) == raw.source_ids(plain), typed
-        assert ours.target_ids(typed) == raw.target_ids(plain), typed
-        assert ours.lost(typed) == (), typed
-    for text in KNOWN:
-        if name.startswith("en-de"):
-            assert ours.source_ids(text) == raw.source_ids(text), text
-            assert not ours.read_as(text), text
+def test_typed_characters_are_read_as_those_that_the_vocabulary_has():
+    for name in ("en-de", "en-de-small", "en-lm", "en-mlm"):
+        file = PRETRAINED / name / VOCABULARY
+        ours, raw = TypedText(file), SentencePieceText(file)
+        for typed, plain in TYPED:
+            assert ours.source_ids(typed) == raw.source_ids(plain), (name, typed)
+            assert ours.target_ids(typed) == raw.target_ids(plain), (name, typed)
+            assert ours.lost(typed) == (), (name, typed)
+        for text in KNOWN if name.startswith("en-de") else ():
+            assert ours.source_ids(text) == raw.source_ids(text), (name, text)
+            assert not ours.read_as(text), (name, text)
 
 
 @pytest.mark.shipped
-def test_library_and_catalogue_read_alike_and_a_copy_is_left_alone(tmp_path: Path) -> None:
+def test_library_and_catalogue_read_alike_and_a_copy_is_left_alone(tmp_path: Path):
     typed, plain = TYPED[0]
     model = tv.load("en-de-small")
     beside = Shelf("")["en-de-small"].vocabulary

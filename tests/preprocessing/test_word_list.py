@@ -23,9 +23,7 @@ def test_words_are_split_at_spaces_and_unknown_ones_stay_visible():
     assert text.decode([2, 4, 3, 5, 2, 99]) == "the <unk> cat #99"
     assert text.lost("the dog 🙂") == ()
     assert text.source_ids("") == [2]
-
-
-def test_a_source_without_end_is_left_so():
+    assert words("a").source_ids("a </s> a") == [4, 2, 4, 2]  # typed like a special token
     assert words("the", ends=False).source_ids("the the") == [4, 4]
 
 
@@ -38,9 +36,7 @@ def test_pieces_that_go_on_are_one_word():
     assert tokens.pieces == ("the", "c@@", "at", "s@@", "</s>")
     assert tokens.words == (0, 1, 1, 2, 3)
     assert tokens.special == (False, False, False, False, True)
-
-
-def test_joiners_join_on_either_side():
+    # joiners join on either side
     text = words("the", "c￭", "at", "￭.", "￭-￭")
     ids = text.target_ids("the c￭ at ￭-￭ at ￭.")
     assert text.decode(ids) == "the cat-at."
@@ -71,10 +67,6 @@ def test_each_side_has_its_own_list():
     assert text.decode([4]) == "cat"
 
 
-def test_a_word_typed_like_a_special_token_is_that_token():
-    assert words("a").source_ids("a </s> a") == [4, 2, 4, 2]
-
-
 def test_characters_are_tokens_and_missing_ones_are_said():
     text = Characters("\n abc")
     assert text.prompt_ids("a cab!\n") == [2, 1, 4, 2, 3, 0]
@@ -82,9 +74,7 @@ def test_characters_are_tokens_and_missing_ones_are_said():
     assert text.decode([2, 1, 4, 0, 99]) == "a c\n"
     assert text.lost("a!\x07 b🙂") == ("!", "U+0007", "🙂")
     assert text.lost("a b\n") == ()
-
-
-def test_characters_between_spaces_are_one_word():
+    # those between spaces are one word
     tokens = Characters("\n abc.").tokens([2, 3, 1, 4, 2, 5, 0, 3])
     assert tokens.pieces == ("a", "b", " ", "c", "a", ".", "\n", "b")
     assert tokens.labels == ("a", "b", "␣", "c", "a (2)", ".", "↵", "b (2)")

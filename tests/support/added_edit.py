@@ -38,14 +38,13 @@ def main() -> None:
 
     from tests.conftest import make_model
     from transformer_viz import trace
-    from transformer_viz.capture import edit_plan
+    from transformer_viz.core import apply_edits
     from transformer_viz.core.interventions import Intervention, Temperature
-    from transformer_viz.core.masking import HIDING
     from transformer_viz.core.stages import REASONS
 
-    names: dict[str, Any] = {**vars(edits), **vars(edit_plan)}
+    names: dict[str, Any] = {**vars(edits), **vars(apply_edits)}
     exec(compile(page[3], str(PAGE), "exec", dont_inherit=True), names)
-    edit_plan.Plan.changed_scores = names["changed_scores"]  # type: ignore[method-assign]
+    apply_edits.Plan.changed_scores = names["changed_scores"]  # type: ignore[method-assign]
 
     model, made = make_model(), vars(edits)
     near = made["HideNear"](steps=STEPS, stack="encoder")
@@ -54,7 +53,7 @@ def main() -> None:
     runs = {"clean": (), "near": (near,), "cap": (cap, cold)}
     found: dict[str, Any] = {
         "kinds": [kind.kind for kind in edits.EDITS],
-        "hiding": [kind.kind for kind in HIDING],
+        "hiding": [kind.kind for kind in apply_edits.HIDING],
         "reasons": list(REASONS),
         "json": Intervention((near, cap)).to_json(),
         "caption": Intervention((near, cap)).describe(),

@@ -58,7 +58,7 @@ def serving() -> Iterator[str]:
     """The address of a server that has our modules, for as long as the block lasts."""
     handler = functools.partial(Quiet, directory=str(HERE))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -31,19 +32,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return make
 
 
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """An empty Hub, which the client asks, with an empty cache."""
+@contextmanager
+def hub_at(place: Path, patch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Serve an empty Hub, which the client asks, with an empty cache below ``place``."""
     from huggingface_hub import constants
 
     here = Hub()
     with serving(here) as url:
-        monkeypatch.setattr(constants, "ENDPOINT", url)
         form = url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", form)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.delenv("HF_TOKEN", raising=False)
-        monkeypatch.setattr(transfer, "WAIT", 0.0)
+        words = {"ENDPOINT": url, "HUGGINGFACE_CO_URL_TEMPLATE": form, "HF_HUB_OFFLINE": False}
+        words |= {"HF_HUB_CACHE": str(place / "cache"), "HF_TOKEN_PATH": str(place / "token")}
+        for name, value in words.items():
+            patch.setattr(constants, name, value)
+        patch.delenv("HF_TOKEN", raising=False)
+        patch.setattr(transfer, "WAIT", 0.0)
+        yield here
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Serve an empty Hub for one test."""
+    with hub_at(tmp_path, monkeypatch) as here:
         yield here

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 HOSTS = ("127.0.0.1", "localhost")
+POLL = 0.02  # seconds that the end of a server may take
 LARGE = (".safetensors", ".bin", ".gguf", ".onnx", ".h5", ".msgpack", ".pt")
 INFO = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/revision/([^/]+))?")
 RESOLVE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
@@ -94,7 +95,7 @@ def serving(hub: Hub) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True).start()
     hub.url, hub.other = (f"http://{host}:{server.server_port}" for host in HOSTS)
     try:
         yield hub.url

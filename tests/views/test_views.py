@@ -143,7 +143,7 @@ def test_what_is_visible_follows_the_scores() -> None:
     ):
         given = (np.array([x], np.float32) for x in (weights, scores))
         block = Attention(next(given), site, "source", "source", scores=next(given))
-        assert visible(block, 0).tolist() == expected
+        assert visible(block, 0, Intervention()).tolist() == expected
     one = Axis(("a", "b"), (0, 1), (False, False))
     masked = np.array([[True, True], [False, True]])
     found = Cells(np.zeros((2, 2)), masked, one, one, ((0,), (1,)), ((0,), (1,)))

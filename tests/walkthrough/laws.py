@@ -10,6 +10,7 @@ import numpy as np
 
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.stages import FORMS, OPENS, REASONS, Number, Stage, Terms, Walkthrough
+from transformer_viz.core.trace_parts import Attention
 from transformer_viz.walkthrough import terms
 
 #: Stages whose only input is what the one before gave.
@@ -73,6 +74,22 @@ def hold_form(chain: Walkthrough) -> None:
 
 def same(a: np.ndarray, b: np.ndarray) -> None:
     assert np.array_equal(a, b, equal_nan=True)
+
+
+def hold(model: Model, chain: Walkthrough, most: int, seed: int = 0) -> int:
+    """Hold the form, the joints and the sums of a chain; return how many numbers were opened."""
+    hold_form(chain)
+    hold_together(chain, post=model.config["norm"] == "post")
+    return hold_sums(model, chain, most, seed)
+
+
+def hold_to_block(chain: Walkthrough, block: Attention) -> None:
+    """Weights, scores and values of a chain are those of a run, number by number."""
+    head, row = chain.site.head or 0, chain.row
+    assert block.scores is not None and block.v is not None
+    same(chain["softmax"]["out"], block.weights[head, row])
+    same(chain["softmax"]["x"], block.scores[head, row])
+    same(chain["mix"]["v"], block.v[head])
 
 
 def hold_together(chain: Walkthrough, post: bool) -> None:
@@ -159,7 +176,7 @@ def numbers(chain: Walkthrough, most: int, seed: int = 0) -> Iterator[Number]:
 
 
 def hold_sums(model: Model, chain: Walkthrough, most: int, seed: int = 0) -> int:
-    """Opened numbers are the sums that are shown for them; says how many were opened."""
+    """Opened numbers are the sums that are shown for them; return how many were opened."""
     count = 0
     for number in numbers(chain, most, seed):
         opened = terms(model, chain, number)

@@ -11,12 +11,13 @@ import torch
 
 import transformer_viz as tv
 from tests.checkpoints import annotated, fairseq, gpt, jadore, labml, opennmt
+from tests.support.cases import case
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.walkthrough import step_inside
 
-from .laws import hold_form, hold_sums, hold_together, same
+from .laws import hold, hold_to_block, hold_together, same
 
 SOURCE, TARGET = [5, 11, 8, 4, 7], [2, 4, 9, 6]
 
@@ -57,46 +58,41 @@ LAYOUTS: dict[str, Callable[[Path], Model]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, Model]:
+    return {name: make(tmp_path_factory.mktemp("layout")) for name, make in LAYOUTS.items()}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("make", LAYOUTS.values(), ids=LAYOUTS.keys())
-def test_a_foreign_checkpoint_is_told_whole(make, tmp_path):
+def test_a_foreign_checkpoint_is_told_whole(models):
     """The chain has no gap, ends where the run's own stream goes on, and every number is its sum;
     also at a row of padding, which some code bases empty."""
-    model = make(tmp_path)
-    lone = model.kind != "encoder-decoder"
-    target = None if lone else TARGET
-    clean = tv.trace(model, SOURCE, target, keep=("hidden", "scores"))
-    padded = Intervention() if model.pad_id is None or lone else Intervention((Pad(count=2),))
-    for name in clean.maps:
-        for layer in range(clean.layers(name)):
-            site, row = Site(*MAPS[name], layer, 1), 1 + layer
-            chain = step_inside(model, SOURCE, target, site=site, row=row)
-            hold_form(chain)
+    for layout, model in models.items():
+        lone = model.kind != "encoder-decoder"
+        target = None if lone else TARGET
+        clean = tv.trace(model, SOURCE, target, keep=("hidden", "scores", "qkv"), check=False)
+        for name in clean.maps:
+            for layer in range(clean.layers(name)):
+                with case(layout, name, layer):
+                    site, row = Site(*MAPS[name], layer, 1), 1 + layer
+                    chain = step_inside(model, SOURCE, target, site=site, row=row)
+                    hold(model, chain, most=2)
+                    same(chain.stages[-1]["out"], clean.hidden(site.stack)[layer + 1][row])
+                    hold_to_block(chain, clean.block(name, layer))
+        padded = Intervention() if model.pad_id is None or lone else Intervention((Pad(count=2),))
+        site, row = Site(*MAPS[clean.maps[0]], 1, 0), len(SOURCE) + 1 if padded else 2
+        with case(layout, "padded"):
+            chain = step_inside(model, SOURCE, target, site=site, row=row, intervention=padded)
             hold_together(chain, post=model.config["norm"] == "post")
-            hold_sums(model, chain, most=2)
-            same(chain.stages[-1]["out"], clean.hidden(site.stack)[layer + 1][row])
-            block = clean.block(name, layer)
-            same(chain["softmax"]["out"], block.weights[1, row])
-            assert block.scores is not None
-            same(chain["softmax"]["x"], block.scores[1, row])
-    site = Site(*MAPS[clean.maps[0]], 1, 0)
-    row = len(SOURCE) + 1 if padded else 2
-    chain = step_inside(model, SOURCE, target, site=site, row=row, intervention=padded)
-    hold_together(chain, post=model.config["norm"] == "post")
 
 
-def test_zeros_at_padding_are_a_stage_of_their_own(tmp_path):
-    chains = {}
-    for name in ("jadore 2018", "fairseq, learned"):
-        folder = tmp_path / name
-        folder.mkdir()
-        model = LAYOUTS[name](folder)
-        site, edits = Site("encoder", "self", 0, 0), Intervention((Pad(count=2),))
-        chains[name] = step_inside(
-            model, SOURCE, TARGET, site=site, row=len(SOURCE), intervention=edits
-        )
+def test_zeros_at_padding_are_a_stage_of_their_own(models):
+    site, words = Site("encoder", "self", 0, 0), {"intervention": Intervention((Pad(count=2),))}
+    chains = {
+        name: step_inside(models[name], SOURCE, TARGET, site=site, row=len(SOURCE), **words)
+        for name in ("jadore 2018", "fairseq, learned")
+    }
     assert "zeroed.embedding" in chains["fairseq, learned"]
     for block in ("self", "feed_forward"):
         stage = chains["jadore 2018"][f"zeroed.{block}"]
-        assert stage["x"].any()
-        assert not np.any(stage["out"])
+        assert stage["x"].any() and not np.any(stage["out"]), block

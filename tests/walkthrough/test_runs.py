@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from safetensors.torch import save_file
 
 from tests.conftest import make_module
+from tests.support.cases import case
+from tests.support.refusals import refuses
 from transformer_viz.app.engine import trace_jobs
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_kind import of_model
@@ -26,7 +29,10 @@ from transformer_viz.core.interventions import (
 )
 from transformer_viz.core.stages import PROBLEM
 
+from .laws import hold_to_block
+
 pytestmark = pytest.mark.shipped
+QUESTION = Question("en-de", "The old cat sat.", beam=1)
 CHANGES = (
     Intervention(),
     Intervention((Temperature(value=2.0, stack="decoder"), ScaleHead(value=0.0, layer=1, head=2))),
@@ -39,7 +45,9 @@ def engine() -> Engine:
     return Engine("en-de")
 
 
-def scene(engine: Engine, question: Question, place: Place, changes: Intervention) -> Scene:
+def scene(
+    engine: Engine, question: Question, place: Place, changes: Intervention = CHANGES[0]
+) -> Scene:
     kind = of_model(engine.model(question.model))
     return scene_at(engine, question, kind, place, changes, Look(view="qk"))
 
@@ -47,12 +55,7 @@ def scene(engine: Engine, question: Question, place: Place, changes: Interventio
 def hold_to_screen(found: Scene, row: int) -> None:
     """Weights, scores and v of the row are those of the run that the screen shows."""
     chain, place = found.inside(row), found.place
-    block = found.now.block(place.map_name, place.layer)
-    assert block.scores is not None
-    assert block.v is not None
-    assert np.array_equal(chain["softmax"]["out"], block.weights[place.head, row])
-    assert np.array_equal(chain["softmax"]["x"], block.scores[place.head, row])
-    assert np.array_equal(chain["mix"]["v"], block.v[place.head])
+    hold_to_block(chain, found.now.block(place.map_name, place.layer))
     assert chain.intervention == found.changes
     number = chain.number("score/out/1")
     opened = found.terms(chain, number)
@@ -60,39 +63,33 @@ def hold_to_screen(found: Scene, row: int) -> None:
     assert found.terms(chain, number) is opened
 
 
-@pytest.mark.parametrize("changes", CHANGES, ids=["clean", "warm", "padded"])
-@pytest.mark.parametrize("block", ["encoder", "decoder", "cross"])
-def test_the_chain_is_that_of_the_screen(engine, block, changes):
-    question = Question("en-de", "The old cat sat.", beam=1)
-    hold_to_screen(scene(engine, question, Place(block, 1, 3), changes), row=1)
-
-
-def test_a_masked_word_and_a_typed_target_are_held(engine):
+def test_the_chain_is_that_of_the_screen(engine):
+    for number, block in product(range(len(CHANGES)), ("encoder", "decoder", "cross")):
+        with case(number, block):
+            found = scene(engine, QUESTION, Place(block, 1, 3), CHANGES[number])
+            hold_to_screen(found, row=1)
+    # a masked word and a typed target are held
     question = Question("en-mlm", "The cat sat on the mat.", masked=(2,))
-    found = scene(engine, question, Place("encoder", 1, 1), Intervention())
+    found = scene(engine, question, Place("encoder", 1, 1))
     hold_to_screen(found, row=2)
     assert found.inside(2)["embedding"].numbers["id"] == found.now.source.ids[2]
     question = Question("en-de", "The old cat sat.", target="Ein Hund lief.")
-    hold_to_screen(scene(engine, question, Place("cross", 0, 0), Intervention()), row=3)
+    hold_to_screen(scene(engine, question, Place("cross", 0, 0)), row=3)
 
 
 def test_a_chain_is_made_once(engine, monkeypatch):
-    question = Question("en-de", "The old cat sat.", beam=1)
-    found = scene(engine, question, Place("cross", 1, 3), Intervention())
+    found = scene(engine, QUESTION, Place("cross", 1, 3))
     first = found.inside(1)
-
-    def never(*words: object) -> None:
-        raise AssertionError("asked again")
-
-    monkeypatch.setattr(trace_jobs, "source_of", never)
+    refuses("'cross' has rows 0 to", found.inside, 99, error=LookupError)
+    monkeypatch.setattr(trace_jobs, "source_of", lambda *_: pytest.fail("asked again"))
     assert found.inside(1) is first
-    assert scene(engine, question, found.place, Intervention()).inside(1) is first
+    assert scene(engine, QUESTION, found.place).inside(1) is first
 
 
 def test_a_picture_model_is_told_from_q_and_k_on(engine):
     picture = next(iter(engine.shelf["digits"].pictures))
     question = Question("digits", picture=picture)
-    found = scene(engine, question, Place("encoder", 0, 1), Intervention())
+    found = scene(engine, question, Place("encoder", 0, 1))
     chain = found.inside(4)
     assert chain.problem == PROBLEM
     assert np.array_equal(chain["mix"]["x"], found.now.block("encoder", 0).weights[1, 4])
@@ -106,13 +103,6 @@ def test_vectors_are_those_of_the_screen(tmp_path: Path):
     words = {"layout": "transformer_viz"} | module.config.to_dict()
     (folder / "config.json").write_text(json.dumps(words), encoding="utf-8")
     question = Question("vectors", seed=3)
-    found = scene(Engine(str(folder)), question, Place("encoder", 1, 1), Intervention())
+    found = scene(Engine(str(folder)), question, Place("encoder", 1, 1))
     hold_to_screen(found, row=2)
     assert found.inside(2)["embedding"].numbers["id"] == -1
-
-
-def test_a_row_that_is_not_there_says_what_there_is(engine):
-    question = Question("en-de", "The old cat sat.", beam=1)
-    found = scene(engine, question, Place("cross", 1, 3), Intervention())
-    with pytest.raises(LookupError, match="'cross' has rows 0 to"):
-        found.inside(99)

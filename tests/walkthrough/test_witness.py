@@ -11,13 +11,15 @@ from safetensors.numpy import load_file
 
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
+from tests.support.cases import case
 from transformer_viz.checkpoints.common.bundled import PRETRAINED
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.sites import Site
+from transformer_viz.core.stages import Walkthrough
 from transformer_viz.walkthrough import step_inside
 
-from .laws import CLOSE, differences, hold_form, hold_sums, hold_together
-from .witness import Witness
+from .laws import CLOSE, differences, hold, hold_form, hold_sums, hold_together
+from .witness import Numbers, Witness
 
 SENTENCES = (
     "The animal didn't cross the street because it was too tired.",
@@ -57,6 +59,13 @@ def file_of(name: str) -> Witness:
     return Witness(load_file(PRETRAINED / name / "weights.safetensors"), words)
 
 
+def hold_to_witness(chain: Walkthrough, notes: Numbers) -> set[str]:
+    """Hold every array and number of a chain to the witness; return their names."""
+    found = differences(chain, notes)
+    assert max(found.values()) <= CLOSE, max(found.items(), key=lambda item: item[1])
+    return set(found)
+
+
 @pytest.mark.shipped
 @pytest.mark.parametrize(
     "sentences",
@@ -65,7 +74,7 @@ def file_of(name: str) -> Witness:
 def test_sentences_on_the_shipped_model(en_de, sentences):
     """Each sentence x 3 blocks x a head and a row drawn for each."""
     witness, draw = file_of("en-de"), np.random.default_rng(6)
-    worst: dict[str, float] = {}
+    seen: set[str] = set()
     for sentence in sentences:
         best = tv.translate(en_de, sentence)[0]
         source, target = en_de.tokenizer.source_ids(sentence), [2, *best.ids[:-1]]
@@ -74,13 +83,12 @@ def test_sentences_on_the_shipped_model(en_de, sentences):
             layer, head, row = (int(draw.integers(size)) for size in (3, 8, rows))
             site = Site(stack, block, layer, head)
             chain = step_inside(en_de, sentence, target, site=site, row=row)
-            hold_form(chain)
-            hold_together(chain, post=False)
             notes = witness.run(source, target, (stack, block, layer, head, row))
-            for name, off in differences(chain, notes).items():
-                worst[name] = max(off, worst.get(name, 0.0))
-    assert max(worst.values()) <= CLOSE, max(worst.items(), key=lambda item: item[1])
-    assert len(worst) > 60
+            with case(sentence, site, row):
+                hold_form(chain)
+                hold_together(chain, post=False)
+                seen |= hold_to_witness(chain, notes)
+    assert len(seen) > 60
 
 
 @pytest.mark.shipped
@@ -91,18 +99,19 @@ def test_every_number_opens_as_a_sum_on_the_shipped_model(en_de):
         assert hold_sums(en_de, chain, most=7) > 100
 
 
-@pytest.mark.parametrize("name", ["en-lm", "en-mlm", "en-de-small"])
 @pytest.mark.shipped
-def test_the_other_shipped_text_models(name):
-    model, witness = tv.load(name, device="cpu"), file_of(name)
+def test_the_other_shipped_text_models():
     text, target = "The animal was too tired.", [2, 11, 7, 15]
-    lone = model.kind != "encoder-decoder"
-    stack = "decoder" if model.kind == "decoder-only" else "encoder"
-    read = model.tokenizer.prompt_ids if stack == "decoder" else model.tokenizer.source_ids
-    site = Site(stack, "self", 1, 1)
-    chain = step_inside(model, text, None if lone else target, site=site, row=2)
-    notes = witness.run(list(read(text)), target, (stack, "self", 1, 1, 2))
-    assert max(differences(chain, notes).values()) <= CLOSE
+    for name in ("en-lm", "en-mlm", "en-de-small"):
+        model, witness = tv.load(name, device="cpu"), file_of(name)
+        lone = model.kind != "encoder-decoder"
+        stack = "decoder" if model.kind == "decoder-only" else "encoder"
+        read = model.tokenizer.prompt_ids if stack == "decoder" else model.tokenizer.source_ids
+        site = Site(stack, "self", 1, 1)
+        chain = step_inside(model, text, None if lone else target, site=site, row=2)
+        notes = witness.run(list(read(text)), target, (stack, "self", 1, 1, 2))
+        with case(name):
+            hold_to_witness(chain, notes)
 
 
 WORDS: dict[str, dict[str, Any]] = {
@@ -143,23 +152,20 @@ WORDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS.keys())
-def test_every_word_of_the_config(words):
+def test_every_word_of_the_config():
     """Tiny models with every choice a trainer has, at every block, layer and head, padding too."""
-    model = make_model(TINY, **words)
-    tensors = {name: x.detach().numpy() for name, x in model.module.state_dict().items()}
-    witness, config = Witness(tensors, model.config), model.config
     source = [*SOURCE, 0, 0]  # two tokens of padding
-    both = model.kind == "encoder-decoder"
-    for stack, block in BLOCKS if both else [(model.kind.split("-")[0], "self")]:
-        rows = len(TARGET) if both and stack == "decoder" else len(source)
-        for layer in range(config[f"{stack}_layers"]):
-            head, row = layer % 2, (3 * layer + 2) % rows
-            site = Site(stack, block, layer, head)
-            chain = step_inside(model, source, TARGET if both else None, site=site, row=row)
-            hold_form(chain)
-            hold_together(chain, post=config["norm"] == "post")
-            notes = witness.run(source, TARGET, (stack, block, layer, head, row))
-            found = differences(chain, notes)
-            assert max(found.values()) <= CLOSE, max(found.items(), key=lambda item: item[1])
-            assert hold_sums(model, chain, most=3, seed=layer) > 50
+    for name, words in WORDS.items():
+        model = make_model(TINY, **words)
+        tensors = {name: x.detach().numpy() for name, x in model.module.state_dict().items()}
+        witness, both = Witness(tensors, model.config), model.kind == "encoder-decoder"
+        for stack, block in BLOCKS if both else [(model.kind.split("-")[0], "self")]:
+            rows = len(TARGET) if both and stack == "decoder" else len(source)
+            for layer in range(model.config[f"{stack}_layers"]):
+                head, row = layer % 2, (3 * layer + 2) % rows
+                site = Site(stack, block, layer, head)
+                chain = step_inside(model, source, TARGET if both else None, site=site, row=row)
+                notes = witness.run(source, TARGET, (stack, block, layer, head, row))
+                with case(name, site):
+                    hold_to_witness(chain, notes)
+                    assert hold(model, chain, most=3, seed=layer) > 50

@@ -118,14 +118,7 @@ class Witness:
 
     # ---- a stack ------------------------------------------------------------------------
 
-    def stack(
-        self,
-        name: str,
-        ids: list[int],
-        mask: np.ndarray,
-        memory: np.ndarray | None,
-        memory_mask: np.ndarray | None,
-    ) -> np.ndarray:
+    def stack(self, name, ids, mask, memory, memory_mask):
         mine = name == self.here[0]
         row = self.here[4] if mine else 0
         x = self.embedded(name, ids, row if mine else None)
@@ -169,18 +162,9 @@ class Witness:
             x = self.norm(x, f"{stack}.embedding.norm", stage)
         return np.asarray(x)
 
-    def layer(
-        self,
-        name: str,
-        x: np.ndarray,
-        mask: np.ndarray,
-        memory: np.ndarray | None,
-        memory_mask: np.ndarray | None,
-        at: bool,
-    ) -> np.ndarray:
+    def layer(self, name, x, mask, memory, memory_mask, at):
         x = self.attending(name, "self", x, None, mask, at)
         if memory is not None:
-            assert memory_mask is not None
             x = self.attending(name, "cross", x, memory, memory_mask, at)
         where, post, row = self.words["norm"], self.words["norm"] == "post", self.here[4]
         stage = "norm.feed_forward" if at else None
@@ -204,15 +188,7 @@ class Witness:
 
     # ---- attention ----------------------------------------------------------------------
 
-    def attending(
-        self,
-        layer: str,
-        block: str,
-        x: np.ndarray,
-        memory: np.ndarray | None,
-        mask: np.ndarray,
-        at: bool,
-    ) -> np.ndarray:
+    def attending(self, layer, block, x, memory, mask, at):
         post, row = self.words["norm"] == "post", self.here[4]
         mine = at and block == self.here[1]
         stage = f"norm.{block}" if at and (mine or post) else None
@@ -226,15 +202,7 @@ class Witness:
             self.note(f"{kind}.{block}", x=x[row], added=made[row], out=out[row])
         return self.norm(out, f"{layer}.{block}_norm", stage) if post else out
 
-    def heads(
-        self,
-        name: str,
-        block: str,
-        x: np.ndarray,
-        memory: np.ndarray,
-        mask: np.ndarray,
-        mine: bool,
-    ) -> np.ndarray:
+    def heads(self, name, block, x, memory, mask, mine):
         contexts = []
         for head in range(self.words["heads"]):
             noted = mine and head == self.here[3]
@@ -259,16 +227,7 @@ class Witness:
         width = whole.shape[-1] // self.words["heads"]
         return whole[:, head * width : (head + 1) * width]
 
-    def head(
-        self,
-        name: str,
-        block: str,
-        x: np.ndarray,
-        memory: np.ndarray,
-        mask: np.ndarray,
-        head: int,
-        noted: bool,
-    ) -> np.ndarray:
+    def head(self, name, block, x, memory, mask, head, noted):
         row, located = self.here[4], self.words["score"] == "location"
         q = self.part(x, f"{name}.query", head)
         k = None if located else self.part(memory, f"{name}.key", head)
@@ -308,28 +267,16 @@ class Witness:
             self.note(f"mix.{block}", out=out[row])
         return out
 
-    def scores(
-        self,
-        name: str,
-        block: str,
-        q: np.ndarray,
-        k: np.ndarray | None,
-        keys: int,
-        head: int,
-        noted: bool,
-    ) -> np.ndarray:
+    def scores(self, name, block, q, k, keys, head, noted):
         """By the papers' formulas, one pair after another."""
         kind, row = self.words["score"], self.here[4] if noted else 0
         notes: dict[str, Any] = {"q": q[row], "k": k}
         table = None if kind in ("dot", "scaled_dot") else self.w(f"{name}.score.weight")[head]
         if kind == "location":
-            assert table is not None
             notes["k"] = table[:, :keys].T
             scores = np.array([[a @ table[:, key] for key in range(keys)] for a in q])
         else:
-            assert k is not None
             if kind == "additive":
-                assert table is not None
                 scores = np.array([[np.tanh(a + b) @ table[:, 0] for b in k] for a in q])
                 notes |= {"pairs": np.tanh(q[row] + k), "vector": table[:, 0]}
             elif kind == "general":

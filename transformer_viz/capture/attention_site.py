@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.apply_edits import Plan, matching
 from ..core.numerics import MASK_SCORE
 from .axes.layout import Layout
-from .edit_plan import Plan, matching
 from .records import AttentionRecord
 from .refusals import refuse_checkpointing
 from .roles import Mark, Scores

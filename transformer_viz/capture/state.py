@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
+from ..core.apply_edits import SCORE_EDITS
 from ..core.interventions import Edit, Intervention
 from .donations import Donation, Giving
-from .edit_plan import SCORE_EDITS
 from .lineage import Lineage
 from .module_names import Names
 from .records import AttentionRecord, Capture, CaptureRequest

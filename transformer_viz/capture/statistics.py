@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ..core.head_metrics import HEAD_METRICS, HeadMetric, Rows
+from ..core.numerics import weight_bits
 
 SIDE = 64  # a thumbnail is at most this many cells wide and high
 CELLS = 400_000  # about what is reckoned with at once, so that it stays in a core's cache
 ON_CARD = 16  # times as many on a card, where each operation takes longer to begin than to compute
-TINY = torch.finfo(torch.float32).tiny
 
 
 class Statistics:
@@ -42,9 +42,8 @@ class Statistics:
 
     def _block(self, w: Tensor, first: int) -> None:
         keys = w[..., : self.keys]
-        bits = (w + TINY).log2_().mul_(w)  # w log2 w, and 0 for 0
         places = positions(first + self.offset, w.shape[2], keys.shape[3], w.device)
-        rows = Rows(keys, w, bits, *places)
+        rows = Rows(keys, w, weight_bits(w), *places)
         for metric in HEAD_METRICS:
             self._combine(metric, metric.of_rows(rows))
         self._pool(keys, first)

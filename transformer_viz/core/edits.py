@@ -1,7 +1,7 @@
 """The edits of a run: one small frozen dataclass a kind, with its checks and its words.
 
 An edit leaves the model alone; it is applied while one input passes through, by the probe or by
-the reference Transformer's notes (`capture/edit_plan.py`). What all have in common stands in
+the reference Transformer's notes (`apply_edits.py`). What all have in common stands in
 `editing/base.py`. See docs/add-an-edit.md.
 """
 
@@ -29,7 +29,7 @@ MOST_PADDING = 10_000  # tokens
 class Temperature(Amount):
     """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention.
 
-    The division itself is in `capture/edit_plan.py`, `Plan.changed_scores`.
+    The division itself is in `apply_edits.py`, `Plan.changed_scores`.
     """
 
     kind: ClassVar[str] = "temperature"

@@ -22,7 +22,7 @@ class Rows:
 
     weights: Any  #: ``[batch, head, query, key]``
     weights_and_sinks: Any  #: the same with learned sinks behind the keys, where there are any
-    bits: Any  #: ``w log2 w`` of the weights and sinks, 0 for 0
+    bits: Any  #: `numerics.weight_bits` of the weights and sinks
     query: Any  #: the rows' positions among the keys, ``[query, 1]``
     key: Any  #: the keys' positions from 0, ``[key]``
     distances: Any  #: ``|query - key|``, ``[query, key]``

@@ -1,4 +1,4 @@
-"""The softmax in numpy, what the numbers of a classification head mean, and shared thresholds.
+"""Softmax, entropy and masks of arrays, the scores of a classification head, and thresholds.
 
 The words for tasks are those of ``problem_type`` in a transformers config. Everything else that
 ends in an output layer (words, spans) is one of several choices, measured by a softmax.
@@ -6,7 +6,9 @@ ends in an output layer (words, spans) is one of several choices, measured by a 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,11 @@ ENDS = ("start", "end")  # of an answer
 NATS, LOGIT, PROBABILITY, SHARE = "nats", "logit", "probability", "share"
 
 
+def namespace(x: Any) -> Any:
+    """Return the library whose functions take an array: numpy, or else torch, which made it."""
+    return np if isinstance(x, np.ndarray) else sys.modules["torch"]
+
+
 def softmax(scores: np.ndarray) -> np.ndarray:
     """Scores ``[..., key]`` to weights that sum to 1 over the last axis, in the type of the scores.
 
@@ -37,6 +44,48 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # -inf less -inf
         raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
+def weight_bits(weights: Any) -> Any:
+    """Return ``w log2 w`` of each weight in a new array: 0 for 0, NaN for what is negative.
+
+    Args:
+        weights: a numpy array of floats, or a tensor that needs no gradient.
+    """
+    xp = namespace(weights)
+    bits = weights + float(xp.finfo(weights.dtype).tiny)  # which changes no weight but 0
+    if xp is not np:
+        return bits.log2_().mul_(weights)
+    with np.errstate(invalid="ignore"):
+        np.log2(bits, out=bits)
+        bits *= weights
+    return bits
+
+
+def entropy_bits(weights: Any) -> Any:
+    """Return the entropy of distributions ``[..., key]`` in bits, ``[...]`` (Shannon 1948)."""
+    return 0.0 - weight_bits(weights).sum(-1)
+
+
+def visible_cells(weights: Any, scores: Any = None, divided: Any = False) -> Any:
+    """Return which cells of attention are not masked, bool ``[..., query, key]``.
+
+    Args:
+        weights: ``[..., query, key]``. Alone they say only that a cell of weight 0 is hidden, which
+            hard attention and switched-off heads make wrong.
+        scores: as the softmax got them, with any sinks behind the keys. A very low one is a mask.
+        divided: whether an edit divided them by a temperature, which makes any score low: then only
+            minus infinity is a mask, and a row of nothing but low numbers. A bool, or an array
+            of bool that broadcasts.
+    """
+    if scores is None:
+        return abs(weights) > 0
+    scores = scores[..., : weights.shape[-1]]
+    seen = scores > MASK_SCORE
+    if np.any(divided):
+        largest = scores.max(axis=-1, keepdims=True)
+        seen = np.where(divided, (scores > -np.inf) & (largest > VERY_LOW), seen)
+    return seen
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..i18n import mark
+from .apply_edits import HIDING
 from .interventions import Intervention
-from .masking import HIDING
 from .renamed import renamed
 from .sites import Site
 

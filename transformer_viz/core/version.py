@@ -1,3 +1,3 @@
-"""The version of the package; ``pyproject.toml`` and the first entry of CHANGELOG.md follow it."""
+"""The version of the package, which CITATION.cff, CHANGELOG.md and HISTORY.md repeat."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.edit_plan import HeadPlan
 from ..checkpoints.common.model import Model
-from ..core.interventions import Intervention, Temperature
-from ..core.numerics import COLD, VERY_LOW
+from ..core.apply_edits import HeadPlan
+from ..core.interventions import Intervention
+from ..core.numerics import VERY_LOW
 from ..core.sites import Site
 from ..core.stages import NO_PRODUCT, PROBLEM, Stage, Walkthrough
 from ..core.trace import Trace
@@ -57,7 +57,7 @@ def other_chain(
     )
     attention = _attention(run, site)
     check_row(site, row, attention.weights.shape[1])
-    stages = tuple(_stages(attention, site, row, _temperature(intervention, site)))
+    stages = tuple(_stages(attention, site, row, HeadPlan.at(intervention, site).divisor))
     problem = PROBLEM if any(stage.kind == "score" for stage in stages) else NO_PRODUCT
     return Walkthrough(site, row, attention.query, attention.key, stages, intervention, problem)
 
@@ -70,12 +70,6 @@ def _attention(run: Trace, site: Site) -> Attention:
     if site.head is None or not 0 <= site.head < heads:
         raise LookupError(f"{site.map!r} has heads 0 to {heads - 1}; got {site.head}.")
     return attention
-
-
-def _temperature(intervention: Intervention, site: Site) -> float:
-    """What an edit divides the scores by; 1 for hard attention too, which divides by nothing."""
-    value = HeadPlan.at(intervention, site).amount(Temperature, 1.0)
-    return 1.0 if value < COLD else value
 
 
 def _stages(attention: Attention, site: Site, row: int, temperature: float) -> Iterator[Stage]:

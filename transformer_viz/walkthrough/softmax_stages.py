@@ -8,10 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..capture.edit_plan import HeadPlan
-from ..core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
-from ..core.masking import hidden, hiding
-from ..core.numerics import COLD
+from ..core.apply_edits import HeadPlan, at_largest, even_shares
+from ..core.interventions import Intervention
 from ..core.sites import Site
 from ..core.stages import Stage
 from .arrays import as_float32
@@ -39,35 +37,22 @@ class Row:
     @cached_property
     def why(self) -> tuple[str, ...]:
         """For each key why it is hidden, or that an edit shows it; see ``insides.REASONS``."""
-        keys = range(len(self.given))
-        edits = hiding(self.intervention, self.site)
-        return tuple(self._reason(key, edits) for key in keys)
+        return tuple(self._reason(key) for key in range(len(self.given)))
 
     @property
     def seen(self) -> np.ndarray:
         """Which keys the row may look at, bool ``[key]``."""
         return np.array([why in ("", "lifted") for why in self.why])
 
-    def _reason(self, key: int, edits: list[Edit]) -> str:
+    def _reason(self, key: int) -> str:
         if not self.own[:, key].any():
             return "padding"
         if not self.own[self.row, key] and not self.plan.lifts:
             return "future"
-        for edit in edits:
-            if hidden(edit, self.row, key):
-                return edit.kind
+        edit = self.plan.hidden_by(self.row, key)
+        if edit is not None:
+            return edit.kind
         return "" if self.own[self.row, key] else "lifted"
-
-    @property
-    def temperature(self) -> float:
-        """What the scores are divided by; 1 without an edit, 0 for hard attention."""
-        value = self.plan.amount(Temperature, 1.0)
-        return value if value >= COLD else 0.0
-
-    @property
-    def head(self) -> float:
-        """What the weights are multiplied with."""
-        return self.plan.amount(ScaleHead, 1.0)
 
 
 def row_stages(row: Row) -> Iterator[Stage]:
@@ -83,14 +68,14 @@ def row_stages(row: Row) -> Iterator[Stage]:
         why=row.why,
     )
     divided = {"x": masked, "out": row.scores}
-    yield Stage("temperature", block, divided, {"temperature": row.temperature})
+    yield Stage("temperature", block, divided, {"temperature": row.plan.temperature})
     yield _softmax(row, seen)
 
 
 def _softmax(row: Row, seen: np.ndarray) -> Stage:
     form = _form(row, seen)
     exponentials, most = exponentials_of(row.scores)
-    numbers = {"most": most, "total": float(exponentials.sum()), "head": row.head}
+    numbers = {"most": most, "total": float(exponentials.sum()), "head": row.plan.gain}
     arrays = {
         "x": row.scores,
         "exponentials": as_float32(exponentials),
@@ -114,9 +99,7 @@ def _form(row: Row, seen: np.ndarray) -> str:
         return "nothing"  # an edit hides what the model would see
     if not seen.any():
         return "soft"  # the model's own mask does, and it does what it does
-    if row.plan.edit(UniformHead) is not None:
-        return "uniform"
-    return "hard" if row.temperature == 0 else "soft"
+    return "uniform" if row.plan.uniform else "hard" if row.plan.hard else "soft"
 
 
 def _shares(row: Row, form: str, seen: np.ndarray, exponentials: np.ndarray) -> np.ndarray:
@@ -124,9 +107,9 @@ def _shares(row: Row, form: str, seen: np.ndarray, exponentials: np.ndarray) -> 
     if form == "nothing":
         return np.zeros(len(seen))
     if form == "uniform":
-        return seen / seen.sum()
+        return even_shares(seen.astype(np.float64))
     if form == "hard":
-        return np.arange(len(seen)) == row.scores.argmax()
-    if row.head == 1 or not exponentials.any():
+        return at_largest(row.scores)
+    if row.plan.gain == 1 or not exponentials.any():
         return row.weights
     return exponentials / exponentials.sum()

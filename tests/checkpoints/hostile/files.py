@@ -211,42 +211,24 @@ POINTERS = [
         )
         for name in ("f8", "i8")
     ),
-    Case(
-        "a kind with fields",
-        array(dtype("f8", None, ("a",), {"a": 1}, -1, -1, 0), b"x" * 8),
-        FILLED.format(KIND),
-    ),
-    Case(
-        "a text wider than its name",
-        array(dtype("S5", None, None, None, 10**9, 1, 0), b"x" * 5),
-        FILLED.format(KIND),
-    ),
+    Case("a kind with fields", array(dtype("f8", None, ("a",), {"a": 1}, -1, -1, 0), b"x" * 8),
+         FILLED.format(KIND)),
+    Case("a text wider than its name", array(dtype("S5", None, None, None, 10**9, 1, 0), b"x" * 5),
+         FILLED.format(KIND)),
     Case("a list as numbers", array(dtype("f8"), [1.0]), FILLED.format(ARRAY)),
     Case("fewer bytes than numbers", array(dtype("f8"), b"x" * 8, (64,)), FILLED.format(ARRAY)),
     Case("more numbers than there are", array(dtype("f8"), b"x", (2**62, 4)), FILLED.format(ARRAY)),
     Case("less than no numbers", array(dtype("f8"), b"x" * 8, (-1,)), FILLED.format(ARRAY)),
     Case("a shape of lists", array(dtype("f8"), b"x" * 8, ([1],)), FILLED.format(ARRAY)),
     Case("an array of version 9", array(dtype("f8"), b"x" * 8, (1,), 9), FILLED.format(ARRAY)),
-    Case(
-        "an array whose kind is none",
-        array(Call(set, []), b"x" * 8),
-        FILLED.format(ARRAY),
-    ),
-    Case(
-        "a number of objects",
-        saved({"a": Call(SCALAR, dtype("O8"), b"A" * 8)}),
-        CALLED.format(KIND),
-    ),
-    Case(
-        "a number of too few bytes",
-        saved({"a": Call(SCALAR, dtype("f8"), b"A")}),
-        CALLED.format(r"numpy\._core\.multiarray\.scalar"),
-    ),
-    Case(
-        "an array of another class",
-        saved({"a": Call(RECONSTRUCT, collections.OrderedDict, (0,), b"b")}),
-        CALLED.format(ARRAY),
-    ),
+    Case("an array whose kind is none", array(Call(set, []), b"x" * 8), FILLED.format(ARRAY)),
+    Case("a number of objects", saved({"a": Call(SCALAR, dtype("O8"), b"A" * 8)}),
+         CALLED.format(KIND)),
+    Case("a number of too few bytes", saved({"a": Call(SCALAR, dtype("f8"), b"A")}),
+         CALLED.format(r"numpy\._core\.multiarray\.scalar")),
+    Case("an array of another class",
+         saved({"a": Call(RECONSTRUCT, collections.OrderedDict, (0,), b"b")}),
+         CALLED.format(ARRAY)),
     Case(
         "a tensor with a state",
         pickled(
@@ -254,50 +236,31 @@ POINTERS = [
         ),
         FILLED.format(r"torch\._utils\._rebuild_parameter"),
     ),
-    Case(
-        "a namespace with a list for its words",
-        saved(lambda c: {"a": Filled(argparse.Namespace, (), ["heads"])}),
-        FILLED.format(r"argparse\.Namespace"),
-    ),
-]
+    Case("a namespace with a list for its words",
+         saved(lambda c: {"a": Filled(argparse.Namespace, (), ["heads"])}),
+         FILLED.format(r"argparse\.Namespace")),
+]  # fmt: skip
 
 CODE = [
     Case("a whole module", saved(nn.Linear(2, 2)), THINGS.format(r"torch\.nn")),
     Case("a whole module of old", saved(nn.Linear(2, 2), **OLD), THINGS.format(r"torch\.nn")),
     Case("a shell command", saved(lambda c: {"a": shell(c)}), THINGS.format(r"posix\.system")),
     Case("a shell command of old", saved(shell, **OLD), THINGS.format(r"posix\.system")),
-    Case(
-        "a process",
-        saved(lambda c: Call(subprocess.Popen, ["touch", str(c)])),
-        THINGS.format(r"(commands|subprocess)\.Popen"),
-    ),
-    Case(
-        "python code",
-        saved(lambda c: Call(exec, f"open({str(c)!r}, 'w')")),
-        THINGS.format(r"builtins\.exec"),
-    ),
+    Case("a process", saved(lambda c: Call(subprocess.Popen, ["touch", str(c)])),
+         THINGS.format(r"(commands|subprocess)\.Popen")),
+    Case("python code", saved(lambda c: Call(exec, f"open({str(c)!r}, 'w')")),
+         THINGS.format(r"builtins\.exec")),
     Case("a file made", saved(lambda c: Call(open, str(c), "w")), THINGS.format(r"_?io\.open")),
-    Case(
-        "a call in a call",
-        saved(lambda c: Call(collections.OrderedDict, [("a", Call(list, shell(c)))])),
-        r"holds Python objects \(builtins\.list, posix\.system",
-    ),
+    Case("a call in a call",
+         saved(lambda c: Call(collections.OrderedDict, [("a", Call(list, shell(c)))])),
+         r"holds Python objects \(builtins\.list, posix\.system"),
     Case("a look-up of a call", saved(gets), THINGS.format(r"builtins\.__import__")),
-    Case(
-        "a bare pickle",
-        lambda f, c: written(pickle.dumps(shell(c)))(f, c),
-        THINGS.format(r"posix\.system"),
-    ),
-    Case(
-        "a newest pickle",
-        lambda f, c: written(pickle.dumps({"a": shell(c)}, 5), "w.bin")(f, c),
-        THINGS.format(r"posix\.system"),
-    ),
-    Case(
-        "another torch.load",
-        saved(lambda c: Call(torch.load, str(c))),
-        THINGS.format(r"torch\.serialization\.load"),
-    ),
+    Case("a bare pickle", lambda f, c: written(pickle.dumps(shell(c)))(f, c),
+         THINGS.format(r"posix\.system")),
+    Case("a newest pickle", lambda f, c: written(pickle.dumps({"a": shell(c)}, 5), "w.bin")(f, c),
+         THINGS.format(r"posix\.system")),
+    Case("another torch.load", saved(lambda c: Call(torch.load, str(c))),
+         THINGS.format(r"torch\.serialization\.load")),
     *(
         Case(
             f"{name} beside the weights",
@@ -317,116 +280,65 @@ CODE = [
             ("another torch.load", lambda c: Call(torch.load, str(c)), r"torch\.serialization"),
         )
     ),
-    Case(
-        "an object among the weights",
-        saved({"model": state() | {"x": functools.partial(nn.ReLU)}}),
-        THINGS.format(r"functools\.partial"),
-    ),
-    Case(
-        "a tensor made by a stranger's function",
-        saved({"model": state() | {"x": Call(theirs.make, torch.zeros(2))}}),
-        THINGS.format(r"tests\.[\w.]*theirs\.make"),
-    ),
+    Case("an object among the weights",
+         saved({"model": state() | {"x": functools.partial(nn.ReLU)}}),
+         THINGS.format(r"functools\.partial")),
+    Case("a tensor made by a stranger's function",
+         saved({"model": state() | {"x": Call(theirs.make, torch.zeros(2))}}),
+         THINGS.format(r"tests\.[\w.]*theirs\.make")),
     Case("a default dict", saved({"a": collections.defaultdict(int)}), "collections.defaultdict"),
     Case("TorchScript", script, r"holds a program \(TorchScript"),
-    Case(
-        "torch.export",
-        written(zipped({"m/models/model.json": b"{}", "m/data/weights/w": b""}), "w.pt"),
-        r"holds a program \(TorchScript or torch\.export\)",
-    ),
+    Case("torch.export",
+         written(zipped({"m/models/model.json": b"{}", "m/data/weights/w": b""}), "w.pt"),
+         r"holds a program \(TorchScript or torch\.export\)"),
     Case("two tables of contents", two_pickles, "not of torch.save, which writes one data.pkl"),
-]
+]  # fmt: skip
 MEMORY = [
     Case("a squeezed file", deflated, r"unpack to more than its own size", heavy=True),
     Case("a record that lies", lying, r"own size|damaged zip|cannot be read", heavy=True),
     Case("an endless table of contents", endless_contents, r"table of contents of 39", heavy=True),
-    Case(
-        "a number for a thousand million",
-        saved({"a": WIDE}),
-        r"a in w\.pt claims 4,000,000,000 bytes and has 4",
-        heavy=True,
-    ),
-    Case(
-        "the same beside the weights",
-        saved({"model": state(), "optimizer": {"state": [{"a": WIDE}]}}),
-        r"a in w\.pt claims 4,000,000,000 bytes",
-        heavy=True,
-    ),
-    Case(
-        "a large array of bytes",
-        saved({"a": Call(bytearray, 10**11)}),
-        THINGS.format(r"builtins\.bytearray"),
-        heavy=True,
-    ),
-    Case(
-        "a size of many",
-        saved(lambda c: Call(torch.Size, Call(torch._utils._rebuild_parameter, WIDE, False, {}))),
-        r"torch\.Size is called with what no state dict holds",
-        heavy=True,
-    ),
-    Case(
-        "a set of many",
-        saved(lambda c: Call(set, WIDE)),
-        r"builtins\.set is called with what no state dict holds",
-        heavy=True,
-    ),
-    Case(
-        "an array of numpy without its numbers",
-        saved({"a": Call(np.zeros(0).__reduce__()[0], np.ndarray, (10**11,), b"b")}),
-        r"_reconstruct is called with what no state dict holds",
-        heavy=True,
-    ),
-    Case(
-        "a storage made by name",
-        saved({"a": Call(torch.FloatStorage, 10**11)}),
-        r"torch\.FloatStorage is called|holds Python objects",
-        heavy=True,
-    ),
-    Case(
-        "a giant of old",
-        old_giant,
-        r"its tensors claim 400,000,000,000 bytes and the file has \d{3}",
-        heavy=True,
-    ),
+    Case("a number for a thousand million", saved({"a": WIDE}),
+         r"a in w\.pt claims 4,000,000,000 bytes and has 4", heavy=True),
+    Case("the same beside the weights",
+         saved({"model": state(), "optimizer": {"state": [{"a": WIDE}]}}),
+         r"a in w\.pt claims 4,000,000,000 bytes", heavy=True),
+    Case("a large array of bytes", saved({"a": Call(bytearray, 10**11)}),
+         THINGS.format(r"builtins\.bytearray"), heavy=True),
+    Case("a size of many",
+         saved(lambda c: Call(torch.Size, Call(torch._utils._rebuild_parameter, WIDE, False, {}))),
+         r"torch\.Size is called with what no state dict holds", heavy=True),
+    Case("a set of many", saved(lambda c: Call(set, WIDE)),
+         r"builtins\.set is called with what no state dict holds", heavy=True),
+    Case("an array of numpy without its numbers",
+         saved({"a": Call(np.zeros(0).__reduce__()[0], np.ndarray, (10**11,), b"b")}),
+         r"_reconstruct is called with what no state dict holds", heavy=True),
+    Case("a storage made by name", saved({"a": Call(torch.FloatStorage, 10**11)}),
+         r"torch\.FloatStorage is called|holds Python objects", heavy=True),
+    Case("a giant of old", old_giant,
+         r"its tensors claim 400,000,000,000 bytes and the file has \d{3}", heavy=True),
     Case("a nested value", pickled(b"}K\x01" + NEST + b"s."), "lists in lists without end", True),
-    Case(
-        "a nested word of a namespace",
-        pickled(b"cargparse\nNamespace\n)\x81}X\x05\0\0\0heads" + NEST + b"sb."),
-        "lists in lists without end",
-        True,
-    ),
-    Case(
-        "a nested item of a set",
-        pickled(b"c__builtin__\nset\n]" + NEST + b"a\x85R."),
-        r"builtins\.set is called with",
-        True,
-    ),
-    Case(
-        "a nested kind of number",
-        pickled(b"cnumpy\ndtype\n" + NEST + b"\x85R."),
-        r"numpy\.dtype is called with",
-        True,
-    ),
+    Case("a nested word of a namespace",
+         pickled(b"cargparse\nNamespace\n)\x81}X\x05\0\0\0heads" + NEST + b"sb."),
+         "lists in lists without end", True),
+    Case("a nested item of a set", pickled(b"c__builtin__\nset\n]" + NEST + b"a\x85R."),
+         r"builtins\.set is called with", True),
+    Case("a nested kind of number", pickled(b"cnumpy\ndtype\n" + NEST + b"\x85R."),
+         r"numpy\.dtype is called with", True),
     Case("a hundred thousand lists", pickled(b"]" * 10**5 + b"a" * (10**5 - 1) + b"."), "lists in"),
     Case("a nested key", pickled(NESTED_KEY), "a key or an item of a set is nested", heavy=True),
-    Case(
-        "ten million steps", pickled(b"N0" * 5 * 10**6 + b"N."), "more than 2,000,000 steps", True
-    ),
+    Case("ten million steps", pickled(b"N0" * 5 * 10**6 + b"N."), "more than 2,000,000 steps",
+         True),
     Case("two million sets", pickled(b"\x8f" * 2_500_000 + b"."), "than 2,000,000 steps", True),
-    Case(
-        "a memory of four thousand million", pickled(b"Nr\xff\xff\xff\x7f."), "named tensors", True
-    ),
+    Case("a memory of four thousand million", pickled(b"Nr\xff\xff\xff\x7f."), "named tensors",
+         True),
     Case("weights shared by all", shared, r"share their numbers so often", heavy=True),
     Case("a header of 90 MB", fat_header, r"header of 94,\d+,\d+ bytes is too large", heavy=True),
     Case("a million tensors", crowd(10**6), "header of .* bytes is too large", heavy=True),
     Case("too many tensors", crowd(2 * 10**5), r"holds 200,000 tensors, and 100,000", heavy=True),
-    Case(
-        "a shape beyond the file",
-        written(header({"a": F32 | {"shape": [10**12]}}, bytes(8)), "w.safetensors"),
-        "not a sound safetensors file",
-        heavy=True,
-    ),
-]
+    Case("a shape beyond the file",
+         written(header({"a": F32 | {"shape": [10**12]}}, bytes(8)), "w.safetensors"),
+         "not a sound safetensors file", heavy=True),
+]  # fmt: skip
 DAMAGE = [
     Case("torn", torn, r"record data/0 has 128 bytes and should have 256"),
     Case("cut off", cut, "damaged zip file"),
@@ -436,41 +348,31 @@ DAMAGE = [
     Case("noise", written(bytes(range(200, 256)) * 9), "no file of torch.save and no safetensors"),
     Case("a pickle that stops", written(b"\x80\x02}q"), "cannot be read as weights"),
     Case("a pickle of nonsense", pickled(b"(((((tttRRRb."), "cannot be read as weights"),
-    Case(
-        "a pickle of something else", written(pickle.dumps({"a": 1})), "cannot be read as weights"
-    ),
+    Case("a pickle of something else", written(pickle.dumps({"a": 1})),
+         "cannot be read as weights"),
     Case("a list", saved([1]), "holds no named tensors but a list"),
     Case("numbers", saved({"a": 1, "b": 2.0}), r"holds no named tensors but a dict \(a, b\)"),
     Case("an empty state dict", saved({}), "holds no named tensors but a dict"),
     Case("an empty container", saved({"model": {}}), r"named tensors but a dict \(model\)"),
     Case("a tensor alone", saved(torch.zeros(3)), "holds no named tensors but a Tensor"),
     Case("stranger's names", saved({"a.b": torch.zeros(2)}), r"layout of w\.pt is not known"),
-    Case(
-        "noise, as safetensors", written(b"\xff" * 99, "w.safetensors"), "not a sound safetensors"
-    ),
+    Case("noise, as safetensors", written(b"\xff" * 99, "w.safetensors"),
+         "not a sound safetensors"),
     Case("a cut header", written(header({"a": F32})[:20], "w.safetensors"), "too large"),
     Case("a cut body", written(header({"a": F32}, bytes(4)), "w.safetensors"), "not a sound safe"),
-    Case(
-        "overlaps", written(header(overlapping(), bytes(12)), "w.safetensors"), "not a sound safe"
-    ),
-    Case(
-        "a tensor twice",
-        written(header('{"a":{},"a":' + json.dumps(F32) + "}", bytes(8)), "w.safetensors"),
-        r"header of w\.safetensors is not JSON: the word 'a' stands in it twice",
-    ),
-    Case(
-        "a header of lists",
-        written(header("[1,2]"), "w.safetensors"),
-        "does not begin with a header",
-    ),
+    Case("overlaps", written(header(overlapping(), bytes(12)), "w.safetensors"),
+         "not a sound safe"),
+    Case("a tensor twice",
+         written(header('{"a":{},"a":' + json.dumps(F32) + "}", bytes(8)), "w.safetensors"),
+         r"header of w\.safetensors is not JSON: the word 'a' stands in it twice"),
+    Case("a header of lists", written(header("[1,2]"), "w.safetensors"),
+         "does not begin with a header"),
     Case("entries without shape", written(header({"a": {}}), "w.safetensors"), "lacks a dtype"),
-    Case(
-        "an unknown kind",
-        written(header({"a": F32 | {"dtype": "X9"}}, bytes(8)), "w.safetensors"),
-        "not a sound safetensors",
-    ),
+    Case("an unknown kind",
+         written(header({"a": F32 | {"dtype": "X9"}}, bytes(8)), "w.safetensors"),
+         "not a sound safetensors"),
     Case("no tensors", written(header({"__metadata__": {}}), "w.safetensors"), "holds no tensors"),
-]
+]  # fmt: skip
 DISGUISES = [
     Case("JSON", written(b'{"weight_map": {"a": 1}}\n' * 9), "is a text file"),
     Case("a text", written(b"hello, I am text\n" * 9), "is a text file"),
@@ -494,13 +396,11 @@ DISGUISES = [
     Case("nothing there", lambda f, c: pathlib.Path(f / "none.pt"), "no model, folder or file"),
 ]
 TENSORS = [
-    Case(
-        "sparse", saved(lambda c: {"a": torch.zeros(3).to_sparse()}), "sparse tensors; only plain"
-    ),
-    Case(
-        "empty", saved({"a": torch.zeros(3, device="meta")}), r"empty \(meta\) tensors; only plain"
-    ),
+    Case("sparse", saved(lambda c: {"a": torch.zeros(3).to_sparse()}),
+         "sparse tensors; only plain"),
+    Case("empty", saved({"a": torch.zeros(3, device="meta")}),
+         r"empty \(meta\) tensors; only plain"),
     Case("complex", saved({"a": torch.zeros(3, dtype=torch.complex64)}), "a in w.pt is complex"),
     Case("quantised", quantised, "quantised tensors; only plain"),
-]
+]  # fmt: skip
 FILES = [*POINTERS, *CODE, *MEMORY, *DAMAGE, *DISGUISES, *TENSORS]

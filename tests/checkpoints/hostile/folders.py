@@ -90,11 +90,8 @@ CONFIGS = [
     Case("endless digits", configured('{"heads": 1' + "0" * 10**6 + "}"), "too large|are the most"),
     Case("100,000 brackets", configured('{"a":' + "[" * 10**5 + "]" * 10**5 + "}"), "nests more"),
     Case("100 brackets", configured('{"a":' + "[" * 99 + "]" * 99 + "}"), "more than 64 brackets"),
-    Case(
-        "a word twice",
-        configured('{"heads": 3, "heads": 4}'),
-        "the word 'heads' stands in it twice",
-    ),
+    Case("a word twice", configured('{"heads": 3, "heads": 4}'),
+         "the word 'heads' stands in it twice"),
     Case("2 MB", configured("{" + " " * 2**21 + "}"), "1,048,576 are the most"),
     Case("no object", configured("[1]"), "holds a list; expected a JSON object"),
     Case("no JSON", configured("{"), "is not JSON"),
@@ -115,17 +112,15 @@ CONFIGS = [
     Case("a width of 10^9", worded(d_ff=10**8), r"is \[10(, 12)?\] in w\.pt", heavy=True),
     Case("10^12 positions", worded(max_positions=10**12), "a position table of", heavy=True),
     Case("10^9 heads", worded(heads=10**9), "cannot be split"),
-]
+]  # fmt: skip
 WEIGHTS = [
-    Case(
-        "a weight missing", weighted(decoder__norm__bias=None), "lacks the weight decoder.norm.bias"
-    ),
+    Case("a weight missing", weighted(decoder__norm__bias=None),
+         "lacks the weight decoder.norm.bias"),
     Case("a weight too many", weighted(extra__weight=torch.zeros(3)), "weight extra.weight that"),
     Case("another shape", weighted(decoder__norm__bias=torch.zeros(13)), r"is \[13\] in w\.pt"),
     Case("no shape", weighted(decoder__norm__bias=torch.tensor(1.0)), r"is \[\] in w\.pt"),
-    Case(
-        "not a number", weighted(decoder__norm__bias=NAN), "decoder.norm.bias in w.pt has 12 values"
-    ),
+    Case("not a number", weighted(decoder__norm__bias=NAN),
+         "decoder.norm.bias in w.pt has 12 values"),
     Case("infinite", weighted(decoder__norm__bias=INFINITE), "NaN or infinite"),
     Case("another width", worded(d_model=24), r"is \[17, 12\] in w\.pt, but the config makes it"),
     Case("a tie that is not there", worded(tied="all"), "holds two different matrices"),
@@ -133,29 +128,22 @@ WEIGHTS = [
     Case("an empty vocabulary", vocabulary(b""), "not a sentencepiece model"),
     Case("two weights files", several, r"holds several weights files \(v\.pt, w\.pt\)"),
     Case("code of strangers", of_strangers_code, "auto_map|own code|not known"),
-]
+]  # fmt: skip
 PARTS = [
-    Case(
-        "a part of another folder",
-        indexed({"decoder.norm.bias": "../x.safetensors"}),
-        "parts are files",
-    ),
+    Case("a part of another folder", indexed({"decoder.norm.bias": "../x.safetensors"}),
+         "parts are files"),
     Case("a part from the top", indexed({"decoder.norm.bias": "/etc/passwd"}), "names the part"),
-    Case(
-        "a part of Windows", indexed({"decoder.norm.bias": "..\\x.safetensors"}), "names the part"
-    ),
+    Case("a part of Windows", indexed({"decoder.norm.bias": "..\\x.safetensors"}),
+         "names the part"),
     Case("a part of no name", indexed({"decoder.norm.bias": ""}), "names the part ''"),
     Case("a link out of the folder", linked, "is a link out of its folder"),
     Case("a part missing", indexed(drop="part-2.safetensors"), "which is not beside it; copy all"),
-    Case(
-        "a weight in another part",
-        indexed({"decoder.norm.bias": "part-2.safetensors"}),
-        r"the parts do not belong together|lacks|holds",
-    ),
+    Case("a weight in another part", indexed({"decoder.norm.bias": "part-2.safetensors"}),
+         r"the parts do not belong together|lacks|holds"),
     Case("an index without a map", indexed(index={}), "has no weight_map"),
     Case("a map of numbers", indexed(index={"weight_map": {"a": 1}}), "has no weight_map"),
     Case("an index in itself", indexed(index={"weight_map": {"a": INDEX}}), "no further index"),
     Case("an index of lists", indexed(index="[]"), "expected a JSON object"),
     Case("an index of NaN", indexed(index='{"weight_map": NaN}'), "it holds NaN"),
-]
+]  # fmt: skip
 FOLDERS = [*CONFIGS, *WEIGHTS, *PARTS]

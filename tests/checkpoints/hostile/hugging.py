@@ -89,12 +89,9 @@ HUGGING = [
     Case("a great vocabulary", hugging(vocab_size=10**12), "2,097,152 are the most", heavy=True),
     Case("another one", hugging(src_vocab_size=10**11), "src_vocab_size=100,0.*most", heavy=True),
     Case("layers of layers", hugging(attention_types=[[["a"], 10**10]]), "holds only", heavy=True),
-    Case(
-        "classes for an empty weight",
-        hugging(num_labels=10**9, weights={"x": torch.zeros(10**9, 0)}),
-        "num_labels=1,000,000,000",
-        heavy=True,
-    ),
+    Case("classes for an empty weight",
+         hugging(num_labels=10**9, weights={"x": torch.zeros(10**9, 0)}),
+         "num_labels=1,000,000,000", heavy=True),
     Case("dense layers", hugging(first_k_dense_replace=10**10), "file holds only", heavy=True),
     Case("many positions", hugging(max_position_embeddings=10**12), "are the most", heavy=True),
     Case("a bias missing", hugging(weights={BIAS: None}), f"lacks the weight {BIAS}"),
@@ -102,10 +99,8 @@ HUGGING = [
     Case("a longer bias", hugging(weights={BIAS: torch.zeros(13)}), rf"{BIAS} is \[13\] in"),
     Case("a bias of NaN", hugging(weights={BIAS: torch.full((12,), torch.nan)}), "12 values that"),
     Case("a bias of bytes", hugging(weights={BIAS: torch.zeros(12).to(torch.int8)}), "holds int8"),
-    Case(
-        "pieces of another model",
-        hugging({"vocab.txt": PIECES, "tokenizer_config.json": FOREIGN}),
-        "tokenizer has 205 pieces, but the model beside it knows 99",
-    ),
+    Case("pieces of another model",
+         hugging({"vocab.txt": PIECES, "tokenizer_config.json": FOREIGN}),
+         "tokenizer has 205 pieces, but the model beside it knows 99"),
     Case("words for writing", hugging({"generation_config.json": "garbage"}), "is not JSON"),
-]
+]  # fmt: skip

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,8 +16,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from tests.support.each_case import each
 from tests.support.paths import ROOT
 from transformer_viz.checkpoints import load
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.hugging_face.side_files import MAX_BESIDE
 from transformer_viz.cli.main import main
 from transformer_viz.preprocessing.tokenizers import PlainIds
@@ -28,6 +30,7 @@ from .hugging import FOREIGN, hugging
 from .uploads import UPLOADS, Upload
 
 SECONDS, MEGABYTES = 10, 1024
+Places = Callable[[], tuple[Path, Path]]
 
 
 class NobodyTypes(io.TextIOBase):
@@ -65,58 +68,71 @@ def test_the_list_is_long_and_each_stands_in_it_once() -> None:
     assert len(set(names)) == len(names) >= 180
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c.heavy], ids=lambda c: c.name)
+def named(cases: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    return ((case.name, case) for case in cases)
+
+
+@pytest.fixture
+def places(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], tuple[Path, Path]]:
+    """Makes an empty folder for a hostile file, and names a canary beside it."""
+
+    def make() -> tuple[Path, Path]:
+        place = tmp_path_factory.mktemp("case")
+        (place / "folder").mkdir()
+        return place / "folder", place / "canary"
+
+    return make
+
+
 def test_a_hostile_checkpoint_is_refused_in_a_sentence(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canary, folder = tmp_path / "canary", tmp_path / "folder"
-    folder.mkdir()
-    path = case.make(folder, canary)
+    def check(case: Case) -> None:
+        folder, canary = places()
+        path = case.make(folder, canary)
+        refused(lambda: load(path, device="cpu"), case.message)
+        assert not canary.exists()
+
     monkeypatch.setattr(sys, "stdin", NobodyTypes())
-    refused(lambda: load(path, device="cpu"), case.message)
-    assert not canary.exists()
+    each(named(case for case in CASES if not case.heavy), check)
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What each heavy case said and cost, opened in a process of their own."""
+@pytest.mark.process
+def test_a_heavy_checkpoint_is_refused_at_little_cost(tmp_path: Path) -> None:
+    """A process of their own opens one after the other and measures each."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.checkpoints.hostile.child",
-            str(tmp_path_factory.mktemp("heavy")),
-        ],
+        [sys.executable, "-m", "tests.checkpoints.hostile.child", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
         check=True,
     )
-    lines = map(json.loads, done.stdout.splitlines())
-    return {line["name"]: line for line in lines}
+    measured = {line["name"]: line for line in map(json.loads, done.stdout.splitlines())}
+
+    def check(case: Case) -> None:
+        found = measured[case.name]
+        check_sentence(found["said"], case.message)
+        assert found["seconds"] < SECONDS
+        assert found["megabytes"] < MEGABYTES
+        assert not found["ran"]
+
+    each(named(case for case in CASES if case.heavy), check)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.heavy], ids=lambda c: c.name)
-@pytest.mark.process
-def test_a_heavy_checkpoint_is_refused_at_little_cost(
-    case: Case, measured: dict[str, dict[str, Any]]
+def test_a_hostile_upload_is_refused_and_leaves_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    found = measured[case.name]
-    check_sentence(found["said"], case.message)
-    assert found["seconds"] < SECONDS
-    assert found["megabytes"] < MEGABYTES
-    assert not found["ran"]
+    def check(case: Upload) -> None:
+        place = tmp_path_factory.mktemp("case")
+        folder, into = place / "upload", place / "place"
+        folder.mkdir()
+        said = refused(lambda: case.bring(folder, into), case.message)
+        assert str(folder / "in") not in said  # a visitor need not know where that is
+        assert not into.exists() or not any(into.iterdir())
+        assert {path.name for path in place.iterdir()} <= {"upload", "place"}
 
-
-@pytest.mark.parametrize("case", UPLOADS, ids=lambda c: c.name)
-def test_a_hostile_upload_is_refused_and_leaves_nothing(case: Upload, tmp_path: Path) -> None:
-    into = tmp_path / "place"
-    (tmp_path / "upload").mkdir()
-    said = refused(lambda: case.bring(tmp_path / "upload", into), case.message)
-    assert str(tmp_path / "upload" / "in") not in said  # a visitor need not know where that is
-    assert not into.exists() or not any(into.iterdir())
-    assert {path.name for path in tmp_path.iterdir()} <= {"upload", "place"}
+    each(named(UPLOADS), check)
 
 
 ON_THE_COMMAND_LINE = [
@@ -130,23 +146,26 @@ ON_THE_COMMAND_LINE = [
 ]
 
 
-@pytest.mark.parametrize("name", ON_THE_COMMAND_LINE)
-def test_the_command_line_says_the_same_on_one_line(name: str, tmp_path: Path) -> None:
-    case = next(case for case in CASES if case.name == name)
-    (tmp_path / "folder").mkdir()
-    path = case.make(tmp_path / "folder", tmp_path / "canary")
+def inspected(path: Path) -> list[str]:
+    """Return the lines of a refusal of ``inspect``, without those of progress."""
     done = CliRunner().invoke(main, ["inspect", str(path)])
-    lines = [line for line in done.stderr.splitlines() if not line.endswith("…")]
-    assert (done.exit_code, done.stdout, len(lines)) == (2, "", 1)
-    assert re.search(case.message + "|no checkpoint", lines[0])
-    assert not (tmp_path / "canary").exists()
+    assert (done.exit_code, done.stdout) == (2, "")
+    return [line for line in done.stderr.splitlines() if not line.endswith("…")]
 
 
-def test_names_in_a_file_give_the_terminal_no_commands(tmp_path: Path) -> None:
-    torch.save({"a\x1b[2J\x07.b": torch.zeros(2)}, tmp_path / "w.pt")
-    done = CliRunner().invoke(main, ["inspect", str(tmp_path / "w.pt")])
-    assert done.exit_code == 2
-    assert r"its first weight is a\x1b[2J\x07.b" in done.stderr
+def test_the_command_line_says_the_same_on_one_line(places: Places) -> None:
+    def check(case: Case) -> None:
+        folder, canary = places()
+        (line,) = inspected(case.make(folder, canary))
+        assert re.search(case.message + "|no checkpoint", line), line
+        assert not canary.exists()
+
+    chosen = [case for case in CASES if case.name in ON_THE_COMMAND_LINE]
+    assert len(chosen) == len(ON_THE_COMMAND_LINE)
+    each(named(chosen), check)
+    path, _ = places()  # names in a file give the terminal no commands
+    torch.save({"a\x1b[2J\x07.b": torch.zeros(2)}, path / "w.pt")
+    assert r"its first weight is a\x1b[2J\x07.b" in "\n".join(inspected(path / "w.pt"))
 
 
 def test_a_file_that_may_not_be_read_is_named(
@@ -204,31 +223,27 @@ TOKENIZERS = {
 }
 
 
-def test_a_sound_tokenizer_is_opened(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    hugging(tokenizer(normalizer=DOUBLED))(tmp_path / "folder", tmp_path / "canary")
-    model = load(tmp_path / "folder", device="cpu")
-    assert model.tokenizer.source_ids("the cat") == [2, 0]  # "caat" is no word of it
-
-
-def test_a_vocabulary_without_end_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    hugging({"tokenizer_config.json": FOREIGN})(tmp_path / "folder", tmp_path / "canary")
-    with (tmp_path / "folder" / "vocab.txt").open("wb") as file:
-        file.truncate(MAX_BESIDE + 1)
-    model = load(tmp_path / "folder", device="cpu")
-    assert any("vocab.txt has more than" in note for note in model.notes)
-
-
-@pytest.mark.parametrize("case", TOKENIZERS)
 def test_a_tokenizer_that_cannot_be_read_is_left_out_and_told(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    hugging(TOKENIZERS[case])(folder, tmp_path / "canary")
+    def opened(files: dict[str, str]) -> Model:
+        folder, canary = places()
+        model = load(hugging(files)(folder, canary), device="cpu")
+        assert not canary.exists()
+        return model
+
+    def check(files: dict[str, str]) -> None:
+        model = opened(files)
+        assert isinstance(model.tokenizer, PlainIds)
+        assert any("tokenizer" in note for note in model.notes), model.notes
+
     monkeypatch.setattr(sys, "stdin", NobodyTypes())
-    model = load(folder, device="cpu")
-    assert isinstance(model.tokenizer, PlainIds)
-    assert any("tokenizer" in note for note in model.notes), model.notes
-    assert not (tmp_path / "canary").exists()
+    each(TOKENIZERS.items(), check)
+    sound = opened(tokenizer(normalizer=DOUBLED))
+    assert sound.tokenizer.source_ids("the cat") == [2, 0]  # "caat" is no word of it
+    folder, canary = places()
+    hugging({"tokenizer_config.json": FOREIGN})(folder, canary)
+    with (folder / "vocab.txt").open("wb") as file:
+        file.truncate(MAX_BESIDE + 1)
+    notes = load(folder, device="cpu").notes
+    assert any("vocab.txt has more than" in note for note in notes), notes

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from tests.support.each_case import each
 from transformer_viz.checkpoints import CheckpointError, load
 
 from ..test_loader import BOTH, ramp_model
 
-BAD_WORDS = {
+BAD_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown word": ({"hedas": 3}, "Unknown configuration word 'hedas'"),
     "kind of value": ({"heads": "3"}, "heads needs a whole number from 0; got '3'"),
     "truth": ({"gated": 1}, "gated needs true or false; got 1"),
@@ -28,23 +30,16 @@ BAD_WORDS = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_WORDS)
-def test_overrides_that_do_not_fit_are_named(case: str, tmp_path: Path) -> None:
-    words, message = BAD_WORDS[case]
-    torch.save(ramp_model().state_dict(), tmp_path / "w.pt")
-    with pytest.raises(CheckpointError, match=message):
-        load(tmp_path / "w.pt", device="cpu", **(BOTH | words))
+def test_overrides_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    def refused(path: Path, message: str, words: dict[str, Any]) -> None:
+        with pytest.raises(CheckpointError, match=message):
+            load(path, device="cpu", **words)
 
-
-def test_words_that_nobody_gave_are_asked_for(tmp_path: Path) -> None:
-    torch.save(ramp_model().state_dict(), tmp_path / "w.pt")
-    with pytest.raises(CheckpointError, match=r"lacks 'd_model'.*give the words as overrides"):
-        load(tmp_path / "w.pt", device="cpu")
-
-
-def test_a_weight_of_nearly_the_right_name_is_pointed_at(tmp_path: Path) -> None:
+    path = tmp_path / "w.pt"
+    torch.save(ramp_model().state_dict(), path)
+    each(BAD_WORDS.items(), lambda case: refused(path, case[1], BOTH | case[0]))
+    refused(path, r"lacks 'd_model'.*give the words as overrides", {})
     state = ramp_model().state_dict()
     state["decoder.norm.biass"] = state.pop("decoder.norm.bias")
-    torch.save(state, tmp_path / "w.pt")
-    with pytest.raises(CheckpointError, match=r"the nearest name is decoder\.norm\.biass"):
-        load(tmp_path / "w.pt", device="cpu", **BOTH)
+    torch.save(state, path)
+    refused(path, r"the nearest name is decoder\.norm\.biass", BOTH)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import transformer_viz as tv
+from tests.support.each_case import each
+from tests.support.hub_fixtures import hub_at
 from tests.support.hub_server import Hub
 from tests.support.paths import ROOT
 from transformer_viz.checkpoints.files.errors import CheckpointError, CheckpointMissing
@@ -230,17 +229,21 @@ def files(folder) -> Files:
     return {path.name: path.read_bytes() for path in folder("gpt2").iterdir()}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.about}: {case.typed}")
-def test_what_is_read(case, hub, files, monkeypatch):
-    case.hub(hub, files)
-    if hub.delay:
-        monkeypatch.setattr("transformer_viz.checkpoints.hub.repository.PATIENCE", 0.4)
-    with pytest.raises(CheckpointError) as caught:
-        tv.load(case.typed, device="cpu", **dict(case.words))
-    said = str(caught.value)
-    assert re.fullmatch(f"{pattern(case)}.*" if case.read.endswith("…") else pattern(case), said)
-    assert isinstance(caught.value, CheckpointMissing) == case.missing
-    assert "\n" not in said and "127.0.0.1" not in said
+def test_what_is_read(files, tmp_path_factory, monkeypatch):
+    def check(case: Case) -> None:
+        place = tmp_path_factory.mktemp("case")
+        with monkeypatch.context() as patch, hub_at(place, patch) as hub:
+            case.hub(hub, files)
+            if hub.delay:
+                patch.setattr("transformer_viz.checkpoints.hub.repository.PATIENCE", 0.4)
+            with pytest.raises(CheckpointError) as caught:
+                tv.load(case.typed, device="cpu", **dict(case.words))
+        said = str(caught.value)
+        assert re.fullmatch(pattern(case) + (".*" if case.read.endswith("…") else ""), said), said
+        assert isinstance(caught.value, CheckpointMissing) == case.missing
+        assert "\n" not in said and "127.0.0.1" not in said
+
+    each(((f"{case.about}: {case.typed}", case) for case in CASES), check)
 
 
 def test_the_page_shows_every_case():
@@ -248,88 +251,36 @@ def test_the_page_shows_every_case():
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
     rows = {row[0]: row[1:] for row in cells if len(row) == 3}
-    assert len({case.about for case in CASES}) >= 20
+    first = {case.about: case for case in reversed(CASES)}  # one row stands for several ids
+    assert len(first) >= 20
     for case in CASES:
         typed, read = rows[case.about]
         assert f"`{case.typed}`" in typed
-        assert re.fullmatch(pattern(first_of(case)), read), case.about
+        assert re.fullmatch(pattern(first[case.about]), read), case.about
 
 
-def first_of(case: Case) -> Case:
-    """The case whose sentence the page shows: one row stands for several ids."""
-    return next(one for one in CASES if one.about == case.about)
-
-
-def test_no_network(hub, files, monkeypatch):
+def test_no_network_no_token_no_disk(hub, files, monkeypatch):
     from huggingface_hub import constants
 
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(CheckpointError, match="the Hub cannot be reached: no network, or HF_ENDP"):
-        tv.load("tiny/model")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match="HF_HUB_OFFLINE keeps the Hub from being asked"):
-        tv.load("tiny/model")
+    def refused(said: str, name: str = "tiny/model") -> None:
+        with pytest.raises(CheckpointError, match=said):
+            tv.load(name)
 
-
-def test_a_private_model_with_its_token(hub, files, monkeypatch):
-    hub.add("tiny/model", files, token="secret")
-    monkeypatch.setenv("HF_TOKEN", "secret")
-    assert tv.load("tiny/model", device="cpu").name == "tiny/model"  # and no token to strangers
-    monkeypatch.setenv("HF_TOKEN", "wrong")
-    with pytest.raises(CheckpointError, match="check the spelling"):
-        tv.load("tiny/model@v2")
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(errno.ENOSPC, "The disk became full while tiny/model was fetched"),
-     (errno.EROFS, "The folder of the Hub's cache cannot be written")],
-)  # fmt: skip
-def test_a_disk_that_fails_meanwhile(number, said, hub, files, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+        refused("the Hub cannot be reached: no network, or HF_ENDP")
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        refused("HF_HUB_OFFLINE keeps the Hub from being asked")
     hub.add("tiny/model", files)
-
-    def refused(*_: Any) -> None:
-        raise OSError(number, "no")
-
-    monkeypatch.setattr(transfer, "_append", refused)
-    with pytest.raises(CheckpointError, match=said):
-        tv.load("tiny/model")
-
-
-KILLED = """
-import sys
-import transformer_viz as tv
-print(tv.load("tiny/big", device="cpu").parameters)
-"""
-
-
-@pytest.mark.process
-def test_a_killed_process_is_gone_on_with(hub, folder, tmp_path):
-    """Of another process with the client's own variables; killed in the middle, then run again."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    words = {"vocab_size": 997, "n_embd": 256, "bos_token_id": 0, "eos_token_id": 0}
-    big = GPT2LMHeadModel(GPT2Config(**words, n_layer=2, n_head=2))
-    big.save_pretrained(tmp_path / "big")
-    hub.add("tiny/big", tmp_path / "big")
-    size = (tmp_path / "big" / "model.safetensors").stat().st_size
-    hub.pace = 0.05
-    around = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
-    around["HF_HUB_OFFLINE"] = "0"
-    run = subprocess.Popen([sys.executable, "-c", KILLED], cwd=ROOT, env=around)
-    blobs = tmp_path / "home" / "hub" / "models--tiny--big" / "blobs"
-    half: list[int] = []
-    while not half or half[-1] < size // 4:
-        with suppress(FileNotFoundError):  # a small file that has just been placed
-            half = [p.stat().st_size for p in blobs.glob("*.resumed.incomplete")] or half
-        assert run.poll() is None
-    run.kill()
-    run.wait()
-    hub.pace = 0.0
-    out = subprocess.run(
-        [sys.executable, "-c", KILLED], cwd=ROOT, env=around, capture_output=True, text=True
-    )
-    assert out.returncode == 0 and int(out.stdout) == big.num_parameters()
-    start = int(re.fullmatch(r"bytes=(\d+)-", hub.weights_asked()[-1])[1])
-    assert size // 4 <= start < size
-    assert "are still to come" in out.stderr
+    for number, said in (
+        (errno.ENOSPC, "The disk became full while tiny/model was fetched"),
+        (errno.EROFS, "The folder of the Hub's cache cannot be written"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(transfer, "_append", Mock(side_effect=OSError(number, "no")))
+            refused(said)
+    hub.add("tiny/private", files, token="secret")
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    assert tv.load("tiny/private", device="cpu").name == "tiny/private"  # no token to strangers
+    monkeypatch.setenv("HF_TOKEN", "wrong")
+    refused("check the spelling", "tiny/private@v2")

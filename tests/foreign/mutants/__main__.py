@@ -26,12 +26,12 @@ ORDINARY = ("tests/capture", "tests/foreign/test_foreign.py", "tests/inference")
 SECONDS = 600  # that the ordinary tests may take with one fault
 ABOUT = """# Faults put into the probe
 
-Each line below was put, alone, into the source of the probe (`transformer_viz/capture/`), and the
-capture report was made of {models} small models that together write attention in every way: eager,
-causal, with a bias, rotary, cross, `nn.MultiheadAttention`, fused, with few keys, by einsum, in
-windows, with a sink, by hand, heads in a list, in parts, with a cache, two towers. Without a
-fault all reports are green. A fault is *seen* if one of them is not. What it proves, and how:
-[how-the-proof-works.md](how-the-proof-works.md).
+Each line below was put, alone, into the source of the probe (`transformer_viz/capture/` and
+`transformer_viz/core/apply_edits.py`), and the capture report was made of {models} small models
+that together write attention in every way: eager, causal, with a bias, rotary, cross,
+`nn.MultiheadAttention`, fused, with few keys, by einsum, in windows, with a sink, by hand, heads in
+a list, in parts, with a cache, two towers. Without a fault all reports are green. A fault is *seen*
+if one of them is not. What it proves, and how: [how-the-proof-works.md](how-the-proof-works.md).
 
 The faults stand in `tests/foreign/mutants/`; `make soak` makes them anew and writes this
 page (`python -m tests.foreign.mutants --tests --write docs/mutations.md`).

@@ -23,7 +23,7 @@ FAULT = "TRANSFORMER_VIZ_FAULT"  # names a fault in the environment
 
 @dataclass(frozen=True)
 class Fault:
-    """One line of a file below `capture` that is written wrongly, and what that ``breaks``."""
+    """One line of a file below `capture`, or of ``core/``, that is wrong; what that ``breaks``."""
 
     name: str
     file: str
@@ -34,8 +34,13 @@ class Fault:
     @property
     def module(self) -> str:
         """The full name of the module that the file is."""
-        parts = ("transformer_viz.capture", *Path(self.file).with_suffix("").parts)
+        parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
+
+    @property
+    def path(self) -> Path:
+        """Where the file stands."""
+        return (PACKAGE if self.file.startswith("core/") else CAPTURE) / self.file
 
     def source(self) -> str:
         """The file with the fault in it.
@@ -43,7 +48,7 @@ class Fault:
         Raises:
             ValueError: the old text does not stand there exactly once.
         """
-        text = (CAPTURE / self.file).read_text(encoding="utf-8")
+        text = self.path.read_text(encoding="utf-8")
         if text.count(self.old) != 1:
             raise ValueError(
                 f"The fault {self.name!r} changes {self.old!r}, which stands in {self.file} "
@@ -85,8 +90,8 @@ class Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name != self.fault.module:
             return None
-        file = str(CAPTURE / self.fault.file)
-        return importlib.util.spec_from_loader(name, Loader(name, file, self.text))
+        loader = Loader(name, str(self.fault.path), self.text)
+        return importlib.util.spec_from_loader(name, loader)
 
 
 def put(fault: Fault | None) -> None:

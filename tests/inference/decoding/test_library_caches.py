@@ -49,12 +49,14 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 WAYS = ({}, {"beam": 3}, {"sample": 1.5, "seed": 4})
 
 
-def made(named: str, config: str, words: dict[str, Any]) -> Model:
-    """A model of these classes with strong random weights."""
+def made(
+    named: str, config: str, words: dict[str, Any], dtype: torch.dtype = torch.float32
+) -> Model:
+    """Return a model of these classes with strong random weights."""
     torch.manual_seed(0)
     module = getattr(transformers, named)(getattr(transformers, config)(**words))
     strengthen(module)
-    return tv.load(module.eval(), device="cpu")
+    return tv.load(module.to(dtype).eval(), device="cpu")
 
 
 def edits(model: Model, edited: bool) -> Intervention:
@@ -95,15 +97,17 @@ def same_without(monkeypatch: pytest.MonkeyPatch, model: Model, ids: list[int], 
 def test_padding_texts_of_a_beam_and_paths(monkeypatch):
     """Its prompt holds the padding's id too, so that there is a mask that knows which are which."""
     for pad in (7, 19, 28, 46):
-        llama = made("LlamaForCausalLM", "LlamaConfig", GROUPED | {"pad_token_id": pad})
+        llama = made(
+            "LlamaForCausalLM", "LlamaConfig", GROUPED | {"pad_token_id": pad}, torch.float64
+        )
         for beam in (1, 4):
             same_without(monkeypatch, llama, [pad, 9, 31, pad], beam)
     layers = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "pad_token_id": 0}
     for ids in ([6], [11, 12]):
-        model = made("Lfm2ForCausalLM", "Lfm2Config", GROUPED | layers)
+        model = made("Lfm2ForCausalLM", "Lfm2Config", GROUPED | layers, torch.float64)
         same_without(monkeypatch, model, ids, 3)
     for beam in (1, 3):
-        bert = made("BertLMHeadModel", "BertConfig", SIZES | {"is_decoder": True})
+        bert = made("BertLMHeadModel", "BertConfig", SIZES | {"is_decoder": True}, torch.float64)
         same_without(monkeypatch, bert, [6], beam)
         seen = record(bert, [6], beam, max_tokens=6)
         assert [seen.history(one, 0).shape[1] for one in seen.best] == [6] * beam

@@ -16,12 +16,12 @@ from tests.foreign.blind_spots import Attention, Model, causal, strong
 from transformer_viz import Trace, trace
 from transformer_viz.app.checkpoint.facts import MARKS
 from transformer_viz.bertviz import neuron_view
-from transformer_viz.capture.edit_plan import Plan
 from transformer_viz.capture.handlers.residual import length_of
 from transformer_viz.capture.handlers.softmax import weighed
 from transformer_viz.capture.records import AttentionRecord
 from transformer_viz.capture.reference import noting_transformer
 from transformer_viz.checkpoints import load
+from transformer_viz.core.apply_edits import Plan
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference.findings import findings_of

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import transformer_viz as tv
+from tests.support.refusals import refuses
 from tests.views.conftest import SOURCE, TARGET, make_trace
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Attention, Tokens
 from transformer_viz.metrics.alignment.error_rate import Gold
+from transformer_viz.metrics.alignment.judging import judged_table, places
 from transformer_viz.metrics.alignment.linking import SHIFTS, joined
 
 EXACT = 1e-6
@@ -51,14 +55,11 @@ READS = looking([5, 0, 1, 2, 3, 4])
 IDENTITY = frozenset((n, n) for n in range(WORDS))
 
 
-def test_each_shift_reads_its_own_row() -> None:
+def test_each_shift_reads_its_own_row():
     """P33 by hand: the head that looks at what it writes, and the one a row later."""
     trace = across(WRITES, READS)
-    found = {
-        (head, shift): tv.align(trace, shift, layer=0, head=head)
-        for head in (0, 1)
-        for shift in SHIFTS
-    }
+    each = product((0, 1), SHIFTS)
+    found = {(head, shift): tv.align(trace, shift, layer=0, head=head) for head, shift in each}
     assert found[0, "out"].pairs == found[1, "in"].pairs == IDENTITY
     gold = Gold(IDENTITY, IDENTITY)
     rates = {key: one.counts(gold).error_rate for key, one in found.items()}
@@ -69,7 +70,7 @@ def test_each_shift_reads_its_own_row() -> None:
     assert found[1, "out"].pharaoh() == "0-1 1-2 2-3 3-4\n"
 
 
-def test_pieces_are_added_in_the_source_and_averaged_in_the_target() -> None:
+def test_pieces_are_added_in_the_source_and_averaged_in_the_target():
     """Source: the | c at | the | </s>. Target: <s> | die | Ka tze, written a row before."""
     rows = [
         [0.1, 0.3, 0.3, 0.25, 0.05],  # writes "die": "cat" has .6, though "the (2)" is no less
@@ -90,30 +91,13 @@ def test_pieces_are_added_in_the_source_and_averaged_in_the_target() -> None:
     read = tv.align(across(np.array(rows), source=SOURCE, target=TARGET), "in", layer=0, head=0)
     assert read.weights == pytest.approx(np.array([[0.2, 0.2, 0.5], [0.25, 0, 0.1]]), abs=EXACT)
     assert read.pairs == {(2, 0)}  # "Katze" looks at the end mark most, .65
-
-
-def test_a_blank_that_is_a_piece_of_its_own_is_no_part_of_the_word() -> None:
-    source = Tokens(
-        (4, 5, 6, 3),
-        ("▁A", "▁", ".", "</s>"),
-        ("A", "␣", ".", "</s>"),
-        (0, 1, 1, 2),
-        (False, False, False, True),
-    )
+    # a blank that is a piece of its own is no part of the word
+    pieces, labels = ("▁A", "▁", ".", "</s>"), ("A", "␣", ".", "</s>")
+    source = Tokens((4, 5, 6, 3), pieces, labels, (0, 1, 1, 2), (False, False, False, True))
     assert tv.align(across(np.eye(4)[:3], source=source)).source == ("A", ".")
 
 
-def test_a_head_that_looks_everywhere_alike_links_nothing() -> None:
-    even = np.full((WORDS + 1, WORDS + 1), 1 / (WORDS + 1))
-    found = tv.align(across(even))
-    assert found.pairs == frozenset()
-    assert found.pharaoh() == "\n"
-    assert [walk.value for walk in found.walks] == pytest.approx([0.5, 0, 1], abs=EXACT)
-    assert [walk.chance for walk in found.walks] == pytest.approx([0.5, 0, 1], abs=EXACT)
-    assert found.unread == ()
-
-
-def test_means_of_heads_and_layers() -> None:
+def test_means_of_heads_and_layers():
     """The mean of .6 x diagonal and .4 x shifted is as the diagonal; its own layer says so too."""
     trace = across(WRITES, WRITES, READS)
     for found in (tv.align(trace), tv.align(trace, layer=0)):
@@ -124,9 +108,16 @@ def test_means_of_heads_and_layers() -> None:
     assert tv.align(trace, layer=0, head=2).card["heads"] == "cross L0 H2"
 
 
-def test_words_that_nobody_reads() -> None:
-    """All rows on w0 and w1: w2, w3 and w4 got nothing; the others 15/6 of their fair part."""
+def test_words_that_nobody_reads():
+    """All rows on w0 and w1: w2, w3 and w4 got nothing; the others 15/6 of their fair part.
+
+    A head that looks everywhere alike links nothing.
+    """
     even = np.full((WORDS + 1, WORDS + 1), 1 / (WORDS + 1))  # who sees all: no word is masked
+    found = tv.align(across(even))
+    assert (found.pairs, found.pharaoh(), found.unread) == (frozenset(), "\n", ())
+    for walk, value in zip(found.walks, (0.5, 0, 1), strict=True):
+        assert (walk.value, walk.chance) == pytest.approx((value, value), abs=EXACT), walk.name
     found = tv.align(across(looking([0, 1, 0, 1, 0, 1]), even), layer=0, head=0)
     assert found.unread == (2, 3, 4)
     # six rows on five words: a fair part is 6/5 of a row, and each of the two has 3 rows
@@ -137,7 +128,7 @@ def test_words_that_nobody_reads() -> None:
     assert walk["monotonicity"].rows == 10  # pairs of the five rows that write words
 
 
-def test_reading_by_the_row_of_the_word_is_the_table_of_heads() -> None:
+def test_reading_by_the_row_of_the_word_is_the_table_of_heads():
     """``in`` asks the rows that tv.metrics asks; ``out`` the same rows by what they write."""
     trace = make_trace()
     table = tv.metrics(trace).query("block == 'cross'")
@@ -148,7 +139,7 @@ def test_reading_by_the_row_of_the_word_is_the_table_of_heads() -> None:
             assert walk.rows == getattr(row, f"{walk.name}_rows")
 
 
-def test_both_sides_asked_and_joined() -> None:
+def test_both_sides_asked_and_joined():
     """Och's heuristics by hand: the rows say 0-0 1-1 1-2, the columns 0-0 1-1 2-3."""
     rows, columns = {(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 3)}
     assert joined(rows, columns, "intersection") == {(0, 0), (1, 1)}
@@ -158,12 +149,8 @@ def test_both_sides_asked_and_joined() -> None:
     assert joined({(0, 0), (4, 4)}, {(0, 0)}, "grow-diag") == {(0, 0)}  # 4-4 has no neighbour
     # a link between words that have one each already is not added
     assert joined({(0, 0), (1, 1), (1, 0)}, {(0, 0), (1, 1)}, "grow-diag") == {(0, 0), (1, 1)}
-    with pytest.raises(ValueError, match="intersection, union, grow-diag; got 'both'"):
-        joined(rows, columns, "both")
-
-
-def test_one_map_asked_by_rows_and_by_columns() -> None:
-    """Two target words look at w0 and one at w1: w0 is looked at most by the first alone."""
+    refuses("intersection, union, grow-diag; got 'both'", joined, rows, columns, "both")
+    # Two target words look at w0 and one at w1: w0 is looked at most by the first alone.
     rows = np.array([[0.9, 0.1, 0, 0], [0.6, 0.3, 0.1, 0], [0.1, 0.2, 0.7, 0], [0, 0, 0, 1]])
     trace = across(rows)
     assert tv.align(trace).pairs == {(0, 0), (0, 1), (2, 2)}
@@ -173,53 +160,55 @@ def test_one_map_asked_by_rows_and_by_columns() -> None:
     assert tv.align(trace, symmetric="intersection").card["symmetric"] == "intersection"
 
 
-def test_a_model_of_the_other_direction() -> None:
+def test_a_model_of_the_other_direction():
     one, other = tv.align(across(WRITES)), tv.align(across(looking([0, 1, 2, 3, 3, 5])))
     assert one.beside(other, "intersection") == {(0, 0), (1, 1), (2, 2), (3, 3)}
     assert one.beside(other, "union") == IDENTITY | {(4, 3)}
     short = tv.align(across(np.eye(4)))
-    with pytest.raises(ValueError, match="this source has 5 words and this target 5; the other"):
-        one.beside(short)
-
-
-def test_the_card_says_what_was_measured() -> None:
-    card = tv.align(across(WRITES)).card
+    refuses("this source has 5 words and this target 5; the other", one.beside, short)
+    card = one.card  # which says what was measured
     assert {"model", "model_hash", "sentences", "sentences_hash", "seed", "version", "dtype"} <= {
         *card
     }
     assert (card["rows"], card["shift"], card["heads"]) == (5, "out", "the mean of all heads")
-    other = tv.align(across(np.eye(4)))
-    assert other.card["sentences_hash"] != card["sentences_hash"]
+    assert short.card["sentences_hash"] != card["sentences_hash"]
 
 
-def test_what_cannot_be_aligned_is_said() -> None:
+def test_what_cannot_be_aligned_is_said():
     trace = make_trace()
-    with pytest.raises(ValueError, match='shift is "out" or "in"; got \'both\''):
-        tv.align(trace, "both")
-    with pytest.raises(ValueError, match="Head 1 of which layer"):
-        tv.align(trace, head=1)
-    with pytest.raises(LookupError, match="has no layer 7"):
-        tv.align(trace, layer=7)
-    with pytest.raises(LookupError, match="L0 has no head 9; it has H0 to H2"):
-        tv.align(trace, layer=0, head=9)
-    with pytest.raises(ValueError, match="symmetric is one of intersection"):
-        tv.align(trace, symmetric="yes")
     alone = replace(trace, thumbnails={"encoder": trace.thumbnails["encoder"]})
-    with pytest.raises(LookupError, match="reads cross-attention, and this model has none: its m"):
-        tv.align(alone)
-    with pytest.raises(LookupError, match="were not kept"):
-        tv.align(replace(trace, attentions=()))
+    unkept = replace(trace, attentions=())
     no_words = replace(trace, source=replace(trace.source, ids=()))
-    with pytest.raises(ValueError, match="joins words, and the source of this run has none"):
-        tv.align(no_words)
-    uneven = replace(
-        trace,
-        attentions=tuple(
-            replace(a, weights=a.weights[..., : 5 - a.site.layer]) for a in trace.blocks("cross")
-        ),
-    )
-    with pytest.raises(ValueError, match="differ in shape"):
-        tv.align(uneven)
+    blocks = trace.blocks("cross")
+    shapes = tuple(replace(a, weights=a.weights[..., : 5 - a.site.layer]) for a in blocks)
+    for run, words, match in (
+        (trace, {"shift": "both"}, 'shift is "out" or "in"; got \'both\''),
+        (trace, {"head": 1}, "Head 1 of which layer"),
+        (trace, {"symmetric": "yes"}, "symmetric is one of intersection"),
+        (no_words, {}, "joins words, and the source of this run has none"),
+        (replace(trace, attentions=shapes), {}, "differ in shape"),
+    ):
+        refuses(match, tv.align, run, **words)
+    for run, words, match in (
+        (trace, {"layer": 7}, "has no layer 7"),
+        (trace, {"layer": 0, "head": 9}, "L0 has no head 9; it has H0 to H2"),
+        (alone, {}, "reads cross-attention, and this model has none: its m"),
+        (unkept, {}, "were not kept"),
+    ):
+        refuses(match, tv.align, run, error=LookupError, **words)
     gold = Gold(frozenset(), frozenset({(9, 0)}))
-    with pytest.raises(ValueError, match="counted from 1, or the target named first"):
-        tv.align(trace).counts(gold)
+    refuses("counted from 1, or the target named first", tv.align(trace).counts, gold)
+
+
+def test_each_map_has_the_error_that_its_own_alignment_has():
+    trace = across(WRITES, READS, 0.6 * WRITES + 0.4 * READS)
+    gold = Gold(IDENTITY - {(0, 0)}, IDENTITY | {(1, 0)})
+    table = judged_table(trace, gold)
+    assert len(table) == len(places(trace)) == 2 * (3 + 1 + 1)
+    for row in table.itertuples():
+        layer, head = (None if pd.isna(n) else int(n) for n in (row.layer, row.head))
+        counts = tv.align(trace, row.shift, layer=layer, head=head).counts(gold)
+        assert row.error_rate == pytest.approx(counts.error_rate)
+        assert (row.found, row.sure, row.right_sure) == (counts.found, 4, counts.right_sure)
+    assert list(table["error_rate"]) == sorted(table["error_rate"])
+    assert table.iloc[0]["error_rate"] == 0

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.apply_edits import Plan
 from .. import torch_calls
 from ..attention_site import begin, plan_of, say_unsure
 from ..axes.layout import Layout
-from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Context, Packed
 from ..site_numbering import Seen, sampled

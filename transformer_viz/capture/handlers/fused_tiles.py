@@ -6,8 +6,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from ...core.apply_edits import Plan
 from ..donations import PATTERNS
-from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..state import CaptureState
 from ..tiles import Keeper

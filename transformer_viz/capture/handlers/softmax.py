@@ -8,11 +8,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from ...core.apply_edits import Plan
 from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of, say_unsure
 from ..axes.atoms import FEATURES, ITEMS, kind_of
 from ..axes.layout import Layout, oriented
-from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Located, Scores, Weights
 from ..state import CaptureState
@@ -204,7 +204,7 @@ def edited(
 ) -> tuple[Tensor, Tensor]:
     """Scores (module's layout) and weights ``[batch, head, query, key]`` under the edits.
 
-    `edit_plan.Plan.softmax` does the sum: it gets the scores with and without the model's masks.
+    `Plan.softmax` is given the scores with and without the model's masks.
     """
     given = layout.canonical(x)
     base = given if role.base is None else layout.canonical(role.base)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.apply_edits import Plan
 from .. import torch_calls
 from ..attention_site import (
     begin,
@@ -24,7 +25,6 @@ from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout
 from ..axes.product_labels import contracted, operands, value_labels
 from ..donations import PATTERNS
-from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Context, Scores, Weights
 from ..score_scale import scale_of

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ...core.apply_edits import ATTENTION_EDITS, Plan, matching
 from ...core.interventions import Edit, Intervention
 from ...core.numerics import MASK_SCORE
 from ...core.sites import STACKS, Site
@@ -16,7 +17,6 @@ from ...model.config import ModelConfig
 from ...model.positional_encoding import LearnedPositions, SinusoidalPositions
 from ...model.transformer import Attention, Embedding, FeedForward, Layer, Score, Stack
 from ..donations import Donation
-from ..edit_plan import ATTENTION_EDITS, Plan, matching
 from ..handlers.normalization import statistics_of
 from ..handlers.positions import FEW
 from ..handlers.residual import length_of

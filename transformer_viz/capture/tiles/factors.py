@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...core.interventions import ScaleHead, Temperature, UniformHead
-from ...core.numerics import COLD
+from ...core.apply_edits import HeadPlan, Plan
 from ...core.tiles.cells import CELL, KEY
-from ..edit_plan import Plan
 from .bias import Small
 from .edges import Edges
 
@@ -59,15 +57,10 @@ class Keeper:
     ):
         self.q, self.k = owned(q), owned(lone_keys(k))
         self.scale, self.cap, self.bias = scale, cap, bias
-        heads = len(q)
-        warmth = [1.0] * heads if plan is None else plan.amounts(Temperature, 1.0)
-        self.gain = [1.0] * heads if plan is None else plan.amounts(ScaleHead, 1.0)
-        plans = [] if plan is None else plan.heads
-        alike = [one.edit(UniformHead) is not None for one in plans] or [False] * heads
-        self.cold = [w < COLD and not a for w, a in zip(warmth, alike, strict=True)]
-        self.sharpness = [
-            0.0 if a else 1.0 if w < COLD else 1 / w for w, a in zip(warmth, alike, strict=True)
-        ]
+        heads = [HeadPlan({})] * len(q) if plan is None else plan.heads
+        self.gain = [head.gain for head in heads]
+        self.hard = [head.hard for head in heads]
+        self.sharpness = [head.sharpness for head in heads]
         self.edges: Edges | None = None
         self.sums: list[Tensor] = []
         self.blanks: list[Tensor] = []
@@ -95,10 +88,10 @@ class Keeper:
             self.edges = self.edges or Edges()
             self.edges.add_causal(first, first + rows)
         self.sums.append(sums.nan_to_num(0.0, 0.0, 0.0))
-        if any(self.cold):
-            cold = torch.tensor(self.cold, device=weights.device)[:, None]
+        if any(self.hard):
+            hard = torch.tensor(self.hard, device=weights.device)[:, None]
             nowhere = torch.full_like(place, weights.shape[-1])  # a sink took it all
-            self.only.append(torch.where(cold, torch.where(largest > 0, place, nowhere), -1))
+            self.only.append(torch.where(hard, torch.where(largest > 0, place, nowhere), -1))
 
     def at(self, first: int, place: Tensor) -> Tensor:
         """The scores of one key a row, float64 ``[head, row]``."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ...core.apply_edits import Plan
 from ...core.numerics import MASK_SCORE, VERY_LOW
 from ..axes.layout import Layout
-from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Scores
 from ..score_scale import scale_of

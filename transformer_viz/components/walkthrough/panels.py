@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.masking import HIDING
+from ...core.apply_edits import HIDING
 from ...core.stages import OPENS, Stage
 from ...i18n import mark, say
 from ..qk import figure

@@ -135,7 +135,7 @@ class HidingEdit(Edit):
         """Whether ``key`` is hidden from ``query``: bool, or an array of bool.
 
         Only operators may be used: positions are whole numbers, numpy arrays or torch tensors
-        (`masking.hidden` is what one calls).
+        (`apply_edits.hidden` is what one calls).
         """
         raise TypeError(f"{type(self).__name__} does not say what it hides.")
 

@@ -87,7 +87,7 @@ def temperature(intervention: Intervention, place: Place) -> float:
 def set_temperature(intervention: Intervention, place: Place, value: float) -> Intervention:
     """The intervention with another temperature as far as the scope reaches.
 
-    The slider of `components/edit_sliders.py` calls it; `capture/edit_plan.py` divides the scores.
+    The slider of `components/edit_sliders.py` calls it; `core/apply_edits.py` divides the scores.
     """
     edits = [Temperature(value=value, **place.selectors)]
     return _write(intervention, edits, (Temperature,), lambda i: temperature(i, place) == value)

@@ -16,10 +16,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 
+from ..apply_edits import HeadPlan, hidden
 from ..edits import (
     BlockEdges,
     BlockKeys,
@@ -32,8 +32,6 @@ from ..edits import (
     Window,
 )
 from ..interventions import Intervention
-from ..masking import hidden as hides
-from ..numerics import COLD
 from ..sites import Site
 from .cells import Bias, Rows, Visible, numbered
 from .maps import Tiles, bounds, steps
@@ -45,8 +43,6 @@ ON_MAPS = (Temperature, ScaleHead, UniformHead, Causal, Window, BlockKeys, Block
 ROWS, COLUMNS = 128, 512  # scores that are summed together: as many as a cache holds
 AT_ONCE = 12_000_000  # scores for which there is time while a hand moves, some 100 ms
 STRIP = 512  # rows between which whoever asked may stop it
-
-Kind = TypeVar("Kind", bound=Edit)
 
 
 def beneath(intervention: Intervention, site: Site) -> Intervention:
@@ -77,16 +73,14 @@ class EditedMap:
     """
 
     def __init__(self, run: Tiles, clean: Tiles, intervention: Intervention, head: int) -> None:
-        site = dataclasses.replace(run.site, head=head)
-        found = {kind: intervention.find(kind, site) for kind in ON_MAPS}
-        acting = {k: edit for k, edit in found.items() if edit is not None and not edit.idle}
+        plan = HeadPlan.at(intervention, dataclasses.replace(run.site, head=head))
         if any(not isinstance(edit, ON_MAPS) for edit in intervention) and any(
             isinstance(part, Part) and part.bias is not None for part in clean.parts
         ):
             raise LookupError("What the model adds to scores may be another under these edits.")
         self.shape = run.shape
         self.parts = [
-            _part(now, own, head - now.first_head, acting)
+            _part(now, own, head - now.first_head, plan)
             for now, own in _pairs(run, clean)
             if 0 <= head - now.first_head < now.heads
         ]
@@ -234,7 +228,7 @@ class EditedMask:
     keys no row may see."""
 
     own: Visible | None
-    hiding: tuple[Edit, ...]
+    hiding: tuple[HidingEdit, ...]
     first_row: int
     shut: np.ndarray | None = None
 
@@ -242,13 +236,12 @@ class EditedMask:
         """The cells that are seen, bool ``[row, column]``."""
         query = numbered(rows)[:, None] + self.first_row
         key = np.arange(columns.start, columns.stop)
-        seen = np.ones((len(query), len(key)), bool)
+        shape = len(query), len(key)
+        seen = ~hidden(self.hiding, query, key) if self.hiding else np.ones(shape, bool)
         if self.own is not None:
             seen &= self.own.tile(head, rows, columns)
         if self.shut is not None:
             seen &= ~self.shut[columns]
-        for edit in self.hiding:
-            seen &= ~hides(edit, query, key)
         return seen
 
     def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None:
@@ -294,25 +287,22 @@ def _pairs(run: Tiles, clean: Tiles) -> list[tuple[Part, Part]]:
     return found
 
 
-def _part(now: Part, own: Part, head: int, acting: dict[Any, Edit]) -> Part:
+def _part(now: Part, own: Part, head: int, plan: HeadPlan) -> Part:
     """One head with the edits that act on it; its denominators are not known yet."""
     if now.sinks:
         raise LookupError("A part of each row's attention goes to no word, and is not at hand.")
-    warmth = _amount(acting, Temperature)
-    if warmth < COLD:
+    if plan.hard:
         raise LookupError("Hard attention is the model's own choice of the largest score.")
-    causal = acting.get(Causal)
-    lifted = isinstance(causal, Causal) and not causal.on
-    if lifted and (own.blank is not None or own.bias is not None):
+    if plan.lifts and (own.blank is not None or own.bias is not None):
         raise LookupError("What the model adds to scores is not known of cells that it hides.")
     group = now.heads // len(now.k)
-    hiding = tuple(edit for edit in acting.values() if isinstance(edit, HidingEdit))
     visible = own.visible.of_head(head) if isinstance(own.visible, Visible) else None
     shut = None
-    if lifted:
+    hiding = plan.hiding
+    if plan.lifts:
         shut = None if visible is None else ~visible.columns(now.keys)
         visible, shut = None, None if shut is None or not shut.any() else shut
-        hiding = tuple(edit for edit in hiding if edit is not causal)
+        hiding = tuple(edit for edit in hiding if not isinstance(edit, Causal))
     bias = own.bias  # that of an edited run knows nothing of cells that its edits hide
     if bias is not None and len(bias.table) > 1:
         bias = Bias(bias.kind, bias.table[head : head + 1], bias.queries)
@@ -322,8 +312,8 @@ def _part(now: Part, own: Part, head: int, acting: dict[Any, Edit]) -> Part:
         q=now.q[head : head + 1],
         k=now.k[head // group : head // group + 1],
         log_sum=np.zeros((1, now.rows)),
-        sharpness=np.array([0.0 if UniformHead in acting else 1 / warmth]),
-        gain=np.array([_amount(acting, ScaleHead)]),
+        sharpness=np.array([plan.sharpness]),
+        gain=np.array([plan.gain]),
         scale=now.scale,
         cap=now.cap,
         bias=bias,
@@ -331,8 +321,3 @@ def _part(now: Part, own: Part, head: int, acting: dict[Any, Edit]) -> Part:
         blank=None if own.blank is None else own.blank[head : head + 1],
         first_row=now.first_row,
     )
-
-
-def _amount(acting: dict[Any, Edit], kind: type[Temperature | ScaleHead]) -> float:
-    edit = acting.get(kind)
-    return edit.value if isinstance(edit, Temperature | ScaleHead) else 1.0

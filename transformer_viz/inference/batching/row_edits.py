@@ -1,7 +1,7 @@
 """Edits of the rows of one pass, each row under its own: what `probe` does for all rows alike.
 
 Only for the reference Transformer, whose attentions come in a known order, and only for passes of
-one new token a row. What an edit makes of scores and weights is `capture/edit_plan.py`.
+one new token a row. What an edit makes of scores and weights is `core/apply_edits.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...capture.edit_plan import Plan
+from ...core.apply_edits import Plan
 from ...core.interventions import Intervention
 from ...core.sites import Site
 

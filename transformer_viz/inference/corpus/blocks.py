@@ -13,7 +13,7 @@ import torch
 from ...capture import Capture, CaptureRequest, probe
 from ...capture.records import AttentionRecord
 from ...checkpoints.common.model import Model
-from ...core.numerics import MASK_SCORE
+from ...core.numerics import visible_cells
 from ...core.sites import Site
 from ...core.trace_parts import Tokens
 from ..capture_to_numpy import ordered, to_numpy
@@ -76,7 +76,7 @@ def watched(model: Model, sentences: list[Sentence], request: CaptureRequest) ->
                 "source" if on_source else "target",
                 "source" if on_source or record.kind == "cross" else "target",
                 weights,
-                _allowed(record, weights),
+                to_numpy(visible_cells(record.weights, record.scores).any(1), torch.bool),
                 None if record.v is None else to_numpy(record.v),
             )
         )
@@ -92,14 +92,6 @@ def _with_weights(capture: Capture) -> list[AttentionRecord]:
             "transformer-viz inspect says what was found."
         )
     return found
-
-
-def _allowed(record: AttentionRecord, weights: np.ndarray) -> np.ndarray:
-    """Where masks let queries look, bool ``[sentence, query, key]``; as `tables.allowed_keys`."""
-    scores = record.scores
-    if scores is not None and scores.shape == weights.shape:
-        return (scores > MASK_SCORE).any(1).cpu().numpy()
-    return np.any(weights > 0, axis=1)
 
 
 def alike(blocks: Sequence[Block]) -> Iterator[list[Block]]:

@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary, ref
 from torch import Tensor
 
 from ...capture import Capture, CaptureRequest
-from ...capture.edit_plan import matching
 from ...capture.module_names import Names
 from ...checkpoints.common.model import Calls, Model
 from ...checkpoints.common.native import NativeReader
+from ...core.apply_edits import matching
 from ...core.interventions import Edit, Intervention
 from ...core.sites import Site
 from ...model import Transformer

@@ -10,17 +10,18 @@ import torch
 from torch import Tensor
 
 from ...capture.records import AttentionRecord
+from ...core.apply_edits import HIDING
 from ...core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
     Edit,
+    HidingEdit,
     Intervention,
     Temperature,
     UniformHead,
     Window,
 )
-from ...core.masking import hidden, hiding
 from ...core.numerics import COLD, MASK_SCORE
 from ...core.sites import Site
 from .accounts import Account, by_kernel
@@ -113,8 +114,10 @@ class EditsAtKernels:
         query = (rows % account.shape[2] + record.offset)[:, None]
         key = torch.arange(account.shape[3], device="cpu")
         found = torch.zeros(len(rows), len(key), dtype=torch.bool, device="cpu")
-        for edit in hiding(self.edits, self.site(record, head)):
-            found |= hidden(edit, query, key + record.first_key)
+        site = self.site(record, head)
+        for edit in (self.edits.find(kind, site) for kind in HIDING):
+            if isinstance(edit, HidingEdit):
+                found |= edit.hides(query, key + record.first_key)
         return found & (key < record.shape[1])  # the others are sinks
 
     def shaped(self, account: Account, head: int, scores: Tensor, visible: Tensor) -> Tensor:

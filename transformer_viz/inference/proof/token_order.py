@@ -152,10 +152,8 @@ class Stilled:
         before = self.kept.get(number)
         if self.count > 1:
             before, last = (self.record(account, item) for item in (0, self.count - 1))
-            same = torch.equal(*(one.scores for one in (before, last)))
-            self.torn = self.torn or not (
-                same or order_gap(before, last, (), 0, account.record.stack) is None
-            )
+            gap = order_gap(before, last, (), 0, account.record.stack)
+            self.torn = self.torn or gap is not None
         self.gaps[number] = [
             order_gap(before, self.record(account, item), one.tokens, one.size, one.stack)
             for item, one in enumerate(self.turns, self.count > 1)
@@ -236,6 +234,8 @@ def order_gap(
 def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | None:
     """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
     rows ``[item, query]`` and columns ``[item, key]`` may change."""
+    if torch.equal(one, other):  # reads each number once
+        return None
     cells, moved, seen, several = differing(one, other, columns)
     if not bool(cells.any()):
         return None

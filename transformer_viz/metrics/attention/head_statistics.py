@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.head_metrics import HEAD_METRICS, HeadMetric, Rows
+from ...core.numerics import weight_bits
 
 
 def head_statistics(weights: np.ndarray) -> pd.DataFrame:
@@ -32,8 +33,7 @@ def head_statistics(weights: np.ndarray) -> pd.DataFrame:
 
 def _rows(w: np.ndarray) -> Rows:
     query, key = np.arange(w.shape[2])[:, None], np.arange(w.shape[3])
-    logs = np.log2(w, out=np.zeros_like(w), where=w > 0)
-    return Rows(w, w, w * logs, query, key, np.abs(query - key).astype(np.float64))
+    return Rows(w, w, weight_bits(w), query, key, np.abs(query - key).astype(np.float64))
 
 
 def _combined(metric: HeadMetric, rows: Rows) -> np.ndarray:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...core.interventions import Temperature
-from ...core.numerics import MASK_SCORE
+from ...core.apply_edits import HeadPlan
+from ...core.interventions import Intervention, Temperature
+from ...core.numerics import visible_cells
 from ...core.sites import MAPS
 from ...core.tiles import LONG, Tiles
 from ...core.trace import Trace
@@ -80,8 +81,8 @@ def cells(
             f"{block!r} L{layer} has heads 0 to {len(attention.weights) - 1}; got {head}."
         )
     rows, columns = axes(trace, attention)
-    divided = trace.intervention.find(Temperature, replace(attention.site, head=head)) is not None
-    weights, seen = attention.weights[head], visible(attention, head, divided)
+    seen = visible(attention, head, trace.intervention).astype(np.float64)
+    weights = attention.weights[head]
     drawn, shown = (_regroup(part, rows, columns, words, special) for part in (weights, seen))
     members, parts = (_members(side, words, special) for side in (rows, columns))
     masked = shown.weights <= 0
@@ -192,19 +193,17 @@ def row_meaning(trace: Trace, block: str) -> str:
     return say("rows look at columns")
 
 
-def visible(attention: Attention, head: int, divided: bool = False) -> np.ndarray:
-    """Which cells the head may see, ``[query, key]`` of 0 and 1.
+def visible(attention: Attention, head: int, intervention: Intervention) -> np.ndarray:
+    """Return which cells a head may see under the edits of its run, bool ``[query, key]``.
 
-    Scores tell exactly: a very low one is a mask; but where an edit ``divided`` them by a
-    temperature, which makes any score low, only minus infinity is. Without them a cell of weight 0
-    counts as hidden, which hard attention and switched-off heads make wrong: keep the scores where
-    those are drawn.
+    See `visible_cells`: keep the scores where hard attention or heads switched off are drawn.
     """
+    plan = HeadPlan.at(intervention, replace(attention.site, head=head))
+    weights = attention.weights[head]
     if attention.scores is None:
-        return (attention.weights[head] != 0).astype(np.float64)
-    least = -np.inf if divided else MASK_SCORE
-    keys = attention.weights.shape[2]  # the scores of a sink stand behind them
-    return (attention.scores[head, :, :keys] > least).astype(np.float64)
+        return weights != 0  # a weight that is not a number is shown as such
+    divided = plan.edit(Temperature) is not None
+    return np.asarray(visible_cells(weights, attention.scores[head], divided))
 
 
 def _regroup(part: np.ndarray, rows: Axis, columns: Axis, words: bool, special: bool) -> Regrouped:

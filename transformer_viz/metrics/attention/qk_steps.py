@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
-from ...core.masking import hidden, hiding
-from ...core.numerics import COLD, VERY_LOW
+from ...core.apply_edits import HeadPlan, at_largest
+from ...core.interventions import ScaleHead, Temperature
 from ...core.renamed import renamed
 from ...core.sites import Site, called
 from ...core.trace import Trace
@@ -110,7 +109,7 @@ def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int)
         steps=(),
         scores=attention.scores[head, query].astype(np.float64),
         weights=attention.weights[head, query],
-        seen=_seen(trace, attention, site)[query],
+        seen=visible(attention, head, trace.intervention)[query],
         notes=_notes(trace, attention, head),
     )
     steps = [*_score(trace, attention, made), *_weight(trace, made)]
@@ -198,17 +197,16 @@ def _score(trace: Trace, attention: Attention, at: QKSteps) -> list[Step]:
     if cap is not None:
         own = cap * np.tanh(own / cap)
         steps.append(Step("cap", float(own[key]), cap))
-    degree = _temperature(trace, at.site)
-    complete = at.scores[:keys] * (degree or 1.0)
+    plan = _plan(trace, at.site)
+    complete = at.scores[:keys] * plan.divisor
     whole = _bias(trace, attention, at.site)
     bias = None if whole is None else whole[at.query]
     left = complete - own - (0.0 if bias is None else bias)
     steps += _sums(float(own[key]), at, bias, left, _slack(trace, attention, at, scale))
-    if degree:
-        result = steps[-1].result / degree
-        steps.append(Step("temperature", result, degree))
+    if plan.edit(Temperature) is not None and plan.temperature:
+        steps.append(Step("temperature", steps[-1].result / plan.divisor, plan.divisor))
     if not at.seen[key]:
-        edit = hidden_by(trace.intervention, at.site, at.query, key)
+        edit = plan.hidden_by(at.query, key)
         why = say("the model's own mask")
         if edit is not None:
             why = say("an edit: {change}", change=edit.change())
@@ -250,11 +248,12 @@ def _fitted(trace: Trace, attention: Attention, at: QKSteps) -> float | None:
     """The number that makes the scores of a whole head from q·k; None if no number does."""
     assert attention.q is not None and attention.k is not None and attention.scores is not None
     head = at.site.head
+    assert head is not None
     q, k = (part[head].astype(np.float64) for part in (attention.q, attention.k))
-    seen = _seen(trace, attention, at.site)
-    degree = _temperature(trace, at.site) or 1.0
+    seen = visible(attention, head, trace.intervention)
     bias = _bias(trace, attention, at.site)
-    complete = attention.scores[head, :, : len(k)] * degree - (0.0 if bias is None else bias)
+    whole = attention.scores[head, :, : len(k)] * _plan(trace, at.site).divisor
+    complete = whole - (0.0 if bias is None else bias)
     dots, scores = (q @ k.T)[seen], complete[seen]
     if not dots.any():
         return None
@@ -302,25 +301,22 @@ def _slack(trace: Trace, attention: Attention, at: QKSteps, scale: float) -> flo
 
 def _weight(trace: Trace, at: QKSteps) -> list[Step]:
     """The softmax over the row, or what an edit puts in its place; and a scaled head."""
-    edits, site = trace.intervention, at.site
-    steps = [_softmax(trace, at)]
-    even = edits.find(UniformHead, site)
-    if isinstance(even, UniformHead) and even.on and at.seen.any():
-        count = int(at.seen.sum()) + len(at.scores) - len(at.weights)
-        steps = [Step("even", float(at.seen[at.key]) / count, float(count))]
-    scaled = edits.find(ScaleHead, site)
-    if isinstance(scaled, ScaleHead):
-        steps.append(Step("head", steps[-1].result * scaled.value, scaled.value))
+    plan = _plan(trace, at.site)
+    steps = [_softmax(plan, at)]
+    if plan.edit(ScaleHead) is not None:
+        steps.append(Step("head", steps[-1].result * plan.gain, plan.gain))
     return steps
 
 
-def _softmax(trace: Trace, at: QKSteps) -> Step:
+def _softmax(plan: HeadPlan, at: QKSteps) -> Step:
     parts, most = at.exponentials, float(at.scores.max())
     if not at.seen.any() and not at.weights.any():
         return Step("nothing", 0.0)
-    if _temperature(trace, at.site) == 0 and at.seen.any():
-        best = int(np.argmax(at.scores))
-        return Step("hard", float(best == at.key), most=most)
+    if plan.uniform and at.seen.any():
+        count = int(at.seen.sum()) + len(at.scores) - len(at.weights)
+        return Step("even", float(at.seen[at.key]) / count, float(count))
+    if plan.hard and at.seen.any():
+        return Step("hard", float(at_largest(at.scores)[at.key]), most=most)
     total = float(parts.sum())
     return Step("softmax", float(parts[at.key]) / total, total, most)
 
@@ -340,28 +336,9 @@ def _rounding(trace: Trace) -> float:
     return ROUNDING.get(str(trace.manifest.get("dtype", "float32")), ROUNDING["float32"])
 
 
-def _temperature(trace: Trace, site: Site) -> float | None:
-    """The temperature that an edit gives a head; 0 is hard attention, None no edit."""
-    found = trace.intervention.find(Temperature, site)
-    if not isinstance(found, Temperature):
-        return None
-    return found.value if found.value >= COLD else 0.0
-
-
-def _seen(trace: Trace, attention: Attention, site: Site) -> np.ndarray:
-    """Which cells of a head are not masked, bool ``[query, key]``."""
-    assert attention.scores is not None and site.head is not None
-    keys = attention.weights.shape[2]
-    scores = attention.scores[..., :keys]  # without sinks
-    words = replace(attention, scores=scores)
-    seen = visible(words, site.head, _temperature(trace, site) is not None) > 0
-    empty = (scores[site.head] <= VERY_LOW).all(axis=1, keepdims=True)
-    return np.asarray(seen & ~empty)
-
-
-def hidden_by(edits: Intervention, site: Site, query: int, key: int) -> Edit | None:
-    """The edit that hides a key from a query at a site, if one does."""
-    return next((edit for edit in hiding(edits, site) if hidden(edit, query, key)), None)
+def _plan(trace: Trace, site: Site) -> HeadPlan:
+    """Return the edits of a head."""
+    return HeadPlan.at(trace.intervention, site)
 
 
 def _notes(trace: Trace, attention: Attention, head: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...core.numerics import softmax
+from ...core.numerics import entropy_bits, softmax
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
 from .map_cells import visible
@@ -69,9 +69,8 @@ def jacobian_norms(weights: np.ndarray) -> np.ndarray:
 def softness(scores: np.ndarray) -> Softness:
     """The means over rows of scores ``[row, key]`` (-inf: masked)."""
     weights = softmax(scores.astype(np.float64))
-    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
     return Softness(
-        float(-(weights * logs).sum(axis=-1).mean()),
+        float(entropy_bits(weights).mean()),
         float(weights.max(axis=-1).mean()),
         float(jacobian_norms(weights).mean()),
     )
@@ -114,7 +113,7 @@ def _of_layer(trace: Trace, attention: Attention) -> Iterator[HeadSpread]:
     scale = d_k**-0.5 if kept.scale is None else kept.scale
     for head in range(len(kept.weights)):
         dots = kept.q[head].astype(np.float64) @ kept.k[head].astype(np.float64).T
-        seen = visible(kept, head) > 0
+        seen = visible(kept, head, trace.intervention)
         rows = seen.any(axis=1)
         spread = _spread(np.where(seen, dots, -np.inf)[rows], d_k, scale)
         yield HeadSpread(

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-
-def entropy_bits(p: np.ndarray) -> np.ndarray:
-    """The entropy of distributions ``[..., key]`` in bits, ``[...]``; 0 log 0 = 0."""
-    known = p > 0
-    return -(p * np.log2(np.where(known, p, 1.0))).sum(axis=-1)
+from ...core.numerics import entropy_bits
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:

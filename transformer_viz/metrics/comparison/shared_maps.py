@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ...core.numerics import entropy_bits
 from ...core.trace import Trace
 from ...core.trace_parts import Attention, Tokens
 from ..head_measures.rows import HeadRows
 from ..head_measures.tables import rows_of
 from .common_words import CommonWords, common_words
-from .divergence import entropy_bits, jensen_shannon
+from .divergence import jensen_shannon
 
 ROUNDING = 1e-5  # by which a row of weights may miss 1
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.numerics import weight_bits
 from .keys import OFFSETS, may_choose, may_sink, off_diagonal, reach
 from .rows import GRID, TIE
 from .side_by_side import Facts, Looks
@@ -15,7 +16,7 @@ from .side_by_side import Facts, Looks
 ASKED = ("confidence", "sink", "special")
 VIEWED = ("entropy", "distance", "previous", "self", "next")
 NEAR = (-1, 0, 1)  # offsets of the last three
-LEAST = 1e-300  # where no logarithm is
+LEAST = 1e-300  # of what is divided by
 
 
 def asked_values(looks: Looks) -> np.ndarray:
@@ -41,11 +42,9 @@ def viewed_values(looks: Looks) -> np.ndarray:
     """Values by `VIEWED`, ``[measure, query, head]``."""
     r, viewed = looks.facts.of, looks.viewed
     p = viewed if r.view == "content" else viewed / np.maximum(viewed.sum(1), LEAST)[:, None]
-    nats = np.maximum(p, LEAST)
-    np.log(nats, out=nats)
-    nats *= p
+    bits = np.nan_to_num(weight_bits(p).sum(1))  # NaN where a weight is negative
     found = np.zeros((len(VIEWED), viewed.shape[0], viewed.shape[2]))
-    np.divide(-nats.sum(1), np.log(np.maximum(r.count, 2))[:, None], out=found[0])
+    np.divide(-bits, np.log2(np.maximum(r.count, 2))[:, None], out=found[0])
     if r.cross:
         return found
     far = viewed * np.abs(r.steps).astype(np.float64)[..., None]

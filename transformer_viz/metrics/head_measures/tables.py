@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from ...core.edits import Temperature
-from ...core.numerics import MASK_SCORE
+from ...core.apply_edits import HeadPlan
+from ...core.interventions import Intervention, Temperature
+from ...core.numerics import visible_cells
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...core.trace_parts import Attention, Tokens
@@ -38,18 +39,18 @@ class Block:
     null: dict[str, Tally]
 
 
-def allowed_keys(attention: Attention, hardened: bool = False) -> np.ndarray:
-    """Where a block's mask lets its queries look, bool ``[query, key]``.
+def allowed_keys(attention: Attention, intervention: Intervention) -> np.ndarray:
+    """Return where a block's mask lets its queries look, bool ``[query, key]``.
 
-    Where scores were kept, a score at or below -1000 is a mask. Elsewhere a key is closed if every
-    head of the block gives it a weight of exactly 0. Where an edit ``hardened`` the attention,
-    zeros are no mask: open are then all keys, or those up to the row where nobody looks ahead.
+    That is where it lets any head look (`visible_cells`). Without scores zeros are no mask if a
+    temperature below 1 makes weights vanish: open are then all keys, or those up to the row where
+    nobody looks ahead.
     """
-    scores, weights = attention.scores, attention.weights
-    if scores is not None and scores.shape == weights.shape:
-        return np.any(scores > MASK_SCORE, axis=0)
-    seen = np.any(weights > 0, axis=0)
-    if not hardened:
+    heads = range(len(attention.weights) if intervention else 0)
+    plans = [HeadPlan.at(intervention, replace(attention.site, head=head)) for head in heads]
+    divided = np.array([plan.edit(Temperature) is not None for plan in plans])[:, None, None]
+    seen = np.any(visible_cells(attention.weights, attention.scores, divided), axis=0)
+    if attention.scores is not None or all(plan.temperature >= 1 for plan in plans):
         return seen
     past = np.tri(*seen.shape) > 0
     if attention.site.block == "cross" or seen[~past].any():
@@ -62,7 +63,7 @@ def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
     query, key = trace.tokens(attention.query), trace.tokens(attention.key)
     return HeadRows(
         attention.weights,
-        allowed_keys(attention, _hardened(trace, attention.site)),
+        allowed_keys(attention, trace.intervention),
         np.array(query.special, bool),
         np.array(key.special, bool),
         key_ids=_ids(trace, key),
@@ -79,12 +80,6 @@ def _ids(trace: Trace, key: Tokens) -> np.ndarray | None:
     if trace.report.given:
         return np.unique(np.array(key.pieces), return_inverse=True)[1].astype(np.int64)
     return None
-
-
-def _hardened(trace: Trace, site: Site) -> bool:
-    """Whether a temperature below 1 makes scores of this block so far apart that weights vanish."""
-    edit = trace.intervention.find(Temperature, site)
-    return isinstance(edit, Temperature) and edit.value < 1
 
 
 def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:

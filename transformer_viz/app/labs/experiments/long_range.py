@@ -58,7 +58,7 @@ def _shown(name: str) -> str:
 def measured(trace: Trace, block: str) -> tuple[Reach, list[str]]:
     """Links of all heads of a map, by distance; and the heads, such as ``L0H3``."""
     blocks = trace.blocks(block)
-    seen = visible(blocks[0], 0).astype(bool)
+    seen = visible(blocks[0], 0, trace.intervention)
     names = [f"L{b.site.layer}H{head}" for b in blocks for head in range(len(b.weights))]
     return reach(np.concatenate([b.weights for b in blocks]), seen), names
 

@@ -46,7 +46,7 @@ def experiment(bench: Bench) -> QueryKeyValueResult:
     block, layer, head = _place(bench)
     trace = _vectors(bench, block, layer)
     attention = require_product(trace, block, layer, head)
-    seen = visible(attention, head).astype(bool)
+    seen = visible(attention, head, trace.intervention)
     found = _shared(attention, seen)
     _maps(bench, trace, attention, found, head)
     chosen = seen.sum(axis=1) > 1

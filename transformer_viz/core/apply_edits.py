@@ -1,0 +1,330 @@
+"""Apply the edits of attention to its scores and weights: torch tensors or numpy arrays.
+
+`HeadPlan.at` finds the edits of one head; what each does to the numbers of that head stands there
+once, for the probe and for those who explain a map. `Plan.softmax` is where they become weights: it
+is called by `capture/handlers/softmax.py`, by `capture/handlers/fused_attention.py`, and by
+`capture/handlers/weighted_sum.py` for an attention that only its product with the values gave away.
+
+An array of either library is an `Array` here; `numerics.namespace` gives the functions of its own.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from .interventions import (
+    EDITS,
+    Amount,
+    Causal,
+    Edit,
+    HidingEdit,
+    Intervention,
+    ScaleHead,
+    Temperature,
+    UniformHead,
+)
+from .numerics import COLD, namespace, softmax
+from .sites import Site
+
+Array: TypeAlias = Any  # a tensor of torch, which core does not import, or a numpy array
+Kind = TypeVar("Kind", bound=Edit)
+SCORE_EDITS = tuple(kind for kind in EDITS if kind.acts_on == "scores")
+ATTENTION_EDITS = tuple(kind for kind in EDITS if kind.acts_on in ("scores", "weights"))
+#: In the order in which a reason is looked for.
+HIDING = tuple(kind for kind in EDITS if issubclass(kind, HidingEdit))
+
+
+def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
+    """Return the attention edits that name this block, also those that a later one overrides."""
+    mine = (None, *range(first, first + heads))
+    return [edit for edit in named(intervention, site) if edit.head in mine]
+
+
+def named(intervention: Intervention, site: Site) -> list[Edit]:
+    """Return the attention edits that name a block, whatever its heads."""
+    return [e for e in intervention if isinstance(e, ATTENTION_EDITS) and e.matches(site)]
+
+
+def hidden(edits: Iterable[HidingEdit], query: Any, key: Any) -> Any:
+    """Return whether any of the edits hides ``key`` from ``query``: bool, or an array of bool.
+
+    Args:
+        query, key: absolute positions from 0: whole numbers, or index arrays of shapes that
+            broadcast (``[query, 1]`` and ``[key]``), both of numpy or both of torch. The answer
+            has the shape that they have together.
+    """
+    nothing = (query != query) | (key != key)
+    return reduce(operator.or_, (edit.hides(query, key) for edit in edits), nothing)
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """The edits of one head, one of each kind at most."""
+
+    found: dict[type[Edit], Edit]
+
+    @classmethod
+    def at(cls, intervention: Intervention, site: Site) -> HeadPlan:
+        """Return the edits that act on a head: of each kind the last that matches, if it does any.
+
+        An edit of a kind that is idle spares its place a wider one, and is left out.
+        """
+        last = {type(edit): edit for edit in named(intervention, site)}
+        return cls({kind: edit for kind, edit in last.items() if not edit.idle})
+
+    def edit(self, kind: type[Kind]) -> Kind | None:
+        """Return the edit of a kind, None where this head has none."""
+        found = self.found.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def amount(self, kind: type[Amount], otherwise: float) -> float:
+        """Return the number of an edit that says how much."""
+        edit = self.edit(kind)
+        return otherwise if edit is None else edit.value
+
+    @cached_property
+    def hiding(self) -> tuple[HidingEdit, ...]:
+        """The edits that hide keys, in the order of `HIDING`."""
+        found = (self.found.get(kind) for kind in HIDING)
+        return tuple(edit for edit in found if isinstance(edit, HidingEdit))
+
+    def hidden_by(self, query: int, key: int) -> Edit | None:
+        """Return the first edit that hides a key from a query, None where none does."""
+        return next((edit for edit in self.hiding if edit.hides(query, key)), None)
+
+    @property
+    def lifts(self) -> bool:
+        """Whether the model's own causal mask is lifted."""
+        causal = self.edit(Causal)
+        return causal is not None and not causal.on
+
+    @property
+    def uniform(self) -> bool:
+        """Whether the head looks at all visible keys alike, whatever its scores."""
+        return self.edit(UniformHead) is not None
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of the softmax: 1 without an edit, 0 where it is `COLD`."""
+        value = self.amount(Temperature, 1.0)
+        return 0.0 if value < COLD else value
+
+    @property
+    def divisor(self) -> float:
+        """The number that scores are divided by; at temperature 0 they stay as they are."""
+        return self.temperature or 1.0
+
+    @property
+    def hard(self) -> bool:
+        """Whether the head looks at the key with the largest score alone."""
+        return not self.temperature and not self.uniform
+
+    @property
+    def sharpness(self) -> float:
+        """The factor of scores whose plain softmax gives the weights, unless the head is `hard`."""
+        return 0.0 if self.uniform else 1 / self.divisor
+
+    @property
+    def gain(self) -> float:
+        """The number that weights are multiplied with."""
+        return self.amount(ScaleHead, 1.0)
+
+
+def even_shares(visible: Array) -> Array:
+    """Return weights ``[..., key]`` that are the same for all visible keys, 0 where there are none.
+
+    ``visible`` holds 1 and 0, in the type of the weights.
+    """
+    return visible / visible.sum(-1, keepdims=True).clip(min=1.0)
+
+
+def at_largest(scores: Array) -> Array:
+    """Return where the largest score of each row stands, the first of equal ones; bool."""
+    key = namespace(scores).arange(scores.shape[-1], device=scores.device)
+    return key == scores.argmax(-1, keepdims=True)
+
+
+def from_largest(scores: Array) -> Array:
+    """Return scores less the largest of their row, which changes no softmax: the least number of a
+    type can then be divided."""
+    xp = namespace(scores)
+    return scores - xp.amax(scores, -1, keepdims=True).clip(min=xp.finfo(scores.dtype).min)
+
+
+class Plan:
+    """All edits of one block: a plan for each head. Acts on ``[batch, head, query, key]``."""
+
+    def __init__(self, heads: list[HeadPlan], site: Site):
+        self.heads, self.site, self.first_key = heads, site, 0
+        self.unsure = False  # whether padding and a lifted causal mask could not be told apart
+
+    @classmethod
+    def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
+        """Return the plan of a block's heads from ``first`` on, None if no edit touches it."""
+        if not named(intervention, site):
+            return None
+        plans = [
+            HeadPlan.at(intervention, replace(site, head=head))
+            for head in range(first, first + heads)
+        ]
+        return cls(plans, site) if any(plan.found for plan in plans) else None
+
+    @property
+    def shapes_scores(self) -> bool:
+        """Whether any edit needs the scores (and not the weights alone)."""
+        return any(issubclass(kind, SCORE_EDITS) for plan in self.heads for kind in plan.found)
+
+    def per_head(self, values: list[Any], like: Array) -> Array:
+        """Return a number a head, to be broadcast over ``[batch, head, query, key]``."""
+        xp = namespace(like)
+        make = xp.asarray if xp is np else xp.tensor  # torch.asarray fails on some devices
+        return make(values, dtype=like.dtype, device=like.device)[:, None, None]
+
+    def key_positions(self, keys: int, like: Array) -> Array:
+        """Return the absolute positions of the keys, ``[key]``."""
+        first = self.first_key
+        return namespace(like).arange(first, first + keys, device=like.device)
+
+    def edited_mask(self, queries: Array, keys: int, extra: int) -> Array:
+        """Return the cells that the edits hide, bool ``[head, query, key + extra]``.
+
+        Sinks, the ``extra`` cells behind the keys, stay visible.
+        """
+        xp, key = namespace(queries), self.key_positions(keys, queries)
+        shape = len(self.heads), len(queries), keys + extra
+        mask = xp.zeros(shape, dtype=xp.bool, device=queries.device)
+        for head, plan in enumerate(self.heads):
+            if plan.hiding:
+                mask[head, :, :keys] = hidden(plan.hiding, queries[:, None], key)
+        return mask
+
+    def lifted(self, hidden: Array, columns: Array, queries: Array, keys: int) -> Array:
+        """Return the model's mask where the causal part is lifted: padding columns alone stay, and
+        rows that see no earlier key of those that others see: it is no causal mask that hides
+        these."""
+        lifts = [plan.lifts for plan in self.heads]
+        if not any(lifts):
+            return hidden
+        lift = self.per_head(lifts, hidden)
+        earlier = self.key_positions(keys, hidden) <= queries[:, None]
+        closed, padding = hidden[..., :keys].all(-1, keepdims=True), columns[..., :keys]
+        told = (earlier & ~closed).any(-2, keepdims=True) | ~earlier.any(-2, keepdims=True)
+        self.unsure = self.unsure or bool((lift & padding & ~told).any())
+        closed = closed & (earlier & ~padding).any(-1, keepdims=True)
+        return namespace(hidden).where(lift & ~closed, columns, hidden)
+
+    def softmax(
+        self,
+        scores: Array,
+        given: Array,
+        hidden: Array,
+        columns: Array,
+        queries: Array,
+        keys: int,
+    ) -> tuple[Array, Array]:
+        """Return edited scores and weights ``[batch, head, query, key]``.
+
+        Args:
+            scores: complete but unmasked.
+            given: what the model would have handed to its softmax.
+            hidden: its own mask.
+            columns: the part of it that hides whole columns, ``[batch, head, 1, key]``.
+            queries: absolute query positions.
+            keys: how many of the last dimension are words (the rest are sinks).
+        """
+        xp, extra = namespace(scores), scores.shape[-1] - keys
+        own = self.lifted(hidden, columns, queries, keys)
+        edits = self.edited_mask(queries, keys, extra)
+        # Where a row hides all keys by low numbers, the softmax compares these as any others. Where
+        # it hides them by minus infinity, it shows what the model did. What an edit empties is 0.
+        ruined = own.all(-1, keepdims=True)
+        endless = given == -np.inf
+        blocked = xp.where(ruined, edits | endless, own | edits)
+        emptied = blocked.all(-1, keepdims=True) & ~(ruined & endless.all(-1, keepdims=True))
+        changed = self.changed_scores(xp.where(ruined, from_largest(given), scores))
+        edited = xp.where(blocked, -np.inf, changed)
+        weights = _softmax(edited)
+        weights = self.hardened(weights, edited, ruined)
+        weights = xp.where(emptied, 0.0, weights)
+        shown = xp.where(ruined, xp.where(edits, -np.inf, given), edited)
+        return shown, self.uniform(weights, blocked)
+
+    def changed_scores(self, scores: Array) -> Array:
+        """Return the scores after the edits that change them, before any mask: here temperature
+        divides."""
+        return scores / self.per_head([plan.divisor for plan in self.heads], scores)
+
+    def hardened(self, weights: Array, scores: Array, ruined: Array) -> Array:
+        """Return weights whose hard heads look at the key with the largest score alone; in rows
+        whose keys the model hides all, at all that share the largest."""
+        hard = [plan.hard for plan in self.heads]
+        if not any(hard):
+            return weights
+        xp = namespace(weights)
+        tied = _cast(scores == xp.amax(scores, -1, keepdims=True), weights.dtype)
+        best = _cast(at_largest(scores), weights.dtype)
+        best = xp.where(ruined, tied / tied.sum(-1, keepdims=True), best)
+        return xp.where(self.per_head(hard, ruined) & ~xp.isnan(weights), best, weights)
+
+    def uniform(self, weights: Array, blocked: Array) -> Array:
+        """Return weights whose uniform heads look at all visible keys alike."""
+        alike = [plan.uniform for plan in self.heads]
+        if not any(alike):
+            return weights
+        xp, even = namespace(weights), even_shares(_cast(~blocked, weights.dtype))
+        return xp.where(self.per_head(alike, blocked) & ~xp.isnan(weights), even, weights)
+
+    def scaled(self, weights: Array) -> Array:
+        """Return the weights with the heads scaled that an edit scales."""
+        if not any(plan.edit(ScaleHead) for plan in self.heads):
+            return weights
+        return weights * self.per_head([plan.gain for plan in self.heads], weights)
+
+    def custom(
+        self, weights: Array, unmasked: Array, queries: Array, path: str, exponential: bool
+    ) -> Array:
+        """Return edited weights that no softmax made: rows that sum to 1 are re-normalised.
+
+        Temperature is ``w^(1/t)`` renormalised, which equals the edited softmax where the weights
+        are an ``exponential`` of their scores; ``unmasked`` are the weights without the model's
+        masks, each row up to a factor.
+
+        Raises:
+            ValueError: an edit of the scores where rows do not sum to 1, or are no exponential of
+                their scores; names the module.
+        """
+        if not self.shapes_scores:
+            return self.scaled(weights)
+        whole = (abs(weights.sum(-1) - 1) <= 1e-4).all()  # NaN is not
+        if not whole or (weights < 0).any():
+            raise ValueError(
+                f"The attention in {path or 'this module'} is no softmax and its rows do not sum "
+                "to 1, so temperature and masks have no meaning there. Heads can be scaled."
+            )
+        if not exponential:
+            raise ValueError(
+                f"The weights of the attention in {path or 'this module'} could not be told to be "
+                "a softmax of their scores (sparsemax and entmax are none), so temperature and "
+                "masks cannot be applied there. Heads can be scaled."
+            )
+        logs, hidden = namespace(unmasked).log(unmasked), weights == 0
+        columns = hidden.all(-2, keepdims=True)
+        _, edited = self.softmax(logs, logs, hidden, columns, queries, weights.shape[-1])
+        return self.scaled(_cast(edited, weights.dtype))
+
+
+def _softmax(scores: Array) -> Array:
+    """Return the softmax over keys, in float32 at least."""
+    xp = namespace(scores)
+    wide = _cast(scores, xp.promote_types(scores.dtype, xp.float32))
+    return softmax(wide) if xp is np else xp.softmax(wide, -1)
+
+
+def _cast(x: Array, dtype: Any) -> Array:
+    return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
