@@ -12,9 +12,11 @@ from textwrap import dedent
 import click
 import pytest
 
+from tests.support.cases import each
 from tests.support.paths import ROOT
 from transformer_viz.app import pages
 from transformer_viz.cli.main import main
+from transformer_viz.core.interventions import EDITS
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")])
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
@@ -60,42 +62,35 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             exec(compile(code, str(page), "exec", dont_inherit=True), names)
 
 
-def test_every_shell_line_is_one_of_ours() -> None:
+def test_shell_lines_are_ours_and_are_understood() -> None:
     assert len(CALLS) > 5
     assert len(MAKES) > 3
     assert len(LINES) == len(CALLS) + len(MAKES), [
         w for _, w in LINES if (_, w) not in CALLS + MAKES
     ]
 
+    def understood(words: list[str]) -> None:
+        command = main.commands[words[1]]
+        context = command.make_context(words[1], words[2:], parent=click.Context(main))
+        assert context.command is command
 
-@pytest.mark.parametrize(("page", "words"), CALLS, ids=lambda value: str(value)[:60])
-def test_command_lines_are_understood(page: str, words: list[str]) -> None:
-    command = main.commands[words[1]]
-    context = command.make_context(words[1], words[2:], parent=click.Context(main))
-    assert context.command is command
-
-
-@pytest.mark.parametrize(("page", "words"), MAKES, ids=lambda value: str(value)[:60])
-def test_make_targets_exist(page: str, words: list[str]) -> None:
-    assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    each(((f"{page}: {shlex.join(words)}", words) for page, words in CALLS), understood)
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [(page, words) for page, words in MAKES if f"\n{words[1]}:" not in targets] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    inside = [target for target in targets if "://" not in target]
-    places = {target: page.parent / target for target in inside}
-    assert not [target for target, at in places.items() if not at.exists() and at not in MADE]
+def test_links_lead_somewhere() -> None:
+    lost = []
+    for page in PAGES:
+        targets = LINK.findall(page.read_text(encoding="utf-8"))
+        places = {target: page.parent / target for target in targets if "://" not in target}
+        lost += [(page.name, t) for t, at in places.items() if not at.exists() and at not in MADE]
+    assert not lost
 
 
-def test_the_tour_names_every_kind_of_edit() -> None:
-    from transformer_viz.core.interventions import EDITS
-
+def test_the_tour_names_every_kind_of_edit_and_readme_every_command() -> None:
     tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     assert [edit.kind for edit in EDITS if f"`{edit.kind}`" not in tour] == []
-
-
-def test_readme_names_every_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in main.commands if f"transformer-viz {name}" not in readme] == []
 

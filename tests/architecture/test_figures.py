@@ -39,8 +39,5 @@ def test_the_table_beside_the_peers_is_the_measured_one() -> None:
         if row["T"] in lengths
     ]
     assert shown == there and len(lengths) == 2 and len(shown) == 10
-
-
-def test_it_says_the_day_of_the_measurement() -> None:
     (day,) = re.findall(r"^(\d{4}-\d\d-\d\d), ", measured(), re.MULTILINE)
     assert re.findall(r"\d{4}-\d\d-\d\d", page()) == [day]

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.support.paths import ROOT
 
 PACKAGE = ROOT / "transformer_viz"
@@ -213,24 +211,26 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports(file: str, path: Path) -> Iterator[Import]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {
-        node
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-    }
     parts = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(tree):
-        place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(file, place, alias.name, node in inside)
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(parts[: len(parts) - node.level]) if node.level else ""
-            whole = ".".join(filter(None, (base, node.module)))
-            for alias in node.names:
-                yield Import(file, place, f"{whole}.{alias.name}", node in inside)
+    for node, inside in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+        base = ""
+        if isinstance(node, ast.ImportFrom):
+            above = parts[: len(parts) - node.level] if node.level else ()
+            base = ".".join(filter(None, (*above, node.module))) + "."
+        elif not isinstance(node, ast.Import):
+            continue
+        for alias in node.names:
+            place = f"{path.relative_to(ROOT)}:{node.lineno}"
+            yield Import(file, place, f"{base}{alias.name}", inside)
+
+
+def _statements(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every statement below a node, and whether it stands in a function."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for one in getattr(node, field, ()):
+            yield one, inside
+            function = isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from _statements(one, inside or function)
 
 
 @cache
@@ -251,14 +251,10 @@ def ours() -> tuple[Import, ...]:
     )
 
 
-def test_every_file_stands_in_a_room() -> None:
+def test_every_file_stands_in_a_room_and_every_room_is_there() -> None:
     homeless = sorted(file for file in files() if file != "__init__" and not room_of(file))
     assert not homeless, f"give a floor to {homeless}"
-
-
-def test_every_room_is_there() -> None:
-    rooms = {room_of(file) for file in files()}
-    assert set(FLOORS) == rooms - {""}
+    assert set(FLOORS) == {room_of(file) for file in files()} - {""}
 
 
 def test_imports_point_downward_only() -> None:
@@ -294,71 +290,47 @@ def circles(edges: set[tuple[str, str]]) -> list[set[str]]:
     return found
 
 
-def test_circles_are_found() -> None:
+def test_nothing_imports_in_a_circle() -> None:
     edges = {("a", "b"), ("b", "c"), ("c", "b"), ("d", "e"), ("e", "f"), ("f", "d"), ("a", "d")}
     assert circles(edges) == [{"b", "c"}, {"d", "e", "f"}]
-
-
-def test_no_files_import_each_other_in_a_circle() -> None:
     assert circles({(line.file, line.reached) for line in ours()}) == CIRCLES
+    rooms = {(line.room, room_of(line.reached)) for line in ours()}
+    assert circles({(a, b) for a, b in rooms if a != b}) == CIRCLES
 
 
-def test_no_rooms_import_each_other_in_a_circle() -> None:
-    edges = {(line.room, room_of(line.reached)) for line in ours()}
-    assert circles({(a, b) for a, b in edges if a != b}) == CIRCLES
-
-
-@pytest.mark.parametrize("name", sorted(HOMES))
-def test_a_library_has_its_homes(name: str) -> None:
+def test_libraries_have_their_homes() -> None:
     strangers = [
         f"{line.place} imports {line.name}"
         for line in imports()
-        if line.library == name
-        and not f"{line.file}/".startswith(tuple(f"{h}/" for h in HOMES[name]))
+        if (homes := HOMES.get(line.library))
+        and not f"{line.file}/".startswith(tuple(f"{home}/" for home in homes))
     ]
-    assert not strangers, "\n".join(strangers)
-
-
-def test_ground_floor_and_metrics_are_plain() -> None:
-    strangers = [
+    strangers += [
         f"{line.place} imports {line.name}"
         for line in imports()
         if FLOORS[line.room] in PLAIN_FLOORS and line.library not in PLAIN
     ]
     assert not strangers, "\n".join(strangers)
-
-
-def test_transformers_is_imported_only_when_a_checkpoint_is_opened() -> None:
     early = [line.place for line in imports() if line.library == "transformers" and not line.inside]
     assert not early, f"move these into the function that needs them: {early}"
-
-
-def test_a_folder_holds_about_fifteen_files() -> None:
-    names = [file for file in files() if not file.endswith("__init__")]
-    counts = Counter(file.rpartition("/")[0] for file in names)
-    assert {folder for folder, count in counts.items() if count > MOST_FILES} == CROWDED
-
-
-def test_a_file_is_read_in_one_sitting() -> None:
-    lines = {file: len(path.read_text("utf-8").splitlines()) for file, path in files().items()}
-    assert {file for file, count in lines.items() if count > MOST_LINES} == LONG
-
-
-def test_a_folder_has_a_front_door() -> None:
-    folders = {path.parent for path in files().values()}
-    silent = [
-        str(folder.relative_to(ROOT))
-        for folder in sorted(folders)
-        if not (folder / "__init__.py").is_file()
-        or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
-    ]
-    assert not silent, f"say in __init__.py what stands here and what it may import: {silent}"
-
-
-def test_only_the_app_stands_outside_with_streamlit() -> None:
     outside = [
         path.name
         for path in ROOT.glob("*.py")
         if "import streamlit" in path.read_text(encoding="utf-8") and path.name != "app.py"
     ]
     assert not outside
+
+
+def test_files_and_folders_are_small_and_folders_have_a_front_door() -> None:
+    names = [file for file in files() if not file.endswith("__init__")]
+    counts = Counter(file.rpartition("/")[0] for file in names)
+    assert {folder for folder, count in counts.items() if count > MOST_FILES} == CROWDED
+    lines = {file: len(path.read_text("utf-8").splitlines()) for file, path in files().items()}
+    assert {file for file, count in lines.items() if count > MOST_LINES} == LONG
+    doors = {path.parent / "__init__.py" for path in files().values()}
+    silent = [
+        str(door.relative_to(ROOT))
+        for door in sorted(doors)
+        if not door.is_file() or not ast.get_docstring(ast.parse(door.read_text(encoding="utf-8")))
+    ]
+    assert not silent, f"say what stands in the folder and what it may import: {silent}"

@@ -51,42 +51,35 @@ def fields(text: str) -> list[tuple[str, str | None]]:
     return sorted(found, key=str)
 
 
-@pytest.mark.parametrize("code", OTHERS)
-def test_every_text_has_a_translation_and_none_is_left_over(code: str) -> None:
-    wanted, known = set(translations.texts()), set(catalogue(code)) - {NAME}
-    assert not sorted(wanted - known), "python -m tests.support.translations FILE puts them in"
-    assert not sorted(known - wanted), "python -m tests.support.translations takes them out"
+def test_every_text_has_a_translation_that_names_the_same_and_is_one() -> None:
+    wanted = set(translations.texts())
+    for code in OTHERS:
+        known = set(catalogue(code)) - {NAME}
+        lacks, left = sorted(wanted - known), sorted(known - wanted)
+        assert not lacks, f"{code}: python -m tests.support.translations FILE puts them in"
+        assert not left, f"{code}: python -m tests.support.translations takes them out"
+        for text, ours in catalogue(code).items():
+            assert fields(text) == fields(ours), text
+            assert ours.strip() or not text.strip(), text
+            assert text.startswith("#") == ours.startswith("#"), text  # headings stay headings
+        kept = {text for text, ours in catalogue(code).items() if text == ours}
+        words = {text for text in kept if re.search(r"[A-Za-z]{2}", FIELD.sub("", text))}
+        assert words <= SAME | SHARED.get(code, set()), code
 
 
-@pytest.mark.parametrize("code", OTHERS)
-def test_a_translation_names_what_its_text_names(code: str) -> None:
-    for text, ours in catalogue(code).items():
-        assert fields(text) == fields(ours), text
-        assert ours.strip() or not text.strip(), text
-        assert text.startswith("#") == ours.startswith("#"), text  # headings stay headings
-
-
-@pytest.mark.parametrize("code", OTHERS)
-def test_a_translation_is_one(code: str) -> None:
-    kept = {text for text, ours in catalogue(code).items() if text == ours}
-    words = {text for text in kept if re.search(r"[A-Za-z]{2}", FIELD.sub("", text))}
-    assert words <= SAME | SHARED.get(code, set())
-
-
-@pytest.mark.parametrize("code", OTHERS)
 def test_merging_nothing_leaves_the_file_as_it_is(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    was = (tongues.HERE / f"{code}.json").read_text(encoding="utf-8")
-    (tmp_path / f"{code}.json").write_text(was, encoding="utf-8")
     monkeypatch.setattr(translations, "HERE", tmp_path)
-    monkeypatch.setattr(
-        translations, "texts", lambda: [text for text in catalogue(code) if text != NAME]
-    )
     more = tmp_path / "more.json"
     more.write_text(json.dumps({"nobody says this": "x"}), encoding="utf-8")
-    assert translations.merge(code, [more]) == []
-    assert (tmp_path / f"{code}.json").read_text(encoding="utf-8") == was
+    for code in OTHERS:
+        known = [text for text in catalogue(code) if text != NAME]
+        was = (tongues.HERE / f"{code}.json").read_text(encoding="utf-8")
+        (tmp_path / f"{code}.json").write_text(was, encoding="utf-8")
+        monkeypatch.setattr(translations, "texts", lambda known=known: known)
+        assert translations.merge(code, [more]) == []
+        assert (tmp_path / f"{code}.json").read_text(encoding="utf-8") == was
 
 
 def test_the_scripts_tell_literals_only() -> None:
@@ -97,26 +90,21 @@ def test_the_scripts_tell_literals_only() -> None:
         assert len(calls) == len(re.findall(r"(?<![.\w])" + TELL.pattern, script)), path
 
 
-def test_what_a_language_lacks_is_english() -> None:
-    with speaking("zh"):
-        assert say("Nobody translated this {way}.", way="yet") == "Nobody translated this yet."
-        assert say("Explore") == "探索"
-    assert say("Explore") == "Explore"
-    with speaking("xx"):
-        assert spoken_language() == ENGLISH
-
-
 def test_a_language_is_spoken_in_one_thread_and_inside_with() -> None:
     heard = []
     with speaking("zh"):
+        assert say("Nobody translated this {way}.", way="yet") == "Nobody translated this yet."
         thread = threading.Thread(target=lambda: heard.append(say("Explore")))
         thread.start()
         thread.join()
         with speaking(ENGLISH):
             heard.append(say("Explore"))
         heard.append(say("Explore"))
+    with speaking("xx"):
+        assert spoken_language() == ENGLISH
     speak("nowhere")
     assert heard == ["Explore", "Explore", "探索"] and spoken_language() == ENGLISH
+    assert say("Explore") == "Explore"
 
 
 def test_edits_are_said_in_words_of_the_language_and_written_alike() -> None:

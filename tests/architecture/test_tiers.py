@@ -31,17 +31,15 @@ HEAVY = {"app", "browser"}  # they need a process or a shipped model of themselv
 
 
 def test_every_heavy_test_carries_its_marker(request: pytest.FixtureRequest) -> None:
+    items = request.session.items
     unmarked = {
         f"{item.nodeid.partition('[')[0]} needs {name}"
-        for item in request.session.items
+        for item in items
         if isinstance(item, pytest.Function)
         for name in needed(item) - carried(item)
     }
     assert unmarked == set()
-
-
-def test_all_that_stands_in_tests_browser_is_for_chromium(request: pytest.FixtureRequest) -> None:
-    inside = [item for item in request.session.items if BROWSER in item.path.parents]
+    inside = [item for item in items if BROWSER in item.path.parents]
     assert [item.nodeid for item in inside if "browser" not in carried(item)] == []
 
 

@@ -109,8 +109,6 @@ def misbehave(channel: Channel) -> None:
     elif how == "babble":
         channel._write.write((5).to_bytes(8, "big") + b"{{{{{")
         channel._write.flush()
-    else:
-        channel.send({"list": [[]]})
 
 
 def call(number: int, *given: int | bytes | None) -> int:

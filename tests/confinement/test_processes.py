@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -181,43 +181,30 @@ def test_what_is_written_is_bounded_and_removed(nursery: Nursery, tmp_path: Path
     assert (tmp_path / "large").stat().st_size == 0
 
 
-def test_memory_ends_at_its_limit(begin: Callable[..., Child]) -> None:
-    eaten = begin(MISBEHAVE).ask({"how": "eat"}, 30)["eaten"]
-    assert 300 <= eaten <= 500
-
-
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
-def test_one_that_dies_says_how(begin: Callable[..., Child], number: signal.Signals) -> None:
+def stopped(child: Child, seconds: float = 20, **words: object) -> StoppedError:
+    """Return the error that a child ends with that misbehaves as told."""
     with pytest.raises(StoppedError) as error:
-        begin(MISBEHAVE).ask({"how": "die", "signal": int(number)}, 20)
-    assert not error.value.late and ending(error.value.status) == number.name
+        child.ask(words, seconds)
+    assert gone(child._number), words
+    return error.value
 
 
-def test_one_that_leaves_says_with_what(begin: Callable[..., Child]) -> None:
-    with pytest.raises(StoppedError, match=r"code 7"):
-        begin(MISBEHAVE).ask({"how": "leave"}, 20)
+def test_one_that_dies_leaves_or_babbles_is_not_believed(begin: Callable[..., Child]) -> None:
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL):
+        died = stopped(begin(MISBEHAVE), how="die", signal=int(number))
+        assert not died.late and ending(died.status) == number.name
+    assert "code 7" in str(stopped(begin(MISBEHAVE), how="leave"))
+    for how in ("flood", "babble"):
+        stopped(begin(MISBEHAVE), how=how)
 
 
-def test_one_that_sleeps_is_killed_in_time_and_reaped(begin: Callable[..., Child]) -> None:
-    child, start = begin(MISBEHAVE), time.monotonic()
-    with pytest.raises(StoppedError) as error:
-        child.ask({"how": "sleep"}, 1)
-    assert error.value.late and error.value.status == -signal.SIGKILL
-    assert time.monotonic() - start < 10 and gone(child._number)
-
-
-def test_one_that_burns_is_stopped_by_the_processor_time(begin: Callable[..., Child]) -> None:
-    with pytest.raises(StoppedError) as error:
-        begin(MISBEHAVE, seconds=1).ask({"how": "burn"}, 60)
-    assert not error.value.late and ending(error.value.status) in ("SIGXCPU", "SIGKILL")
-
-
-@pytest.mark.parametrize("how", ["flood", "babble"])
-def test_one_that_babbles_is_not_believed(begin: Callable[..., Child], how: str) -> None:
-    child = begin(MISBEHAVE)
-    with pytest.raises(StoppedError):
-        child.ask({"how": how}, 20)
-    assert gone(child._number)
+def test_memory_time_and_processor_end_at_their_limits(begin: Callable[..., Child]) -> None:
+    assert 300 <= begin(MISBEHAVE).ask({"how": "eat"}, 30)["eaten"] <= 500
+    start = time.monotonic()
+    slept = stopped(begin(MISBEHAVE), 1, how="sleep")
+    assert slept.late and slept.status == -signal.SIGKILL and time.monotonic() - start < 10
+    burnt = stopped(begin(MISBEHAVE, seconds=1), 60, how="burn")
+    assert not burnt.late and ending(burnt.status) in ("SIGXCPU", "SIGKILL")
 
 
 def test_a_killed_nursery_is_started_again(begin: Callable[..., Child], nursery: Nursery) -> None:
@@ -230,35 +217,22 @@ def test_a_killed_nursery_is_started_again(begin: Callable[..., Child], nursery:
     assert nursery.process != before and gone(first._number)  # a child ends with it
 
 
-def at_work(
-    begin: Callable[..., Child], nursery: Nursery
-) -> tuple[Child, subprocess.Popen[bytes], socket.socket]:
-    """A child that has answered, the process of its nursery, and the socket between us."""
-    child = begin(TELL)
-    assert child.ask({}, 20)
-    assert nursery._process is not None and nursery._socket is not None
-    return child, nursery._process, nursery._socket
-
-
 def test_a_nursery_ends_with_its_server_and_its_children_with_it(
     begin: Callable[..., Child], nursery: Nursery
 ) -> None:
-    child, kept, server = at_work(begin, nursery)
-    server.close()  # as the system does it for a server that is killed
-    assert kept.wait(20) == 0 and gone(child._number)
-    nursery._leave()
-
-
-def test_a_nursery_whose_server_is_gone_before_the_answer_ends_without_an_error(
-    begin: Callable[..., Child], nursery: Nursery
-) -> None:
-    child, kept, server = at_work(begin, nursery)
-    os.kill(kept.pid, signal.SIGSTOP)
-    server.send(b'{"do": "end", "process": 0}')
-    server.close()
-    os.kill(kept.pid, signal.SIGCONT)
-    assert kept.wait(20) == 0 and gone(child._number)
-    nursery._leave()
+    """Without an error, also where the server is gone before its answer comes."""
+    for asked in (False, True):
+        child = begin(TELL)
+        assert child.ask({}, 20)
+        kept, server = nursery._process, nursery._socket
+        assert kept is not None and server is not None
+        if asked:
+            os.kill(kept.pid, signal.SIGSTOP)
+            server.send(b'{"do": "end", "process": 0}')
+        server.close()  # as the system does it for a server that is killed
+        os.kill(kept.pid, signal.SIGCONT)
+        assert kept.wait(20) == 0 and gone(child._number), asked
+        nursery._leave()
 
 
 def test_a_server_with_many_connections_has_children_too(
@@ -278,9 +252,8 @@ def test_a_server_with_many_connections_has_children_too(
         nursery._leave()
 
 
-@pytest.mark.parametrize(
-    ("content", "error"),
-    [
+def test_only_messages_are_read(tmp_path: Path) -> None:
+    for content, error in (
         (b"", EOFError),
         (b"\0" * 4, EOFError),
         ((9).to_bytes(8, "big") + b"{}", EOFError),
@@ -288,11 +261,8 @@ def test_a_server_with_many_connections_has_children_too(
         ((2).to_bytes(8, "big") + b"[]", BadMessageError),
         ((2).to_bytes(8, "big") + b"\xff\xff", BadMessageError),
         ((10**5).to_bytes(8, "big") + b"[" * 10**5, BadMessageError),
-    ],
-)
-def test_only_messages_are_read(tmp_path: Path, content: bytes, error: type[Exception]) -> None:
-    (tmp_path / "in").write_bytes(content)
-    with (tmp_path / "in").open("rb") as read, (tmp_path / "out").open("wb") as write:
-        channel = Channel(read, write)
+    ):
+        channel = Channel(io.BytesIO(content), io.BytesIO())
         with pytest.raises(error):
             channel.receive()
+            pytest.fail(repr(content[:20]))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 
 from tests.checkpoints.hostile.hugging import hugging
 from tests.conftest import make_module
+from tests.support.cases import each
 from transformer_viz.app.live import tiles
 from transformer_viz.app.session import url_state
 from transformer_viz.checkpoints import load
@@ -46,13 +48,13 @@ def refused(read: Callable[[], Any]) -> str:
     return str(error.value)
 
 
-def test_a_config_that_is_not_utf_8(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_bytes(b'{"layout": "\x80"}')
-    assert "byte 12 is no UTF-8" in refused(lambda: read_config(tmp_path / "config.json"))
-
-
-def test_sentences_about_words_stay_short(tmp_path: Path) -> None:
-    """All words of a configuration, or of a vision model, were said in one sentence."""
+def test_configs(tmp_path: Path) -> None:
+    """Sentences say where a file breaks, and do not list all words of a configuration."""
+    path = tmp_path / "config.json"
+    path.write_bytes(b'{"layout": "\x80"}')
+    assert "byte 12 is no UTF-8" in refused(lambda: read_config(path))
+    path.write_bytes(b"null")
+    assert "holds nothing (null)" in refused(lambda: read_config(path))
     full = make_module().config.to_dict()
     for words in (full | {"x" * 300: 1}, {w: v for w, v in full.items() if w != "heads"}):
         refused(lambda words=words: ModelConfig.from_dict(words))
@@ -62,67 +64,22 @@ def test_sentences_about_words_stay_short(tmp_path: Path) -> None:
     assert "-11 classes" in refused(lambda: replace(sizes, classes=-11))
 
 
-def test_a_pickle_whose_key_is_a_list(tmp_path: Path) -> None:
-    (tmp_path / "meta.pkl").write_bytes(b"\x80\x02}]K\x01s.")
-    refused(lambda: read_plain_pickle(tmp_path / "meta.pkl"))
-
-
-def test_a_number_of_the_library_that_is_text(tmp_path: Path) -> None:
+def test_words_of_other_types_for_a_library(tmp_path: Path) -> None:
     words = json.loads(next(s for s in checkpoints() if s.name == "vit").files["config.json"])
-    hugging(**words | {"patch_size": "{}", "image_size": "/etc/passwd"})(tmp_path, tmp_path / "c")
-    with quiet():
-        refused(lambda: load(tmp_path, device="cpu"))
+    odd = (
+        words | {"patch_size": "{}", "image_size": "/etc/passwd"},
+        {"hidden_size": False},
+        {"eos_token_id": "x"},
+    )
+    for number, changes in enumerate(odd):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        hugging(**changes)(folder, tmp_path / "canary")
+        with quiet():
+            refused(lambda folder=folder: load(folder, device="cpu"))
     assert plainly(ValueError("invalid literal for int() with base 10: '{}'")) == (
         "a number was expected instead of '{}'"
     )
-
-
-def test_a_number_with_more_digits_than_a_link_writes() -> None:
-    values, _ = url_state.read({"gamma": "0.999999909999999999995"}, url_state.DEFAULTS)
-    again, _ = url_state.read(url_state.write(values, url_state.DEFAULTS), url_state.DEFAULTS)
-    assert values == again
-
-
-def test_a_config_that_is_null(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_bytes(b"null")
-    assert "holds nothing (null)" in refused(lambda: read_config(tmp_path / "config.json"))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pickle.dumps({"vocab_size": 5}, 0).replace(b"I5", b"IV5"),  # no number
-        b"\x80\x04]K\x00N\x86s.",
-        b"",
-        b"\x80",
-    ],
-)
-def test_pickles_that_break_in_the_reader(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "meta.pkl").write_bytes(content)
-    refused(lambda: read_plain_pickle(tmp_path / "meta.pkl"))
-
-
-def test_a_tensor_without_all_that_makes_one(tmp_path: Path) -> None:
-    """One argument of `_rebuild_tensor_v2` was taken out of the pickle."""
-    seed = next(one for one in NAMED["weights"].seeds() if one.opened == "w.pt")
-    (tmp_path / "w.pt").write_bytes(seed.files["w.pt"].replace(b"ccollections\nOrderedDict", b""))
-    refused(lambda: read_weights(tmp_path / "w.pt"))
-
-
-def test_a_name_in_a_zip_that_is_not_utf_8(tmp_path: Path) -> None:
-    torch.save({"a": torch.zeros(2)}, tmp_path / "w.pt")
-    whole = (tmp_path / "w.pt").read_bytes()
-    for path in (tmp_path / "w.pt", tmp_path / "in.zip"):
-        path.write_bytes(whole.replace(b"w/data.pkl", b"w/d\xaa\xaaa.pkl"))
-    refused(lambda: read_weights(tmp_path / "w.pt"))
-    refused(lambda: unpack(tmp_path / "in.zip", tmp_path / "out"))
-
-
-@pytest.mark.parametrize("words", [{"hidden_size": False}, {"eos_token_id": "x"}])
-def test_words_of_other_types(words: dict[str, Any], tmp_path: Path) -> None:
-    hugging(**words)(tmp_path, tmp_path / "canary")
-    with quiet():
-        refused(lambda: load(tmp_path, device="cpu"))
 
 
 def test_a_limit_of_length_that_is_no_number(tmp_path: Path) -> None:
@@ -138,88 +95,25 @@ def test_a_limit_of_length_that_is_no_number(tmp_path: Path) -> None:
     assert "a word of its files is odd" in said
 
 
-@pytest.mark.parametrize(
-    "edits",
-    [
-        {"kind": "x" * 5_000},
-        {"kind": "window", "x" * 5_000: 1},
-        {"kind": "temperature", "value": "x" * 5_000},
-        {"kind": "temperature", "value": list(range(9_000))},
-        {"kind": "swap_head"},
-    ],
-)
-def test_long_words_in_edits_are_cut(edits: dict[str, Any]) -> None:
-    refused(lambda: Intervention.from_json(json.dumps({"edits": [edits]})))
-
-
-def test_names_of_a_live_request_stay_on_one_line() -> None:
-    refused(lambda: edit_sliders.asked({"a\nb": "1", "x" * 500: "2"}))
-    refused(lambda: tiles.asked({"a\nb": "1", "x" * 500: "2"}))
-
-
-@pytest.fixture
-def change(tmp_path: Path) -> Callable[[Callable[[dict[str, Any]], None]], Path]:
-    """Writes a trace file whose words were changed by a function."""
-    content = NAMED["trace"].seeds()[0].files["run.safetensors"]
-    path = tmp_path / "run.safetensors"
-
-    def write(edit: Callable[[dict[str, Any]], None]) -> Path:
-        path.write_bytes(content)
-        with safetensors.safe_open(path, framework="numpy") as file:
-            words = json.loads(file.metadata()["trace"])
-        edit(words)
-        arrays = safetensors.numpy.load_file(path)
-        safetensors.numpy.save_file(arrays, path, metadata={"trace": json.dumps(words)})
-        return path
-
-    return write
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda words: words["report"].update(row_sum_error="0"),
-        lambda words: words["report"].update(rebuilt={"cross L0": []}),
-        lambda words: words["source"].update(labels=[1, 2, 3]),
-        lambda words: words["sites"][0].update(layer="0"),
-        lambda words: words["sites"][0].update(scale="x"),
-        lambda words: words["frames"]["heads"]["dtypes"].update(layer="x" * 5_000),
-        lambda words: words["frames"]["norms"]["runs"][0].__setitem__(0, "x" * 5_000),
-        lambda words: words["frames"].update(heads=[]),
-    ],
-)
-def test_a_trace_with_words_of_other_types(
-    edit: Callable[[dict[str, Any]], None],
-    change: Callable[[Callable[[dict[str, Any]], None]], Path],
-) -> None:
-    path = change(edit)
-    assert "run.safetensors is an incomplete trace file" in refused(lambda: Trace.load(path))
-
-
-def test_a_trace_cannot_ask_for_a_billion_rows(
-    change: Callable[[Callable[[dict[str, Any]], None]], Path],
-) -> None:
-    path = change(lambda words: words["frames"]["norms"]["runs"][0].__setitem__(-1, 10**12))
-    start = time.process_time()
-    refused(lambda: Trace.load(path))
-    assert time.process_time() - start < 5
-
-
-@pytest.mark.parametrize("name", ["plan.json", "atlas.parquet", "examples.parquet"])
-@pytest.mark.parametrize("odd", [b"", b"\xb5", b"{}", b"PAR1PAR1"])
-def test_an_atlas_with_a_damaged_file(name: str, odd: bytes, tmp_path: Path) -> None:
-    for file, content in NAMED["corpus"].seeds()[0].files.items():
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_bytes(odd if file == name else content)
-    reader = NAMED["corpus"]
-    refused(lambda: reader.read(reader.seeds()[0], tmp_path))
-
-
-def test_a_plan_with_words_of_other_types(tmp_path: Path) -> None:
-    files = NAMED["corpus"].seeds()[0].files
-    words = json.loads(files[PLAN]) | {"seed": "x", "sentences": None}
-    (tmp_path / PLAN).write_text(json.dumps(words))
-    assert "is no plan of an atlas" in refused(lambda: open_atlas(tmp_path))
+def test_pickles_and_zips_that_break_in_the_reader(tmp_path: Path) -> None:
+    meta, path = tmp_path / "meta.pkl", tmp_path / "w.pt"
+    for content in (
+        b"\x80\x02}]K\x01s.",  # a key that is a list
+        pickle.dumps({"vocab_size": 5}, 0).replace(b"I5", b"IV5"),  # no number
+        b"\x80\x04]K\x00N\x86s.",
+        b"",
+        b"\x80",
+    ):
+        meta.write_bytes(content)
+        refused(lambda: read_plain_pickle(meta))
+    # One argument of `_rebuild_tensor_v2` is taken out of the pickle.
+    seed = next(one for one in NAMED["weights"].seeds() if one.opened == "w.pt")
+    path.write_bytes(seed.files["w.pt"].replace(b"ccollections\nOrderedDict", b""))
+    refused(lambda: read_weights(path))
+    torch.save({"a": torch.zeros(2)}, path)
+    path.write_bytes(path.read_bytes().replace(b"w/data.pkl", b"w/d\xaa\xaaa.pkl"))  # no UTF-8
+    refused(lambda: read_weights(path))
+    refused(lambda: unpack(path, tmp_path / "out"))
 
 
 def test_a_layout_that_comes_closest_by_long_names(tmp_path: Path) -> None:
@@ -234,9 +128,75 @@ def test_a_layout_that_comes_closest_by_long_names(tmp_path: Path) -> None:
         assert said in refused(lambda path=path: load(path))
 
 
-def test_a_link_whose_letters_are_said_as_escapes() -> None:
-    """Each was quoted as ten characters, before a list of all that the key can be."""
+def test_links_edits_and_live_requests() -> None:
+    """Long and odd words are cut; letters that are said as escapes count as such."""
+    # More digits than a link writes.
+    values, _ = url_state.read({"gamma": "0.999999909999999999995"}, url_state.DEFAULTS)
+    again, _ = url_state.read(url_state.write(values, url_state.DEFAULTS), url_state.DEFAULTS)
+    assert values == again
     odd = "\U000a7ba8" * 60
     _, problems = url_state.read({"corpus_by": odd, "scale": odd, "beam": odd}, url_state.DEFAULTS)
     assert len(problems) == 3
     assert all("is '\\U000a7ba8" in one and len(one) <= 400 for one in problems), problems
+    edits: tuple[dict[str, Any], ...] = (
+        {"kind": "x" * 5_000},
+        {"kind": "window", "x" * 5_000: 1},
+        {"kind": "temperature", "value": "x" * 5_000},
+        {"kind": "temperature", "value": list(range(9_000))},
+        {"kind": "swap_head"},
+    )
+    for edit in edits:
+        refused(lambda edit=edit: Intervention.from_json(json.dumps({"edits": [edit]})))
+    for asked in (edit_sliders.asked, tiles.asked):
+        refused(lambda asked=asked: asked({"a\nb": "1", "x" * 500: "2"}))
+
+
+Words = dict[str, Any]
+#: Changes of the words of a trace file, each of another type than they should be.
+TRACES: tuple[Callable[[Words], object], ...] = (
+    lambda words: words["report"].update(row_sum_error="0"),
+    lambda words: words["report"].update(rebuilt={"cross L0": []}),
+    lambda words: words["source"].update(labels=[1, 2, 3]),
+    lambda words: words["sites"][0].update(layer="0"),
+    lambda words: words["sites"][0].update(scale="x"),
+    lambda words: words["frames"]["heads"]["dtypes"].update(layer="x" * 5_000),
+    lambda words: words["frames"]["norms"]["runs"][0].__setitem__(0, "x" * 5_000),
+    lambda words: words["frames"].update(heads=[]),
+)
+
+
+def test_traces_with_words_of_other_types(tmp_path: Path) -> None:
+    content = NAMED["trace"].seeds()[0].files["run.safetensors"]
+    path = tmp_path / "run.safetensors"
+
+    def said(edit: Callable[[Words], object]) -> str:
+        path.write_bytes(content)
+        with safetensors.safe_open(path, framework="numpy") as file:
+            words = json.loads(file.metadata()["trace"])
+        edit(words)
+        arrays = safetensors.numpy.load_file(path)
+        safetensors.numpy.save_file(arrays, path, metadata={"trace": json.dumps(words)})
+        return refused(lambda: Trace.load(path))
+
+    for number, edit in enumerate(TRACES):
+        assert "run.safetensors is an incomplete trace file" in said(edit), number
+    start = time.process_time()
+    said(lambda words: words["frames"]["norms"]["runs"][0].__setitem__(-1, 10**12))  # rows
+    assert time.process_time() - start < 5
+
+
+def test_an_atlas_with_a_damaged_file(tmp_path: Path) -> None:
+    reader = NAMED["corpus"]
+    (sound,) = reader.seeds()
+
+    def check(case: tuple[str, bytes]) -> None:
+        name, odd = case
+        assert name in sound.files
+        refused(lambda: reader.run(replace(sound, files=sound.files | {name: odd})))
+
+    names = ("plan.json", "atlas.parquet", "examples.parquet")
+    cases = product(names, (b"", b"\xb5", b"{}", b"PAR1PAR1"))
+    each(((str(case), case) for case in cases), check)
+    words = json.loads(sound.files[PLAN]) | {"seed": "x", "sentences": None}
+    (tmp_path / PLAN).write_text(json.dumps(words))
+    assert "is no plan of an atlas" in refused(lambda: open_atlas(tmp_path))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 from tests.soak import fuzz as soak
+from tests.support.cases import each
 from transformer_viz.checkpoints import CheckpointError
 
 from .judge import complaint, judged
@@ -31,31 +32,34 @@ def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     assert not (tmp_path / CANARY).exists()
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-def test_what_is_sound_is_opened(reader: Reader) -> None:
-    for seed in reader.seeds()[: 2 if reader.heavy or reader.name in SLOW else 6]:
-        found = judged(lambda seed=seed: reader.run(seed))
-        assert not found.fault, (seed.name, found)
+def test_what_is_sound_is_opened() -> None:
+    def check(reader: Reader) -> None:
+        for seed in reader.seeds()[: 2 if reader.heavy or reader.name in SLOW else 6]:
+            found = judged(lambda seed=seed: reader.run(seed))
+            assert not found.fault, (seed.name, found)
+
+    each(NAMED.items(), check)
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-def test_odd_inputs_are_opened_or_refused_in_a_sentence(reader: Reader) -> None:
-    tries = SLOW.get(reader.name, HEAVY if reader.heavy else LIGHT)
+def test_odd_inputs_are_opened_or_refused_in_a_sentence() -> None:
+    def check(reader: Reader) -> None:
+        @settings(
+            max_examples=SLOW.get(reader.name, HEAVY if reader.heavy else LIGHT),
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(strategies.randoms(use_true_random=False))
+        def holds(draw: Random) -> None:
+            odd = reader.case(draw)
+            found = judged(lambda: reader.run(odd))
+            assert not found.fault, (odd.name, found)
 
-    @settings(
-        max_examples=tries,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategies.randoms(use_true_random=False))
-    def holds(draw: Random) -> None:
-        odd = reader.case(draw)
-        found = judged(lambda: reader.run(odd))
-        assert not found.fault, (odd.name, found)
+        holds()
+        assert not Path(CANARY).exists()
 
-    holds()
+    each(NAMED.items(), check)
 
 
 def test_a_case_is_made_again_from_its_number() -> None:
@@ -64,9 +68,8 @@ def test_a_case_is_made_again_from_its_number() -> None:
         assert one == other
 
 
-@pytest.mark.parametrize(
-    ("error", "wrong"),
-    [
+def test_the_judge() -> None:
+    errors: tuple[tuple[BaseException, str], ...] = (
         (CheckpointError("w.pt is cut off. Copy it again."), ""),
         (CheckpointError("w.pt is cut off"), "no full stop (CheckpointError)"),
         (ValueError("'int' object has no attribute 'x'."), "the words of a library (ValueError)"),
@@ -75,10 +78,9 @@ def test_a_case_is_made_again_from_its_number() -> None:
         (KeyError("a"), "KeyError is the interpreter's"),
         (RuntimeError("This is one."), "RuntimeError is no kind of error that a page explains"),
         (OSError(28, "No space left on device"), ""),
-    ],
-)
-def test_the_judge(error: BaseException, wrong: str) -> None:
-    assert complaint(error) == wrong
+    )
+    for error, wrong in errors:
+        assert complaint(error) == wrong
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""M1 to M15 on weights made by hand: the pitfalls P2, P3, P5 to P10, P13, P35 of head metrics."""
+"""M1 to M15 on weights made by hand: the pitfalls P4, P6, P7, P10, P13, P35 of head metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from tests.support.witness_models import ov_weights
 from transformer_viz.core.sites import Site
 from transformer_viz.metrics.head_measures import values
-from transformer_viz.metrics.head_measures.keys import OFFSETS
 from transformer_viz.metrics.head_measures.registry import MEASURES, settled
 from transformer_viz.metrics.head_measures.row_measures import source_shares
 from transformer_viz.metrics.head_measures.rows import VIEWS, HeadRows, Tally
@@ -44,21 +43,6 @@ def looking(targets: list[int]) -> np.ndarray:
     return np.eye(len(targets), dtype=np.float32)[targets][None]
 
 
-def jumping(rows: HeadRows, find: str) -> HeadRows:
-    """A perfect head: on what followed the same word, or on the word itself, else on BOS."""
-    ids = list(rows.key_ids if rows.key_ids is not None else ())
-    targets = []
-    for i, word in enumerate(ids):
-        earlier = [j for j in range(1, i) if ids[j] == word]
-        targets.append(earlier[-1] + (find == "induction") if earlier else 0)
-    return replace(rows, weights=looking(targets))
-
-
-def repeated(length: int, seed: int = 0) -> list[int]:
-    r = (np.random.default_rng(seed).permutation(length) + 1).tolist()
-    return [*r, *r]
-
-
 def some(heads: int = 3, words: int = 9, seed: int = 4) -> HeadRows:
     """Random causal heads on a text with repeated words."""
     generator = np.random.default_rng(seed)
@@ -80,91 +64,31 @@ def value(name: str, rows: HeadRows) -> np.ndarray:
     return mean(own(name, rows))
 
 
-def test_perfect_heads_score_one_and_even_ones_have_full_entropy_at_any_length():
-    """P2, P3."""
-    other = {"duplicate": "induction", "induction": "duplicate"}
-    for case in product(other, (8, 12, 40), VIEWS):
-        find, length, view = case
-        rows = jumping(prompt(repeated(length), view=view), find)
-        assert value(find, rows) == pytest.approx([1.0], abs=EXACT), case
-        assert value(other[find], rows) == pytest.approx([0.0], abs=EXACT), case
-    for length, view in product((5, 25, 100), VIEWS):
-        even = prompt(list(range(1, length)), view=view)
-        assert value("entropy", even) == pytest.approx([1.0], abs=EXACT), (length, view)
-
-
-def test_runs_loops_and_a_fixed_shift_are_no_induction():
-    """P5, P6: in a run nobody is asked, and a loop of two leaves too many right answers.
-
-    Shift eleven is right by luck where the period is 12; not once periods differ.
-    """
-    for words in ([3] * 50, [3, 4] * 20):
-        even = prompt(words)
-        itself = replace(even, weights=looking(list(range(len(words) + 1))))
-        block = measured(SITE, even)
-        found, usual = block.own["induction"], block.chance["induction"]
-        if words == [3] * 50:
-            assert found.rows[0] == 0 and np.isnan(mean(found)).all()
-        assert mean(found) == pytest.approx(mean(usual), abs=EXACT, nan_ok=True)  # lift 0
-        assert np.nan_to_num(value("induction", itself)) == 0
+def test_a_fixed_shift_is_no_induction():
+    """P6: shift eleven is right by luck where the period is 12; not once periods differ."""
 
     def shifted(period: int) -> Tally:
+        words = np.random.default_rng(0).permutation(period) + 1
         targets = [max(0, i - 11) for i in range(2 * period + 1)]
-        return own("induction", replace(prompt(repeated(period)), weights=looking(targets)))
+        return own("induction", replace(prompt([*words, *words]), weights=looking(targets)))
 
     assert mean(shifted(12)) == pytest.approx([1.0])
     assert mean(reduce(Tally.plus, map(shifted, range(13, 41))))[0] < 0.1
 
 
-def test_the_first_rows_are_left_out():
+def test_the_first_rows_are_left_out_also_without_a_special_token():
     """P7: a sink looks at nobody's previous token, a previous head at no first token."""
-    rows = prompt(list(range(1, 13)))
-    sink = replace(rows, weights=looking([0] * 13))
-    back = replace(rows, weights=looking([0, *range(12)]))
-    assert value("previous", sink) == 0 and value("sink", sink) == 1
-    assert value("sink", back) == 0 and value("previous", back) == 1
-    no_bos = replace(sink, query_special=np.zeros(13, bool), key_special=np.zeros(13, bool))
+    none, rows = np.zeros(13, bool), prompt(list(range(1, 13)), looking([0] * 13))
+    no_bos = replace(rows, query_special=none, key_special=none)
     assert value("previous", no_bos) == 0
     assert value("self", no_bos) == 0  # row 0 looks at itself, having no choice
 
 
-def test_copies_are_added_and_ties_share_their_row():
-    """P8, P9: a row that shares its weight among k copies has found them all.
-
-    An even head is positional by 1/n_i, whatever key stands first.
-    """
-    words = [7, *range(10, 16), 7, *range(20, 26), 7, *range(30, 36), 7]
-    rows, size = prompt(words), len(words) + 1
-    places = np.flatnonzero(rows.key_ids == 7)
-    weights = np.zeros((1, size, size))
-    weights[0, :, 0] = 1
-    weights[0, places[-1]] = 0
-    weights[0, places[-1], places[:-1]] = 1 / 3
-    weights[0, places[1], :] = np.eye(size)[places[0]]
-    weights[0, places[2], :] = (np.eye(size)[places[:2]]).mean(0)
-    found = own("duplicate", replace(rows, weights=weights.astype(np.float32)))
-    assert found.rows[0] == 3 and mean(found) == pytest.approx([1.0], abs=EXACT)
-    for view in VIEWS:
-        rows = prompt(list(range(1, 25)), view=view)
-        profile = own("positional", rows)
-        share = profile.mean[0, OFFSETS.index(0)]
-        number = rows.count[(rows.asked & rows.heeded)[0] & (rows.count >= 2)]
-        assert share == pytest.approx((1 / number).mean(), abs=EXACT), view
-        assert mean(profile) == pytest.approx([share], abs=EXACT), view
-
-
-def test_no_row_is_no_value_and_previous_is_not_next():
-    """P10, P11: on an encoder, with a head that looks back and one that looks ahead."""
+def test_no_row_is_no_value():
+    """P10."""
     for name in ("previous", "next", "duplicate", "induction", "monotonicity", "null", "copying"):
         found = own(name, prompt([5]))
         assert (found.rows == 0).all() and np.isnan(mean(found)).all(), name
-    plain = np.zeros(9, bool)
-    weights = np.concatenate([looking([0, *range(8)]), looking([*range(1, 9), 8])])
-    rows = HeadRows(weights, np.ones((9, 9), bool), plain, plain)
-    assert value("previous", rows).tolist() == [1, 0]
-    assert value("next", rows).tolist() == [0, 1]
-    profile = own("positional", rows).mean
-    assert [OFFSETS[place] for place in np.nan_to_num(profile).argmax(-1)] == [-1, 1]
 
 
 def test_a_measure_leaves_its_input_alone_and_padding_changes_nothing():

@@ -214,12 +214,6 @@ def test_errors_of_all_shifts_and_similarity_by_distance():
     rates = np.array([1.0, 0.31, 0.07, 0.011])  # radians a position, one a pair
     angles = np.arange(23)[:, None] * rates
     sines = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(23, -1)
-    for by in (1, 5, 11):  # the rows k further are the rows turned by k times the rate
-        turned = sines[:-by].copy()
-        s, c = turned[:, ::2].copy(), turned[:, 1::2].copy()
-        turned[:, ::2] = s * np.cos(by * rates) + c * np.sin(by * rates)
-        turned[:, 1::2] = c * np.cos(by * rates) - s * np.sin(by * rates)
-        assert np.allclose(turned, sines[by:], atol=1e-12), by
     assert shift_errors(sines).shape == (11,) and shift_errors(sines).max() < 1e-9
     assert shift_errors(np.random.default_rng(2).standard_normal((23, 8))).min() > 0.2
     wanted = [np.cos(rates * by).mean() for by in range(12)]

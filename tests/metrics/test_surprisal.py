@@ -22,13 +22,7 @@ from transformer_viz.app.labs.experiments.multi_head import (
 )
 from transformer_viz.core.interventions import Causal, Edit, Intervention, ScaleHead
 from transformer_viz.metrics.attention.parameter_counts import attention_sizes
-from transformer_viz.metrics.output.surprisal import (
-    certainty,
-    cost,
-    held_bits,
-    later,
-    weight_on,
-)
+from transformer_viz.metrics.output.surprisal import certainty, cost, held_bits, later, weight_on
 from transformer_viz.model import ModelConfig
 from transformer_viz.model.transformer import Attention
 

@@ -25,9 +25,9 @@ RANDOM = np.random.default_rng(0)
 PAIRS = [agreement_pair(np.random.default_rng(seed)) for seed in range(4000)]
 
 
-@pytest.mark.parametrize(
-    ("noun", "determiner", "colour", "nom", "acc", "dat"),
-    [
+def test_nouns_and_pronouns_have_the_endings_of_their_case() -> None:
+    cases = ("nom", "acc", "dat")
+    for noun, determiner, colour, *wanted in (
         (BEAR, "the", "", "der Bär", "den Bären", "dem Bären"),
         (BEAR, "the", "alt", "der alte Bär", "den alten Bären", "dem alten Bären"),
         (BEAR, "my", "alt", "mein alter Bär", "meinen alten Bären", "meinem alten Bären"),
@@ -38,26 +38,12 @@ PAIRS = [agreement_pair(np.random.default_rng(seed)) for seed in range(4000)]
         (HOUSE, "the", "neu", "das neue Haus", "das neue Haus", "dem neuen Haus"),
         (HOUSE, "a", "neu", "ein neues Haus", "ein neues Haus", "einem neuen Haus"),
         (HOUSE, "this", "", "dieses Haus", "dieses Haus", "diesem Haus"),
-    ],
-)
-def test_a_noun_phrase_has_the_endings_of_its_case(
-    noun: Noun, determiner: str, colour: str, nom: str, acc: str, dat: str
-) -> None:
-    cases = ("nom", "acc", "dat")
-    assert [phrase(noun, determiner, case, colour) for case in cases] == [nom, acc, dat]
-
-
-def test_pronouns_follow_gender_and_case() -> None:
-    said = [[pronoun(n, c) for c in ("nom", "acc", "dat")] for n in (BEAR, LAMP, HOUSE)]
+    ):
+        assert [phrase(noun, determiner, case, colour) for case in cases] == wanted
+    said = [[pronoun(noun, case) for case in cases] for noun in (BEAR, LAMP, HOUSE)]
     assert said == [["er", "ihn", "ihm"], ["sie", "sie", "ihr"], ["es", "es", "ihm"]]
-
-
-def test_english_takes_an_before_a_vowel() -> None:
     egg = Noun("egg", "Ei", "n", "Ei")
     assert english_phrase(egg, "a") == "an egg" and english_phrase(egg, "a", "red") == "a red egg"
-
-
-def test_prepositions_melt_with_the_article() -> None:
     assert contract("in das Haus, in dem Haus, an dem Baum") == "ins Haus, im Haus, am Baum"
     assert contract("in diesem Haus") == "in diesem Haus"
 
@@ -72,27 +58,15 @@ def deed(name: str, a: Noun, b: Noun, **words: object) -> Deed:
     return Deed(frame=frame, nouns={"a": a, "b": b}, **told | words)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("which", "why", "english", "german"),
-    [
-        (
-            "a", ("too tired", "zu müde"),
-            "the bear didn't cross the bridge because it was too tired.",
-            "der Bär überquerte die Brücke nicht, weil er zu müde war.",
-        ),
-        (
-            "b", ("too long", "zu lang"),
-            "the bear didn't cross the bridge because it was too long.",
-            "der Bär überquerte die Brücke nicht, weil sie zu lang war.",
-        ),
-    ],
-)  # fmt: skip
-def test_the_noun_that_the_reason_fits_decides_the_pronoun(
-    which: str, why: tuple[str, str], english: str, german: str
-) -> None:
+def test_the_noun_that_the_reason_fits_decides_the_pronoun() -> None:
     said = deed("cross", BEAR, BRIDGE)
-    made = {because(said, which, why, np.random.default_rng(n)) for n in range(30)}
-    assert (english, german) in made
+    for which, english, german in (("a", "tired", "er zu müde"), ("b", "long", "sie zu lang")):
+        why = (f"too {english}", german.partition(" ")[2])
+        made = {because(said, which, why, np.random.default_rng(n)) for n in range(30)}
+        assert (
+            f"the bear didn't cross the bridge because it was too {english}.",
+            f"der Bär überquerte die Brücke nicht, weil {german} war.",
+        ) in made
 
 
 def test_modal_perfect_and_person_are_inflected() -> None:
@@ -112,7 +86,7 @@ def test_modal_perfect_and_person_are_inflected() -> None:
     assert want.main()[1] == "sie wollten die Lampe nicht in das Haus legen"
 
 
-def test_but_and_so_say_the_pronoun_in_its_case() -> None:
+def test_but_so_and_a_second_sentence_say_the_pronoun_in_its_case() -> None:
     said = deed("cross", BEAR, BRIDGE)
     assert but(said, "b", ("too long", "zu lang"), RANDOM) == (
         "the bear wanted to cross the bridge, but it was too long.",
@@ -125,30 +99,21 @@ def test_but_and_so_say_the_pronoun_in_its_case() -> None:
     english, german = so(deed("cross", LAMP, BEAR), "b", ("", ""), RANDOM)
     assert english.endswith("that the lamp didn't cross it.")
     assert german.endswith("dass die Lampe ihn nicht überquerte.")
-
-
-def test_two_sentences_go_on_about_one_noun() -> None:
     line = "I bought {a}. It is {P}.|Ich habe {a.acc} gekauft. {ER} ist {P}."
-    said = ("expensive", "teuer")
-    assert [fill(line, noun, said) for noun in (BEAR, LAMP, HOUSE)] == [
+    dear = ("expensive", "teuer")
+    assert [fill(line, noun, dear) for noun in (BEAR, LAMP, HOUSE)] == [
         ("I bought a bear. It is expensive.", "Ich habe einen Bären gekauft. Er ist teuer."),
         ("I bought a lamp. It is expensive.", "Ich habe eine Lampe gekauft. Sie ist teuer."),
         ("I bought a house. It is expensive.", "Ich habe ein Haus gekauft. Es ist teuer."),
     ]
 
 
-def test_there_are_many_frames_and_a_third_of_the_pairs_is_two_sentences() -> None:
+def test_there_are_many_frames_and_no_noun_of_the_test_is_said() -> None:
     assert len(FRAMES) >= 25
     several = sum(bool(re.search(r"[.!?] \w", english)) for english, _ in PAIRS)
-    assert 0.28 < several / len(PAIRS) < 0.48
-
-
-def test_er_sie_and_es_are_all_said_often() -> None:
+    assert 0.28 < several / len(PAIRS) < 0.48  # two sentences
     words = Counter(word for _, german in PAIRS for word in re.findall(r"\w+", german.lower()))
     assert min(words["er"], words["sie"], words["es"]) > 800
-
-
-def test_no_noun_of_the_test_is_said() -> None:
     for english, german in PAIRS:
         assert not HELD_OUT & set(re.findall(r"\w+", english.lower())), english
         assert not HELD_OUT_GERMAN & set(re.findall(r"\w+", german)), german
@@ -156,27 +121,19 @@ def test_no_noun_of_the_test_is_said() -> None:
         read("dog Hund m")
 
 
-def held_out_rows() -> list[dict[str, str]]:
-    """The held-out test of pronouns: 60 pairs of English sentences."""
-    lines = (ROOT / "training" / "tables" / "pronouns.tsv").read_text(encoding="utf-8").splitlines()
-    return list(csv.DictReader(lines, delimiter="\t"))
-
-
 def test_the_test_of_pronouns_shares_no_noun_and_no_deed_with_the_generator() -> None:
-    rows = held_out_rows()
-    assert len(rows) == 120 and len({row["pair"] for row in rows}) == 60
+    """Of 60 pairs of English sentences; both of a pair want different pronouns."""
+    lines = (ROOT / "training" / "tables" / "pronouns.tsv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(lines, delimiter="\t"))
     generated = {noun.german for group in NOUNS.values() for noun in group}
+    made = {english for english, _ in PAIRS}
+    pairs: dict[str, list[str]] = {}
     for row in rows:
         main = row["german_up_to_pronoun"]
         assert HELD_OUT & set(re.findall(r"\w+", row["english"].lower()))
         assert not generated & set(re.findall(r"\w+", main)), main
-    made = {english for english, _ in PAIRS}
-    assert not made & {row["english"] for row in rows}
-
-
-def test_both_of_a_test_pair_want_different_pronouns() -> None:
-    pairs: dict[str, list[str]] = {}
-    for row in held_out_rows():
+        assert row["english"] not in made
         pairs.setdefault(row["pair"], []).append(row["pronoun"])
+    assert len(rows) == 120 and len(pairs) == 60
     assert all(len(set(said)) == 2 for said in pairs.values())
     assert {word.lower() for said in pairs.values() for word in said} == {"er", "sie", "es"}

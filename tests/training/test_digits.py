@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click.testing
 import numpy as np
@@ -20,45 +19,27 @@ from training.recipe import Recipe
 from transformer_viz.checkpoints import load
 from transformer_viz.core.trace import Trace
 
-RECIPE = """
-name = "tiny"
-title = "Ten digits"
-seed = 2
-log_every = 50
-save_every = 50
+from .conftest import Trained, recipe_text, trained
 
-[data]
-task = "digits"
-
-[model]
-patch_size = [2, 2]
-d_model = 16
-heads = 2
-d_ff = 24
-encoder_layers = 1
-
-[schedule]
-steps = 150
-decay_from = 120
-warmup = 5
-peak = 0.02
-batch_tokens = 32
-
-[card]
-attribution = "Contains digits."
-weaknesses = ["It is tiny."]
-"""
+RECIPE = recipe_text(
+    name="tiny", title="Ten digits", seed=2, log_every=50, save_every=50,
+    data={"task": "digits"},
+    model={"patch_size": [2, 2], "d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 1},
+    schedule={"steps": 150, "decay_from": 120, "warmup": 5, "peak": 0.02, "batch_tokens": 32},
+    card={"attribution": "Contains digits.", "weaknesses": ["It is tiny."]},
+)  # fmt: skip
 
 
-@pytest.fixture
-def recipe(tmp_path: Path) -> Path:
-    (tmp_path / "tiny.toml").write_text(RECIPE)
-    return tmp_path / "tiny.toml"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Trained:
+    place = tmp_path_factory.mktemp("digits")
+    (place / "tiny.toml").write_text(RECIPE)
+    return trained(place / "tiny.toml", None, place)
 
 
-@pytest.fixture
-def task(recipe: Path) -> Digits:
-    return Digits(Recipe.read(recipe))
+@pytest.fixture(scope="module")
+def words(made) -> Recipe:
+    return Recipe.read(made.run.parent / "tiny.toml")
 
 
 def test_three_whole_sheets_are_held_out():
@@ -91,7 +72,8 @@ def test_a_moved_image_is_the_image_with_paper_behind_it():
     assert len(seen) == 9
 
 
-def test_batches_depend_on_seed_and_update_alone_and_never_show_what_is_held_out(task):
+def test_batches_depend_on_seed_and_update_alone_and_never_show_what_is_held_out(words):
+    task = Digits(words)
     stream = task.batches(0)
     three = [next(stream) for _ in range(3)]
     (images,), labels = next(task.batches(2))
@@ -103,37 +85,31 @@ def test_batches_depend_on_seed_and_update_alone_and_never_show_what_is_held_out
     assert len(pixels) == len(wanted) == 1797 - HELD_OUT
     back = pixels[:, 0].numpy() * task.std + task.mean
     np.testing.assert_allclose(back, read_digits()[0][HELD_OUT:] / 255, atol=1e-6)
-
-
-def test_pixels_that_are_learned_from_have_mean_0_and_deviation_1(task):
-    (pixels,), _ = task.batch(task.images, task.labels)
+    (pixels,), _ = task.batch(task.images, task.labels)  # of those that are learned from
     assert float(pixels.mean()) == pytest.approx(0, abs=1e-3)
     assert float(pixels.std()) == pytest.approx(1, abs=1e-3)
 
 
-def test_a_run_goes_on_where_it_was_saved(recipe, tmp_path):
-    words = Recipe.read(recipe)
-    straight = Run(words, None, tmp_path / "straight", "cpu")
-    straight.train(lambda progress: None)
+def test_a_run_goes_on_where_it_was_saved(words, made, tmp_path):
+    straight = Run(words, None, made.run, "cpu")
     assert straight.tokens == 150 * 32
 
     def stop(progress):
         if progress.step == 81:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        Run(words, None, tmp_path / "stopped", "cpu").train(stop)
-    resumed = Run(words, None, tmp_path / "stopped", "cpu")
-    assert resumed.step == 50
-    resumed.train(lambda progress: None)
+    with command.machine("cpu", 1):
+        with pytest.raises(KeyboardInterrupt):
+            Run(words, None, tmp_path / "stopped", "cpu").train(stop)
+        resumed = Run(words, None, tmp_path / "stopped", "cpu")
+        assert resumed.step == 50
+        resumed.train(lambda progress: None)
     for name, tensor in straight.model.state_dict().items():
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
 
 
-def test_the_folder_opens_with_pictures_an_example_and_an_honest_card(recipe, tmp_path):
-    out = tmp_path / "tiny"
-    command.run(recipe, None, tmp_path / "run", out, device="cpu", threads=1)
-    model = load(out, device="cpu")
+def test_the_folder_opens_with_pictures_an_example_and_an_honest_card(made):
+    out, model = made.out, load(made.out, device="cpu")
     assert (model.takes, model.gives, model.labels) == ("image", "classes", NAMES)
     assert (model.title, model.file_dtype) == ("Ten digits", "float16")
     names = json.loads((out / "config.json").read_text())["examples"]
@@ -159,12 +135,10 @@ def test_the_folder_opens_with_pictures_an_example_and_an_honest_card(recipe, tm
     assert f"accuracy {hits.right / 382:.1%}, {hits.right} of 382 images" in said.output
 
 
-def test_what_is_measured_is_what_the_trained_weights_say(recipe, tmp_path):
+def test_what_is_measured_is_what_the_trained_weights_say(words, made):
     """Witness: the float32 module of the run, on the batches of the run."""
-    out = tmp_path / "tiny"
-    command.run(recipe, None, tmp_path / "run", out, device="cpu", threads=1)
-    model = load(out, device="cpu")
-    work = Run(Recipe.read(recipe), None, tmp_path / "run", "cpu")
+    out, model = made.out, load(made.out, device="cpu")
+    work = Run(words, None, made.run, "cpu")
     work.model.eval()
     (pixels,), labels = next(work.task.unseen())
     with torch.inference_mode():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.support.refusals import refuses
 from training import command
 from training.grow import grown, rows_of, spelled
 from training.loop import Run
@@ -15,15 +16,11 @@ from training.recipe import Recipe
 from transformer_viz.checkpoints import load
 from transformer_viz.model import Transformer
 
-from .test_training import data, recipe
-
-__all__ = ["data", "recipe"]  # fixtures
-
 
 @pytest.fixture
-def small(recipe: Path, data: Path, tmp_path: Path) -> Run:
+def small(recipe: Path, pairs: Path, tmp_path: Path) -> Run:
     """A run that has not begun: random weights, pieces of its own."""
-    return Run(Recipe.read(recipe), data, tmp_path / "small", "cpu")
+    return Run(Recipe.read(recipe), pairs, tmp_path / "small", "cpu")
 
 
 def larger(run: Run, **sizes: int) -> Transformer:
@@ -44,7 +41,7 @@ def test_more_layers_and_a_wider_feed_forward_change_no_logit(small):
     torch.testing.assert_close(after, before, rtol=0, atol=1e-5)
 
 
-def test_what_is_new_can_learn(small):
+def test_what_is_new_can_learn_and_another_width_is_refused_by_name(small):
     model = larger(small, encoder_layers=2, d_ff=31)
     pieces = small.task.pieces
     model.load_state_dict(grown(small.model.state_dict(), model, pieces, pieces))
@@ -52,12 +49,15 @@ def test_what_is_new_can_learn(small):
     layer = model.encoder.layers[1]
     assert layer.self_attention.output.weight.grad.abs().max() > 0
     assert model.encoder.layers[0].feed_forward.outer.weight.grad[:, 12:].abs().max() > 0
+    model = larger(small, d_model=16, d_k=8, d_v=8)
+    state = small.model.state_dict()
+    refuses("every other size has to stay", grown, state, model, pieces, pieces)
 
 
-def test_a_new_piece_is_the_mean_of_the_old_pieces_of_its_text(recipe, data, tmp_path, small):
+def test_a_new_piece_is_the_mean_of_the_old_pieces_of_its_text(recipe, pairs, tmp_path, small):
     words = recipe.read_text().replace("vocabulary = 288", "vocabulary = 291")
-    recipe.with_name("fewer.toml").write_text(words)
-    new = Run(Recipe.read(recipe.with_name("fewer.toml")), data, tmp_path / "fewer", "cpu")
+    recipe.write_text(words)
+    new = Run(Recipe.read(recipe), pairs, tmp_path / "more", "cpu")
     old, pieces = small.task.pieces, new.task.pieces
     known = torch.randn(old.get_piece_size(), 8)
     rows = rows_of(known, old, pieces)
@@ -74,25 +74,14 @@ def test_a_new_piece_is_the_mean_of_the_old_pieces_of_its_text(recipe, data, tmp
     assert fresh >= 1
 
 
-def test_another_width_is_refused_by_name(small):
-    model = larger(small, d_model=16, d_k=8, d_v=8)
-    pieces = small.task.pieces
-    with pytest.raises(ValueError, match=r"every other size has to stay"):
-        grown(small.model.state_dict(), model, pieces, pieces)
-
-
-def test_a_run_grows_from_a_packaged_model_with_other_pieces(recipe, data, tmp_path):
-    out, run = tmp_path / "tiny", tmp_path / "run"
-    command.run(recipe, data, run, out, device="cpu", threads=1)
+def test_a_run_grows_from_a_packaged_model_with_other_pieces(recipe, pairs, toy, tmp_path):
     words = recipe.read_text().replace("vocabulary = 288", "vocabulary = 291")
-    larger_recipe = recipe.with_name("larger.toml")
-    larger_recipe.write_text(words.replace("encoder_layers = 1", "encoder_layers = 2"))
-    again = tmp_path / "again"
-    folder = tmp_path / "next"
-    command.run(larger_recipe, data, folder, again, device="cpu", threads=1, continue_from=out)
-    made = load(again, device="cpu")
+    recipe.write_text(words.replace("encoder_layers = 1", "encoder_layers = 2"))
+    run, again = tmp_path / "next", tmp_path / "again"
+    command.run(recipe, pairs, run, again, device="cpu", threads=1, continue_from=toy.out)
+    made, before = load(again, device="cpu"), load(toy.out, device="cpu")
     assert made.config["encoder_layers"] == 2
     assert made.config["target_vocab"] == 291
     card = (again / "README.md").read_text(encoding="utf-8")
-    assert f"(SHA-256 `{load(out, device='cpu').hash}`)" in card
-    assert f"That model had {load(out, device='cpu').parameters:,} parameters." in card
+    assert f"(SHA-256 `{before.hash}`)" in card
+    assert f"That model had {before.parameters:,} parameters." in card

@@ -14,44 +14,18 @@ from training.recipe import Recipe, Schedule
 from training.sentences import Sentences
 from training.whole_words import SPACE, frequent
 
-RECIPE = """
-name = "tiny"
-seed = 5
-log_every = 2
-save_every = 2
-keep = 3
+from .conftest import recipe_text
 
-[data]
-train = ["one.tsv", "two.tsv"]
-valid = "one.tsv"
-vocabulary = 560
-whole_words = 30
-max_tokens = 200
-
-[mix]
-updates = 5
-held_back = ["two"]
-agreement = 0.2
-agreement_late = 0.0
-
-[model]
-d_model = 8
-heads = 2
-d_ff = 8
-encoder_layers = 1
-decoder_layers = 1
-max_positions = 256
-tied = "all"
-
-[schedule]
-steps = 100
-decay_from = 100
-warmup = 2
-peak = 0.01
-fade_from = 4
-average = 0.9
-batch_tokens = 400
-"""
+RECIPE = recipe_text(
+    name="tiny", seed=5, log_every=2, save_every=2, keep=3,
+    data={"train": ["one.tsv", "two.tsv"], "valid": "one.tsv", "vocabulary": 560,
+          "whole_words": 30, "max_tokens": 200},
+    mix={"updates": 5, "held_back": ["two"], "agreement": 0.2, "agreement_late": 0.0},
+    model={"d_model": 8, "heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1,
+           "max_positions": 256, "tied": "all"},
+    schedule={"steps": 100, "decay_from": 100, "warmup": 2, "peak": 0.01, "fade_from": 4,
+              "average": 0.9, "batch_tokens": 400},
+)  # fmt: skip
 PAIRS = [
     f"The {animal} doesn't {verb} because it is {word}."
     f"\tDas {tier} {tut} nicht, weil es {wort} ist."
@@ -87,21 +61,17 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(recipe: Recipe, tmp_pat
     run(recipe, tmp_path / "whole", 12)
     run(recipe, tmp_path / "twice", 6)
     run(recipe, tmp_path / "twice", 12)
+    names = ("resume.pt", "resume-1.pt", "resume-2.pt")  # the newest are kept, in order
+    for folder in ("whole", "twice"):
+        kept = [torch.load(tmp_path / folder / name, weights_only=True) for name in names]
+        assert [one["step"] for one in kept] == [12, 10, 8]
+        assert not list((tmp_path / folder).glob("resume-3*"))
     whole, twice = (
         torch.load(tmp_path / name / "resume.pt", weights_only=True) for name in ("whole", "twice")
     )
-    assert whole["step"] == twice["step"] == 12
     for kind in ("model", "average"):
         for name, weights in whole[kind].items():
             assert torch.equal(weights, twice[kind][name]), (kind, name)
-
-
-def test_the_newest_resume_files_are_kept_in_order(recipe: Recipe, tmp_path: Path) -> None:
-    run(recipe, tmp_path / "run", 8)
-    names = ("resume.pt", "resume-1.pt", "resume-2.pt")
-    steps = [torch.load(tmp_path / "run" / name, weights_only=True)["step"] for name in names]
-    assert steps == [8, 6, 4]
-    assert not list((tmp_path / "run").glob("resume-3*"))
 
 
 def test_each_pass_has_a_text_of_its_own_and_the_last_ones_no_agreement(
@@ -113,7 +83,9 @@ def test_each_pass_has_a_text_of_its_own_and_the_last_ones_no_agreement(
     assert min(told[:2]) > 3 and told[2:] == [0, 0]
 
 
-def test_the_learning_rate_fades_and_falls_to_zero_on_demand(recipe: Recipe) -> None:
+def test_the_learning_rate_fades_and_falls_to_zero_on_demand_as_the_card_says(
+    recipe: Recipe,
+) -> None:
     rate = recipe.ending(None, None).schedule.rate
     assert rate(1) == pytest.approx(0.005) and rate(4) == pytest.approx(0.01)
     assert rate(16) == pytest.approx(0.005)
@@ -122,9 +94,6 @@ def test_the_learning_rate_fades_and_falls_to_zero_on_demand(recipe: Recipe) -> 
     assert falls.rate(24) == pytest.approx(0.01 * (4 / 24) ** 0.5 / 2)
     with pytest.raises(ValueError, match="cannot fall from update 5 to update 4"):
         recipe.ending(5, 4)
-
-
-def test_the_card_says_how_the_rate_fades_and_that_weights_are_averaged(recipe: Recipe) -> None:
     assert fading(recipe.schedule) == (
         "from update 4 lowered with the square root of the updates, "
     )

@@ -21,10 +21,13 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_each_sentence_once_and_none_too_long(data):
+def test_each_sentence_once_none_too_long_and_a_lacking_file_is_named(data):
     found = teacher.sources([data / "one.tsv", data / "two.tsv"])
     assert sorted(found) == sorted(SENTENCES)
     assert found == teacher.sources([data / "one.tsv", data / "two.tsv"])
+    words = ["en-de-small", "--data", str(data), "--out", str(data / "x"), "--file", "no.tsv"]
+    result = click.testing.CliRunner().invoke(teacher.main, words)
+    assert result.exit_code == 2 and "no.tsv" in result.stderr and "Traceback" not in result.stderr
 
 
 @pytest.mark.shipped
@@ -44,9 +47,3 @@ def test_the_pairs_are_the_greedy_translations(data):
     out.write_text("Good morning.\tkept\n" + whole[0][:7])
     assert teacher.teach(model, SENTENCES, out) == 3
     assert dict(read_pairs(out, 0, 1)) == alone | {"Good morning.": "kept"}
-
-
-def test_what_is_not_there_is_named(data):
-    words = ["en-de-small", "--data", str(data), "--out", str(data / "x"), "--file", "no.tsv"]
-    result = click.testing.CliRunner().invoke(teacher.main, words)
-    assert result.exit_code == 2 and "no.tsv" in result.stderr and "Traceback" not in result.stderr

@@ -14,21 +14,8 @@ from tests.conftest import make_model
 from tests.support.cases import case
 from tests.support.refusals import refuses
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Edit,
-    Intervention,
-    Pad,
-    ScaleHead,
-    ScalePositions,
-    ScaleResidual,
-    ShufflePositions,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from transformer_viz.core import interventions as edits
+from transformer_viz.core.interventions import Edit, Intervention
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.core.stages import Walkthrough
 from transformer_viz.walkthrough import step_inside, terms
@@ -38,33 +25,33 @@ from .laws import hold, hold_to_block, same
 SOURCE, TARGET = [4, 9, 6, 21, 9, 30, 3], [2, 7, 11, 19, 5]
 EDITS: dict[str, tuple[Edit, ...]] = {
     "nothing": (),
-    "warm": (Temperature(value=2.5),),
-    "cold, one head": (Temperature(value=0.3, layer=1, head=1),),
-    "hard": (Temperature(value=0.0),),
-    "off": (ScaleHead(value=0.0, head=1),),
-    "another one off": (ScaleHead(value=0.0, head=0),),
-    "louder": (ScaleHead(value=-1.5),),
-    "even": (UniformHead(),),
-    "even, half": (UniformHead(), ScaleHead(value=0.5)),
-    "window": (Window(radius=1),),
-    "causal on": (Causal(on=True),),
-    "causal off": (Causal(on=False),),
-    "keys": (BlockKeys(keys=(0, 2)),),
-    "edges": (BlockEdges(edges=((2, 1), (2, 0), (1, 1))),),
-    "all hidden": (BlockKeys(keys=tuple(range(9))),),
-    "padding": (Pad(count=2),),
-    "padding in sight": (Pad(count=2, masked=False),),
-    "positions": (ScalePositions(value=0.4),),
-    "no positions": (ScalePositions(value=0.0),),
-    "shuffled": (ShufflePositions(seed=3),),
-    "residual": (ScaleResidual(value=0.5),),
-    "no residual at one": (ScaleResidual(value=0.0, block="cross"),),
+    "warm": (edits.Temperature(value=2.5),),
+    "cold, one head": (edits.Temperature(value=0.3, layer=1, head=1),),
+    "hard": (edits.Temperature(value=0.0),),
+    "off": (edits.ScaleHead(value=0.0, head=1),),
+    "another one off": (edits.ScaleHead(value=0.0, head=0),),
+    "louder": (edits.ScaleHead(value=-1.5),),
+    "even": (edits.UniformHead(),),
+    "even, half": (edits.UniformHead(), edits.ScaleHead(value=0.5)),
+    "window": (edits.Window(radius=1),),
+    "causal on": (edits.Causal(on=True),),
+    "causal off": (edits.Causal(on=False),),
+    "keys": (edits.BlockKeys(keys=(0, 2)),),
+    "edges": (edits.BlockEdges(edges=((2, 1), (2, 0), (1, 1))),),
+    "all hidden": (edits.BlockKeys(keys=tuple(range(9))),),
+    "padding": (edits.Pad(count=2),),
+    "padding in sight": (edits.Pad(count=2, masked=False),),
+    "positions": (edits.ScalePositions(value=0.4),),
+    "no positions": (edits.ScalePositions(value=0.0),),
+    "shuffled": (edits.ShufflePositions(seed=3),),
+    "residual": (edits.ScaleResidual(value=0.5),),
+    "no residual at one": (edits.ScaleResidual(value=0.0, block="cross"),),
     "many": (
-        Temperature(value=2.0),
-        Window(radius=2),
-        ScaleHead(value=0.7, head=1),
-        ScalePositions(value=1.5),
-        ScaleResidual(value=1.1, block="feed_forward"),
+        edits.Temperature(value=2.0),
+        edits.Window(radius=2),
+        edits.ScaleHead(value=0.7, head=1),
+        edits.ScalePositions(value=1.5),
+        edits.ScaleResidual(value=1.1, block="feed_forward"),
     ),
 }
 WORDS: dict[str, dict[str, Any]] = {
@@ -116,20 +103,22 @@ def _chain(model: Model, *edits: Edit, name: str = "decoder", row: int = 2) -> W
 
 def test_every_hidden_key_says_why():
     free, late = ("",) * 3, ("future",) * 2
-    for edits, why in (
+    for changes, why in (
         ((), free + late),
-        ((Causal(on=False),), free + ("lifted",) * 2),
-        ((Window(radius=1),), ("window", "", "", *late)),
-        ((BlockKeys(keys=(1,)),), ("", "block_keys", "", *late)),
-        ((BlockEdges(edges=((2, 0), (1, 2))),), ("block_edges", "", "", *late)),
+        ((edits.Causal(on=False),), free + ("lifted",) * 2),
+        ((edits.Window(radius=1),), ("window", "", "", *late)),
+        ((edits.BlockKeys(keys=(1,)),), ("", "block_keys", "", *late)),
+        ((edits.BlockEdges(edges=((2, 0), (1, 2))),), ("block_edges", "", "", *late)),
     ):
-        chain = _chain(PLAIN, *edits)
+        chain = _chain(PLAIN, *changes)
         assert chain["mask"].why == why
         seen = chain["mask"]["seen"]
         assert seen.tolist() == [float(word in ("", "lifted")) for word in why]
         assert np.isneginf(chain["mask"]["out"]).tolist() == (1 - seen).astype(bool).tolist()
         assert chain["mask"].numbers["hidden"] == (1 - seen).sum()
-    padded = _chain(PLAIN, Pad(count=2), Causal(on=True, stack="encoder"), name="encoder")
+    padded = _chain(
+        PLAIN, edits.Pad(count=2), edits.Causal(on=True, stack="encoder"), name="encoder"
+    )
     assert padded["mask"].why == ("",) * 3 + ("causal",) * 4 + ("padding",) * 2
     # e to the power of a hidden score is no sum
     chain = _chain(PLAIN)
@@ -141,29 +130,29 @@ def test_every_hidden_key_says_why():
 
 
 def test_a_temperature_divides_what_the_mask_left_and_others_replace_the_softmax():
-    chain = _chain(PLAIN, Temperature(value=2.0))
+    chain = _chain(PLAIN, edits.Temperature(value=2.0))
     given, got = chain["temperature"]["x"], chain["temperature"]["out"]
     assert chain["temperature"].numbers == {"temperature": 2.0}
     same(got, (given / np.float32(2)))
     parts = np.exp(got.astype(np.float64))
     assert np.abs(chain["softmax"]["softmax"] - parts / parts.sum()).max() < 1e-6
     # the softmax says what stands in its place
-    for edits, form, row in (
+    for changes, form, row in (
         ((), "soft", None),
-        ((UniformHead(),), "uniform", [1 / 3] * 3 + [0, 0]),
-        ((BlockKeys(keys=(0, 1, 2)),), "nothing", [0] * 5),
+        ((edits.UniformHead(),), "uniform", [1 / 3] * 3 + [0, 0]),
+        ((edits.BlockKeys(keys=(0, 1, 2)),), "nothing", [0] * 5),
     ):
-        stage = _chain(PLAIN, *edits)["softmax"]
+        stage = _chain(PLAIN, *changes)["softmax"]
         assert stage.words["form"] == form
         assert row is None or np.allclose(stage["softmax"], row, atol=1e-7)
-    hard = _chain(PLAIN, Temperature(value=0.0))["softmax"]
+    hard = _chain(PLAIN, edits.Temperature(value=0.0))["softmax"]
     assert hard.words["form"] == "hard"
     assert hard["softmax"].tolist() == (hard["x"] == hard["x"].max()).astype(float).tolist()
 
 
 def test_a_head_that_is_off_adds_nothing():
     """Off in this layer alone, so that what comes in is the same."""
-    edit = ScaleHead(value=0.0, head=1, layer=1, stack="decoder", block="self")
+    edit = edits.ScaleHead(value=0.0, head=1, layer=1, stack="decoder", block="self")
     off, clean = _chain(PLAIN, edit), _chain(PLAIN)
     assert off["softmax"].numbers["head"] == 0
     assert np.abs(off["softmax"]["softmax"] - clean["softmax"]["softmax"]).max() < 1e-6
@@ -174,12 +163,12 @@ def test_a_head_that_is_off_adds_nothing():
 
 
 def test_positions_and_the_residual_are_as_the_edit_left_them():
-    clean, half = _chain(PLAIN), _chain(PLAIN, ScalePositions(value=0.5))
+    clean, half = _chain(PLAIN), _chain(PLAIN, edits.ScalePositions(value=0.5))
     same(half["position"]["table"], clean["position"]["table"] * np.float32(0.5))
-    moved = _chain(PLAIN, ShufflePositions(seed=3))["position"]["table"]
+    moved = _chain(PLAIN, edits.ShufflePositions(seed=3))["position"]["table"]
     rows = [_chain(PLAIN, row=row)["position"]["table"] for row in range(5)]
     assert sum(np.array_equal(moved, row) for row in rows) == 1
     # a cut residual is said and done
-    stage = _chain(PLAIN, ScaleResidual(value=0.0, block="self"))["residual.self"]
+    stage = _chain(PLAIN, edits.ScaleResidual(value=0.0, block="self"))["residual.self"]
     assert stage.numbers == {"scale": 0.0}
     same(stage["out"], stage["added"])

@@ -16,7 +16,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from tests.support.each_case import each
+from tests.support.cases import each
 from tests.support.paths import ROOT
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.common.model import Model
@@ -193,33 +193,33 @@ def tokenizer(**parts: Any) -> dict[str, str]:
 
 
 DOUBLED = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
+HOURS = {"type": "Replace", "pattern": {"Regex": "(?:a|a){20}[bc]"}, "content": ""}
+
+
+def beside(text: str) -> dict[str, str]:
+    return {"tokenizer_config.json": text}
+
+
 TOKENIZERS = {
     "letters doubled 40 times": tokenizer(
         normalizer={"type": "Sequence", "normalizers": [DOUBLED] * 40}
     ),
     "bytes for bytes 40 times": tokenizer(
-        pre_tokenizer={
-            "type": "Sequence",
-            "pretokenizers": [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}]
-            * 40,
-        }
+        pre_tokenizer={"type": "Sequence", "pretokenizers": [BYTES] * 40}
     ),
-    "a pattern that takes hours": tokenizer(
-        decoder={"type": "Replace", "pattern": {"Regex": "(?:a|a){20}[bc]"}, "content": ""}
+    "a pattern that takes hours": tokenizer(decoder=HOURS),
+    "two hundred thousand pieces made up": beside(
+        '{"tokenizer_class": "T5Tokenizer", "extra_ids": 200000}'
     ),
-    "two hundred thousand pieces made up": {
-        "tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer", "extra_ids": 200000}'
-    },
-    "a billion pieces made up": {
-        "tokenizer_config.json": '{"tokenizer_class": "ByT5Tokenizer", "extra_ids": 1000000000}'
-    },
+    "a billion pieces made up": beside(
+        '{"tokenizer_class": "ByT5Tokenizer", "extra_ids": 1000000000}'
+    ),
     "garbage": {"tokenizer.json": "garbage"},
     "an empty object": {"tokenizer.json": "{}"},
-    "no pieces": {"spiece.model": "garbage", "tokenizer_config.json": '{"a": 1}'},
-    "garbage for words": {"tokenizer_config.json": "garbage"},
-    "code of its own": {
-        "tokenizer_config.json": '{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": "code.T"}}'
-    },
+    "no pieces": {"spiece.model": "garbage", **beside('{"a": 1}')},
+    "garbage for words": beside("garbage"),
+    "code of its own": beside('{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": "code.T"}}'),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.each_case import each
+from tests.support.cases import each
 from transformer_viz.checkpoints import CheckpointError, load
 
 from ..test_loader import BOTH, ramp_model

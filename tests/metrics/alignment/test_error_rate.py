@@ -8,13 +8,7 @@ from functools import reduce
 import pytest
 
 from tests.support.refusals import refuses
-from transformer_viz.metrics.alignment.error_rate import (
-    Gold,
-    LinkCounts,
-    counted,
-    gold_of,
-    pharaoh,
-)
+from transformer_viz.metrics.alignment.error_rate import Gold, LinkCounts, counted, gold_of, pharaoh
 
 #: Links found (none for words on the end mark), and the gold of people, counted from 1.
 SENTENCES = [
