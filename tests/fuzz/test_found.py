@@ -159,6 +159,8 @@ TRACES: tuple[Callable[[Words], object], ...] = (
     lambda words: words["source"].update(labels=[1, 2, 3]),
     lambda words: words["sites"][0].update(layer="0"),
     lambda words: words["sites"][0].update(scale="x"),
+    lambda words: words["sites"].__setitem__(0, "x"),
+    lambda words: words["manifest"].update(image={"grid": [1, 2, 3], "prefix": 0}),
     lambda words: words["frames"]["heads"]["dtypes"].update(layer="x" * 5_000),
     lambda words: words["frames"]["norms"]["runs"][0].__setitem__(0, "x" * 5_000),
     lambda words: words["frames"].update(heads=[]),

@@ -42,6 +42,7 @@ from .sites import Site
 from .stored import schema
 from .stored.field_types import require_types
 from .stored.file_names import utf8_name
+from .stored.schema import FormError
 from .stored.tables import Arrays, cut, cut_heads, join, join_heads, plain, put
 from .tiles import Tiles
 from .tiles.arrays import read, written
@@ -185,10 +186,6 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
 
 
-class FormError(ValueError):
-    """A trace file in which something is not of its form."""
-
-
 def _require(name: str, words: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
     """Refuse words and arrays that are not of their form, before they are read further.
 
@@ -200,9 +197,10 @@ def _require(name: str, words: Mapping[str, Any], shapes: Mapping[str, Sequence[
         for title, shape in shapes.items():
             schema.require_array(title, shape)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # Python's own words name no part of the file
+        what = f" ({str(error)[:120]})" if isinstance(error, FormError) else ""
         raise FormError(
-            f"{name} is an incomplete trace file, or a damaged one ({str(error)[:120]}); "
-            "record the trace again."
+            f"{name} is an incomplete trace file, or a damaged one{what}; record the trace again."
         ) from error
 
 

@@ -45,16 +45,20 @@ NUMBERS = re.compile(r"(float|int|uint)(8|16|32|64)|bool")  # types of numpy, no
 TABLES = re.compile(r"([Ff]loat|U?[Ii]nt|uint)(8|16|32|64)|bool|boolean|object|category|str|string")
 
 
+class FormError(ValueError):
+    """Something in a trace file is not of its form."""
+
+
 def require_words(words: Mapping[str, Any]) -> None:
     """Refuse words of a trace file that are not of their form.
 
     Raises:
-        ValueError: names what is not as it should be.
+        FormError: names what is not as it should be.
     """
     _require_plain(words)
     for word, kind in WORDS.items():
         if word in words and not isinstance(words[word], kind):
-            raise ValueError(f"{word!r} is a {type(words[word]).__name__}")
+            raise FormError(f"{word!r} is a {type(words[word]).__name__}")
     for place in (*words.get("sites", ()), *words.get("tiles", ())):
         for word in ("layer", "head"):
             _require_whole(word, place.get(word), MOST_PLACES)
@@ -63,48 +67,48 @@ def require_words(words: Mapping[str, Any]) -> None:
             for word in ("first_head", "first_row", "queries"):
                 _require_whole(word, part.get(word), MOST_ROWS)
             if type(part.get("sinks", False)) is not bool:
-                raise ValueError(f"'sinks' is {str(part['sinks'])[:40]}")
+                raise FormError(f"'sinks' is {str(part['sinks'])[:40]}")
     _require_image(words.get("manifest", {}).get("image"))
     for word in ("probability", "rank"):
         found = (words.get("produced") or {}).get(word, {"dtype": "float32"})
         if not NUMBERS.fullmatch(str(found["dtype"])):
-            raise ValueError(f"{word!r} is of type {str(found['dtype'])[:40]!r}")
+            raise FormError(f"{word!r} is of type {str(found['dtype'])[:40]!r}")
     for name, table in words.get("frames", {}).items():
         for column, kind in table["dtypes"].items():
             if not TABLES.fullmatch(str(kind)):
-                raise ValueError(f"{name!r} has {str(column)[:40]!r} of type {str(kind)[:40]!r}")
+                raise FormError(f"{name!r} has {str(column)[:40]!r} of type {str(kind)[:40]!r}")
         for row in table.get("runs", ()):
             if not isinstance(row, list) or type(row[-1]) is not int or row[-1] < 0:
-                raise ValueError(f"{name!r} has a run without rows")
+                raise FormError(f"{name!r} has a run without rows")
 
 
 def require_array(name: str, shape: Sequence[int]) -> None:
     """Refuse an array whose axes are not those of its name.
 
     Raises:
-        ValueError: names the array.
+        FormError: names the array.
     """
     wanted = AXES.get(name.partition(".")[0])
     blank = name.startswith("thumbnail.") and 0 in shape
     if len(shape) > MAX_AXES or wanted not in (None, len(shape)) or blank:
-        raise ValueError(f"{name[:60]!r} has the axes {[*shape][:8]}")
+        raise FormError(f"{name[:60]!r} has the axes {[*shape][:8]}")
 
 
 def require_places(table: Mapping[str, Any]) -> None:
     """Refuse numbers of layers and heads by which larger tables than the file would be made.
 
     Raises:
-        ValueError: names the column.
+        FormError: names the column.
     """
     for word in ("layer", "head"):
         for value in set(table.get(word, ())):
             if value == value and value is not None and not abs(value) < MOST_PLACES:
-                raise ValueError(f"{word!r} is {value}")
+                raise FormError(f"{word!r} is {value}")
 
 
 def _require_whole(word: str, value: Any, most: int) -> None:
     if value is not None and not (type(value) is int and 0 <= value < most):
-        raise ValueError(f"{word!r} is {str(value)[:40]}")
+        raise FormError(f"{word!r} is {str(value)[:40]}")
 
 
 def _require_image(cut: Any) -> None:
@@ -113,7 +117,7 @@ def _require_image(cut: Any) -> None:
         rows, columns = cut["grid"]
         for word, value in (("prefix", cut["prefix"]), ("rows", rows), ("columns", columns)):
             if value is None:
-                raise ValueError(f"{word!r} is missing")
+                raise FormError(f"{word!r} is missing")
             _require_whole(word, value, MOST_PLACES)
         _require_whole("grid", rows * columns, MOST_ROWS)
 
@@ -130,9 +134,9 @@ def _require_plain(words: Any) -> None:
             elif isinstance(item, list):
                 inner.extend(item)
             elif isinstance(item, int) and not -MAX_WHOLE <= item < MAX_WHOLE:
-                raise ValueError("a number is too large")
+                raise FormError("a number is too large")
             elif isinstance(item, str) and not whole(item):
-                raise ValueError("a text holds half a character")
+                raise FormError("a text holds half a character")
         level, depth = inner, depth + 1
         if depth > MAX_DEPTH:
-            raise ValueError(f"more than {MAX_DEPTH} brackets stand in brackets")
+            raise FormError(f"more than {MAX_DEPTH} brackets stand in brackets")
