@@ -74,7 +74,7 @@ def answer(*words: str, stdin: str | bytes | None = None) -> str:
     return done.stdout
 
 
-def written(path: Path, text: str) -> str:
+def write_text(path: Path, text: str) -> str:
     path.write_text(text, encoding="utf-8")
     return str(path)
 
@@ -185,7 +185,7 @@ def test_trace_and_report_give_what_the_library_gives(translator: str, tmp_path:
     assert np.array_equal(stored.attention("cross"), run.attention("cross"))
     assert np.array_equal(stored.block("cross", 1).scores, run.block("cross", 1).scores)
     # a text, and an intervention from a file
-    edits = written(tmp_path / "edits.json", '{"edits": [{"kind": "window", "radius": 1}]}')
+    edits = write_text(tmp_path / "edits.json", '{"edits": [{"kind": "window", "radius": 1}]}')
     words = ("--target", "8 9", "--intervention", edits, "--out", out)
     answer("trace", translator, "5 6 7 3", *words)
     stored = tv.Trace.load(out)
@@ -205,7 +205,7 @@ def test_trace_takes_a_picture(tmp_path: Path):
     folder = str(timm.save(timm.Variant("own", kind="folder"), tmp_path).parent)
     args = {"img_size": 12, "patch_size": 3, "num_heads": timm.H}
     config = {"architecture": "vit_own", "num_classes": timm.CLASSES, "model_args": args}
-    written(tmp_path / "config.json", json.dumps(config))
+    write_text(tmp_path / "config.json", json.dumps(config))
     picture(12, 12).save(tmp_path / "x.png")
     out = str(tmp_path / "run.st")
     answer("trace", folder, "--image", str(tmp_path / "x.png"), "--out", out)
@@ -388,7 +388,7 @@ def test_each_side_reads_the_vocabulary_that_is_named(tmp_path: Path):
     assert "There is no file 'none.txt'" in refusal("inspect", path, "--tokenizer", "none.txt")
     assert "--tokenizer FILE" in refusal("inspect", path, "--set", "tokenizer=a.txt")
     assert "holds several words" in refusal(
-        "inspect", path, "--target-tokenizer", written(tmp_path / "a.txt", "a b\n")
+        "inspect", path, "--target-tokenizer", write_text(tmp_path / "a.txt", "a b\n")
     )
 
 

@@ -181,7 +181,7 @@ def test_what_is_written_is_bounded_and_removed(nursery: Nursery, tmp_path: Path
     assert (tmp_path / "large").stat().st_size == 0
 
 
-def stopped(child: Child, seconds: float = 20, **words: object) -> StoppedError:
+def stop_child(child: Child, seconds: float = 20, **words: object) -> StoppedError:
     """Return the error that a child ends with that misbehaves as told."""
     with pytest.raises(StoppedError) as error:
         child.ask(words, seconds)
@@ -191,19 +191,19 @@ def stopped(child: Child, seconds: float = 20, **words: object) -> StoppedError:
 
 def test_one_that_dies_leaves_or_babbles_is_not_believed(begin: Callable[..., Child]) -> None:
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL):
-        died = stopped(begin(MISBEHAVE), how="die", signal=int(number))
+        died = stop_child(begin(MISBEHAVE), how="die", signal=int(number))
         assert not died.late and ending(died.status) == number.name
-    assert "code 7" in str(stopped(begin(MISBEHAVE), how="leave"))
+    assert "code 7" in str(stop_child(begin(MISBEHAVE), how="leave"))
     for how in ("flood", "babble"):
-        stopped(begin(MISBEHAVE), how=how)
+        stop_child(begin(MISBEHAVE), how=how)
 
 
 def test_memory_time_and_processor_end_at_their_limits(begin: Callable[..., Child]) -> None:
     assert 300 <= begin(MISBEHAVE).ask({"how": "eat"}, 30)["eaten"] <= 500
     start = time.monotonic()
-    slept = stopped(begin(MISBEHAVE), 1, how="sleep")
+    slept = stop_child(begin(MISBEHAVE), 1, how="sleep")
     assert slept.late and slept.status == -signal.SIGKILL and time.monotonic() - start < 10
-    burnt = stopped(begin(MISBEHAVE, seconds=1), 60, how="burn")
+    burnt = stop_child(begin(MISBEHAVE, seconds=1), 60, how="burn")
     assert not burnt.late and ending(burnt.status) in ("SIGXCPU", "SIGKILL")
 
 

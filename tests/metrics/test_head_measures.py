@@ -67,13 +67,13 @@ def value(name: str, rows: HeadRows) -> np.ndarray:
 def test_a_fixed_shift_is_no_induction():
     """P6: shift eleven is right by luck where the period is 12; not once periods differ."""
 
-    def shifted(period: int) -> Tally:
+    def tally_shift(period: int) -> Tally:
         words = np.random.default_rng(0).permutation(period) + 1
         targets = [max(0, i - 11) for i in range(2 * period + 1)]
         return own("induction", replace(prompt([*words, *words]), weights=looking(targets)))
 
-    assert mean(shifted(12)) == pytest.approx([1.0])
-    assert mean(reduce(Tally.plus, map(shifted, range(13, 41))))[0] < 0.1
+    assert mean(tally_shift(12)) == pytest.approx([1.0])
+    assert mean(reduce(Tally.plus, map(tally_shift, range(13, 41))))[0] < 0.1
 
 
 def test_the_first_rows_are_left_out_also_without_a_special_token():

@@ -47,11 +47,11 @@ def plain(tiny_model) -> Trace:
     return trace(tiny_model, SOURCE, TARGET, keep=("weights", "hidden"), check=False)
 
 
-def traced(model, *edits: Edit) -> Trace:
+def run_model(model, *edits: Edit) -> Trace:
     return trace(model, SOURCE, TARGET, intervention=Intervention(edits), check=False)
 
 
-def hooked(model) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def record_with_hooks(model) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return what each norm gets and gives without any probe, float64 ``[token, d_model]``."""
     caught = {}
 
@@ -83,7 +83,7 @@ def by_formula(name: str, x: np.ndarray, out: np.ndarray) -> np.ndarray:
 def test_every_statistic_is_that_of_the_modules_own_vectors():
     for case in product(LABELS, ("layer", "annotated", "rms")):
         model = make_model(norm=case[0], norm_kind=case[1], embedding_norm=True)
-        caught, run = hooked(model), traced(model)
+        caught, run = record_with_hooks(model), run_model(model)
         for stack, statistic in product(STACKS, STATISTICS):
             sites, numbers = norm_statistic(run, statistic.name, stack)
             assert list(sites) == [name for name in caught if name.startswith(stack)], case
@@ -119,7 +119,7 @@ def test_labels_say_where_a_norm_stands(plain):
     for norm, labels in LABELS.items():
         model = make_model(norm=norm, embedding_norm=True)
         for edits in ((), (ScaleHead(value=0.0),)):  # a silenced sub-layer still has its bias
-            run = traced(model, *edits)
+            run = run_model(model, *edits)
             found = norm_labels(run, norm_sites(run, "decoder"))
             assert found[:4] == ("after the embedding", *labels) and found[-1] == END, norm
             assert len(found) == 8
@@ -130,7 +130,7 @@ def test_labels_say_where_a_norm_stands(plain):
             for name, parameter in model.module.named_parameters():
                 if "layers.0.self_attention" in name:
                     parameter.zero_()
-        run = traced(model)
+        run = run_model(model)
         assert norm_labels(run, norm_sites(run, "decoder"))[:3] == labels, norm
     names = ("model.layers.0.input_layernorm", "encoder.norm (2)", "encoder.layers.9.self_norm")
     assert norm_labels(plain, names) == (names[0], f"{END} (2)", "L9 before self-attention")
@@ -148,9 +148,9 @@ def test_heads_that_are_off_move_no_norm():
     )
     for norm in LABELS:
         model = make_model(norm=norm, attention_bias=False)
-        clean, when = traced(model), "after" if norm == "post" else "before"
+        clean, when = run_model(model), "after" if norm == "post" else "before"
         for number, off in enumerate(every_head):
-            changed = traced(model, off)
+            changed = run_model(model, off)
             for stack in STACKS:
                 case, sites = (norm, number, stack), norm_sites(clean, stack)
                 labels = norm_labels(clean, sites)
@@ -269,7 +269,9 @@ def test_what_is_not_there_is_named(plain):
 
 
 def test_an_edit_is_seen_from_the_place_where_it_acts(tiny_model, plain):
-    off = traced(tiny_model, ScaleHead(value=0.0, stack="encoder", block="self", layer=1, head=0))
+    off = run_model(
+        tiny_model, ScaleHead(value=0.0, stack="encoder", block="self", layer=1, head=0)
+    )
     sites, change = norm_change(plain, off, "input_norm", "encoder")
     first = sites.index("encoder.layers.1.feed_forward_norm")
     assert not change[:first].any() and change[first:].all()
@@ -283,7 +285,7 @@ def test_an_edit_is_seen_from_the_place_where_it_acts(tiny_model, plain):
     lost = replace(plain, norms=plain.norms.assign(input_norm=np.nan))
     assert "share no number" in describe_norm_change(plain, lost, "input_norm", "encoder")
     # appended padding has no change, and other words have no difference
-    padded = traced(tiny_model, Pad(count=2, masked=True))
+    padded = run_model(tiny_model, Pad(count=2, masked=True))
     change = norm_change(plain, padded, "rms", "encoder")[1]
     assert np.isnan(change[:, 7:]).all() and not np.isnan(change[:, :7]).any()
     assert np.abs(change[:, :7]).max() < 1e-5

@@ -41,7 +41,7 @@ KEEP = ("scores", "qkv")
 CELLS = [("encoder", 2, 1, 4, 2), ("decoder", 1, 0, 3, 1), ("cross", 0, 1, 2, 6)]
 
 
-def traced(*edits: Edit, **words) -> Trace:
+def trace_model(*edits: Edit, **words) -> Trace:
     changes = Intervention(edits)
     model = make_model(**words)
     return trace(model, SOURCE, TARGET, keep=KEEP, check=False, intervention=changes)
@@ -90,7 +90,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 def test_each_step_equals_the_work_by_hand():
     for kind in ("scaled_dot", "dot", "general"):
-        run, model = traced(score=kind), make_model(score=kind)
+        run, model = trace_model(score=kind), make_model(score=kind)
         for case in CELLS:
             block, layer, head, query, key = case
             found = chain(run, *case)
@@ -122,11 +122,11 @@ def test_each_step_equals_the_work_by_hand():
                 assert step(found, "scale").why == why
     for kind in ("additive", "location"):
         said = "no product of a query and a key"
-        refuses(said, chain, traced(score=kind), "cross", 0, 1, 2, 3, error=NoProduct)
+        refuses(said, chain, trace_model(score=kind), "cross", 0, 1, 2, 3, error=NoProduct)
 
 
 def test_a_cell_that_the_model_masks():
-    run = traced()
+    run = trace_model()
     found = chain(run, "decoder", 1, 0, 1, 3)
     q, k, _ = vectors(make_model(), "decoder", 1, 0)
     assert kinds(found) == ["dot", "scale", "mask", "softmax"]
@@ -145,15 +145,15 @@ def test_a_cell_that_the_model_masks():
 
 
 def test_a_temperature_divides_what_came_before_and_none_takes_the_largest():
-    clean = chain(traced(), "cross", 1, 1, 2, 4)
-    warm = chain(traced(Temperature(value=2.5, block="cross", layer=1)), "cross", 1, 1, 2, 4)
+    clean = chain(trace_model(), "cross", 1, 1, 2, 4)
+    warm = chain(trace_model(Temperature(value=2.5, block="cross", layer=1)), "cross", 1, 1, 2, 4)
     assert kinds(warm) == ["dot", "scale", "temperature", "softmax"]
     assert step(warm, "dot").result == pytest.approx(step(clean, "dot").result)
     assert step(warm, "temperature").amount == 2.5
     result = step(clean, "scale").result / 2.5
     assert step(warm, "temperature").result == pytest.approx(result)
     assert warm.steps[-1].result == pytest.approx(softmax(clean.scores / 2.5)[4], rel=1e-5)
-    run = traced(Temperature(value=0.0))
+    run = trace_model(Temperature(value=0.0))
     best = int(run.attention("cross", 0)[0, 2].argmax())
     won, lost = (chain(run, "cross", 0, 0, 2, key) for key in (best, (best + 1) % 7))
     assert kinds(won) == kinds(lost) == ["dot", "scale", "hard"]
@@ -162,7 +162,7 @@ def test_a_temperature_divides_what_came_before_and_none_takes_the_largest():
 
 
 def test_what_hides_a_cell():
-    run = traced(Window(radius=1))
+    run = trace_model(Window(radius=1))
     out = chain(run, "encoder", 0, 1, 2, 5)
     assert kinds(out) == ["dot", "scale", "mask", "softmax"]
     assert step(out, "mask").why == "an edit: sees 1 word to each side"
@@ -170,7 +170,7 @@ def test_what_hides_a_cell():
     inside = chain(run, "encoder", 0, 1, 2, 3)  # the others share the row
     assert step(inside, "seen").amount == 4
     assert inside.steps[-1].result == pytest.approx(softmax(inside.scores[1:4])[2], rel=1e-6)
-    found = chain(traced(BlockKeys(keys=tuple(range(7)), block="cross")), "cross", 0, 1, 2, 4)
+    found = chain(trace_model(BlockKeys(keys=tuple(range(7)), block="cross")), "cross", 0, 1, 2, 4)
     assert kinds(found) == ["dot", "scale", "mask", "nothing"]
     assert found.steps[-1].result == 0 and not found.seen.any()
     site = Site("decoder", "self", 0, 1)
@@ -185,15 +185,15 @@ def test_what_hides_a_cell():
 
 
 def test_a_head_that_is_scaled_and_one_that_is_even():
-    clean = chain(traced(), "cross", 0, 1, 2, 4)
-    scaled = chain(traced(ScaleHead(value=0.25)), "cross", 0, 1, 2, 4)
+    clean = chain(trace_model(), "cross", 0, 1, 2, 4)
+    scaled = chain(trace_model(ScaleHead(value=0.25)), "cross", 0, 1, 2, 4)
     # the edit changes what lies below the cross-attention too, so its own softmax is the witness
     assert kinds(scaled) == [*kinds(clean), "head"]
     expected = softmax(scaled.scores)[4]
     assert step(scaled, "softmax").result == pytest.approx(expected, rel=1e-6)
     assert scaled.steps[-1].result == pytest.approx(0.25 * expected, rel=1e-6)
     assert scaled.steps[-1].result == pytest.approx(float(scaled.weights[4]), rel=1e-5)
-    run = traced(UniformHead(block="self"))
+    run = trace_model(UniformHead(block="self"))
     found, hidden = (chain(run, "decoder", 0, 1, 2, key) for key in (1, 4))
     assert kinds(found) == ["dot", "scale", "seen", "even"]
     assert found.steps[-1].amount == 3 and found.steps[-1].result == pytest.approx(1 / 3)
@@ -310,7 +310,7 @@ def test_where_a_scale_comes_from():
         assert scale_source(scale, width).startswith(words), (scale, width)
     found, *_ = told("in place", "dot scale softmax")  # multiplied in place and as tensors
     assert step(found, "scale").amount == 0.25
-    run = traced()  # where the number was not recorded
+    run = trace_model()  # where the number was not recorded
     bare = tuple(replace(a, scale=None) for a in run.attentions)
     found = chain(replace(run, attentions=bare), "decoder", 1, 0, 3, 1)
     assert step(found, "scale").amount == pytest.approx(1 / math.sqrt(11), rel=1e-5)
@@ -320,7 +320,7 @@ def test_what_was_not_kept_and_what_is_not_there(tiny_model):
     run = trace(tiny_model, SOURCE, TARGET, keep=("scores",), check=False)
     said = r'keep=\("scores", "qkv"\)'
     refuses(said, chain, run, "cross", 0, 0, 0, 0, error=NoProduct)
-    run = traced()
+    run = trace_model()
     for words, place in (
         ((0, 2, 0, 0), "heads 0 to 1; got 2"),
         ((9, 0, 0, 0), "no layer 9"),
@@ -331,7 +331,7 @@ def test_what_was_not_kept_and_what_is_not_there(tiny_model):
 
 
 def test_a_saved_run_tells_the_same(tmp_path):
-    run = traced(Temperature(value=2.0))
+    run = trace_model(Temperature(value=2.0))
     run.save(tmp_path / "run.safetensors")
     again = Trace.load(tmp_path / "run.safetensors")
     assert again.block("cross", 1).scale == run.block("cross", 1).scale == 11**-0.5
@@ -341,7 +341,7 @@ def test_a_saved_run_tells_the_same(tmp_path):
 
 
 def test_rotary_queries_and_keys_are_shown_after_their_turn():
-    run = traced(positions="rotary", d_k=12)
+    run = trace_model(positions="rotary", d_k=12)
     found = chain(run, "encoder", 0, 1, 2, 4)
     assert "rotary" in found.notes[0] and kinds(found) == ["dot", "scale", "softmax"]
     q, k, _ = vectors(make_model(positions="rotary", d_k=12), "encoder", 0, 1)

@@ -29,7 +29,7 @@ from transformer_viz.model.transformer import Attention
 SOURCE, TARGET, SAID = [5, 7, 11, 13, 3], [2, 9, 10, 21], [9, 10, 21, 3]
 
 
-def traced(model, *edits: Edit) -> tv.Trace:
+def run_model(model, *edits: Edit) -> tv.Trace:
     words: dict[str, Any] = {"target": TARGET, "produced": SAID, "check": False}
     return tv.trace(model, SOURCE, intervention=Intervention(edits), **words)
 
@@ -38,10 +38,10 @@ def test_bits_are_the_models_own_and_a_change_costs_their_difference(tiny_model)
     with torch.no_grad():
         logits = tiny_model.module(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
     logs = logits.double().log_softmax(-1)[range(4), SAID].numpy() / np.log(2)
-    before = traced(tiny_model)
+    before = run_model(tiny_model)
     assert np.allclose(held_bits(before), -logs, rtol=1e-5)
     off = ScaleHead(value=0, stack="decoder", block="cross", layer=1, head=0)
-    after = traced(tiny_model, off)
+    after = run_model(tiny_model, off)
     ratio = before.produced.probability.prod() / after.produced.probability.prod()
     assert cost(before, after) == pytest.approx(np.log2(ratio), abs=1e-4)
     other = tv.trace(tiny_model, SOURCE, target=[2, 9, 10, 22], check=False)
@@ -56,7 +56,10 @@ def test_bits_are_the_models_own_and_a_change_costs_their_difference(tiny_model)
 
 
 def test_no_weight_lies_ahead_under_the_mask_and_some_does_without(tiny_model):
-    clean, lifted = traced(tiny_model), traced(tiny_model, Causal(on=False, stack="decoder"))
+    clean, lifted = (
+        run_model(tiny_model),
+        run_model(tiny_model, Causal(on=False, stack="decoder")),
+    )
     ahead = [weight_on(t.attention("decoder", 0), later(4)) for t in (clean, lifted)]
     assert not ahead[0].any()
     weights = lifted.attention("decoder", 0)
@@ -83,7 +86,7 @@ def test_parameters_are_those_of_a_block_that_is_really_built():
 
 
 def test_every_head_is_named_and_finds_its_place(tiny_model):
-    places = every_head(traced(tiny_model))
+    places = every_head(run_model(tiny_model))
     assert len(places) == (TINY.encoder_layers + 2 * TINY.decoder_layers) * TINY.heads
     assert places[0] == ("encoder", 0, 0) and places[-1] == ("cross", 1, 1)
     bits = arranged(places, list(range(len(places))))

@@ -58,7 +58,7 @@ class Trained:
     out: Path
 
 
-def written(kind: str, folder: Path) -> Path:
+def write_recipe(kind: str, folder: Path) -> Path:
     """Write the recipe of a decoder that goes on with a text, or of an encoder that guesses."""
     stack, example = {
         "language": ({"decoder_layers": 1, "source_vocab": 0}, "the red"),

@@ -122,7 +122,7 @@ def test_there_are_many_frames_and_no_noun_of_the_test_is_said() -> None:
 
 
 def test_the_test_of_pronouns_shares_no_noun_and_no_deed_with_the_generator() -> None:
-    """Of 60 pairs of English sentences; both of a pair want different pronouns."""
+    """Check 60 pairs of English sentences; both sentences of a pair want different pronouns."""
     lines = (ROOT / "training" / "tables" / "pronouns.tsv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(lines, delimiter="\t"))
     generated = {noun.german for group in NOUNS.values() for noun in group}

@@ -21,7 +21,7 @@ from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.trace import Trace
 
-from .conftest import KINDS, trained, written
+from .conftest import KINDS, trained, write_recipe
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def made(tmp_path_factory, sentences) -> dict[str, Model]:
     found = {}
     for kind in KINDS:
         place = tmp_path_factory.mktemp(kind)
-        out = trained(written(kind, place), sentences, place).out
+        out = trained(write_recipe(kind, place), sentences, place).out
         found[kind] = load(out, device="cpu")
     return found
 
@@ -45,7 +45,7 @@ def test_a_stopped_run_ends_with_the_same_weights(sentences, made, tmp_path):
             raise Stopped
 
     for kind in KINDS:
-        words, folder = Recipe.read(written(kind, tmp_path)), tmp_path / f"stopped {kind}"
+        words, folder = Recipe.read(write_recipe(kind, tmp_path)), tmp_path / f"stopped {kind}"
         with pytest.raises(Stopped):
             Run(words, sentences, folder, "cpu").train(stop)
         resumed = Run(words, sentences, folder, "cpu")
@@ -59,7 +59,7 @@ def test_a_stopped_run_ends_with_the_same_weights(sentences, made, tmp_path):
 
 def test_both_learn(sentences, tmp_path):
     for kind in KINDS:
-        recipe = written(kind, tmp_path)
+        recipe = write_recipe(kind, tmp_path)
         longer = recipe.read_text().replace("steps = 12", "steps = 150").replace("= 9\n", "= 100\n")
         recipe.write_text(longer)
         work = Run(Recipe.read(recipe), sentences, tmp_path / f"run {kind}", "cpu")
@@ -70,7 +70,7 @@ def test_both_learn(sentences, tmp_path):
 
 
 def test_the_masked_loss_is_the_cross_entropy_of_the_asked_tokens_alone(sentences, tmp_path):
-    work = Run(Recipe.read(written("masked", tmp_path)), sentences, tmp_path / "run", "cpu")
+    work = Run(Recipe.read(write_recipe("masked", tmp_path)), sentences, tmp_path / "run", "cpu")
     work.model.eval()
     (shown,), wanted = batch = next(work.task.batches(0))
     loss, count = work.loss(batch, 0.0)
@@ -164,7 +164,7 @@ def test_a_word_in_brackets_is_hidden_by_its_piece_and_never_by_text(made):
 
 
 def test_sentences_are_read_once_and_none_that_is_held_out(sentences, tmp_path):
-    words = Recipe.read(written("language", tmp_path)).data
+    words = Recipe.read(write_recipe("language", tmp_path)).data
     pairs = read_training(sentences, words)
     read = [sentence for _, sentence in pairs]
     held_out = {line.split("\t")[0] for line in (sentences / "valid.tsv").read_text().splitlines()}
@@ -179,7 +179,7 @@ def test_impossible_words_and_missing_folders_are_refused(tmp_path):
     refuses("join=2 does not fit task='translation'", Data, **files, join=2)
     refuses("join=0 does not fit", Data, task="masked", **files, join=0)
     refuses("lacks train or valid", Data, task="language", valid="x")
-    recipe = written("language", tmp_path)
+    recipe = write_recipe("language", tmp_path)
     words = Recipe.read(recipe), None, tmp_path / "run", "cpu"
     refuses("tiny learns from sentences; name the folder", Run, *words)
     recipe.write_text(recipe.read_text().replace('"language"', '"painting"'))

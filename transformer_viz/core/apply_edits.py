@@ -100,13 +100,13 @@ class HeadPlan:
 
     @property
     def lifts(self) -> bool:
-        """Whether the model's own causal mask is lifted."""
+        """Return whether the model's own causal mask is lifted."""
         causal = self.edit(Causal)
         return causal is not None and not causal.on
 
     @property
     def uniform(self) -> bool:
-        """Whether the head looks at all visible keys alike, whatever its scores."""
+        """Return whether the head looks at all visible keys alike."""
         return self.edit(UniformHead) is not None
 
     @property
@@ -122,7 +122,7 @@ class HeadPlan:
 
     @property
     def hard(self) -> bool:
-        """Whether the head looks at the key with the largest score alone."""
+        """Return whether the head looks at the key with the largest score alone."""
         return not self.temperature and not self.uniform
 
     @property
@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def shapes_scores(self) -> bool:
-        """Whether any edit needs the scores (and not the weights alone)."""
+        """Return whether any edit needs the scores (and not the weights alone)."""
         return any(issubclass(kind, SCORE_EDITS) for plan in self.heads for kind in plan.found)
 
     def per_head(self, values: list[Any], like: Array) -> Array:

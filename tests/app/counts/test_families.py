@@ -37,6 +37,9 @@ def test_what_the_server_counts_is_read_back(monkeypatch: pytest.MonkeyPatch) ->
     assert found["odd"].of(what=r"a \"b\"\n\\") == 2
     for name in ("resident_memory_bytes", "cpu_seconds_total", "start_time_seconds", "threads"):
         assert found[f"process_{name}"].of() > 0, name
+    bare = read(exposition(server_counts.process(proc="/nowhere")))
+    for name in ("cpu_seconds_total", "start_time_seconds", "threads"):
+        assert bare[f"process_{name}"].of() > 0, name
     frames = found["transformer_viz_frame_seconds"]
     assert frames.kind == "histogram"
     for bound, more in (("0.1", 0), ("0.25", 2), ("30.0", 2), ("+Inf", 3)):

@@ -68,7 +68,7 @@ def test_the_list_is_long_and_each_stands_in_it_once() -> None:
     assert len(set(names)) == len(names) >= 180
 
 
-def named(cases: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def with_names(cases: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     return ((case.name, case) for case in cases)
 
 
@@ -94,7 +94,7 @@ def test_a_hostile_checkpoint_is_refused_in_a_sentence(
         assert not canary.exists()
 
     monkeypatch.setattr(sys, "stdin", NobodyTypes())
-    each(named(case for case in CASES if not case.heavy), check)
+    each(with_names(case for case in CASES if not case.heavy), check)
 
 
 @pytest.mark.process
@@ -117,7 +117,7 @@ def test_a_heavy_checkpoint_is_refused_at_little_cost(tmp_path: Path) -> None:
         assert found["megabytes"] < MEGABYTES
         assert not found["ran"]
 
-    each(named(case for case in CASES if case.heavy), check)
+    each(with_names(case for case in CASES if case.heavy), check)
 
 
 def test_a_hostile_upload_is_refused_and_leaves_nothing(
@@ -132,7 +132,7 @@ def test_a_hostile_upload_is_refused_and_leaves_nothing(
         assert not into.exists() or not any(into.iterdir())
         assert {path.name for path in place.iterdir()} <= {"upload", "place"}
 
-    each(named(UPLOADS), check)
+    each(with_names(UPLOADS), check)
 
 
 ON_THE_COMMAND_LINE = [
@@ -146,7 +146,7 @@ ON_THE_COMMAND_LINE = [
 ]
 
 
-def inspected(path: Path) -> list[str]:
+def inspect_lines(path: Path) -> list[str]:
     """Return the lines of a refusal of ``inspect``, without those of progress."""
     done = CliRunner().invoke(main, ["inspect", str(path)])
     assert (done.exit_code, done.stdout) == (2, "")
@@ -156,16 +156,16 @@ def inspected(path: Path) -> list[str]:
 def test_the_command_line_says_the_same_on_one_line(places: Places) -> None:
     def check(case: Case) -> None:
         folder, canary = places()
-        (line,) = inspected(case.make(folder, canary))
+        (line,) = inspect_lines(case.make(folder, canary))
         assert re.search(case.message + "|no checkpoint", line), line
         assert not canary.exists()
 
     chosen = [case for case in CASES if case.name in ON_THE_COMMAND_LINE]
     assert len(chosen) == len(ON_THE_COMMAND_LINE)
-    each(named(chosen), check)
+    each(with_names(chosen), check)
     path, _ = places()  # names in a file give the terminal no commands
     torch.save({"a\x1b[2J\x07.b": torch.zeros(2)}, path / "w.pt")
-    assert r"its first weight is a\x1b[2J\x07.b" in "\n".join(inspected(path / "w.pt"))
+    assert r"its first weight is a\x1b[2J\x07.b" in "\n".join(inspect_lines(path / "w.pt"))
 
 
 def test_a_file_that_may_not_be_read_is_named(
@@ -226,20 +226,20 @@ TOKENIZERS = {
 def test_a_tokenizer_that_cannot_be_read_is_left_out_and_told(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(files: dict[str, str]) -> Model:
+    def open_folder(files: dict[str, str]) -> Model:
         folder, canary = places()
         model = load(hugging(files)(folder, canary), device="cpu")
         assert not canary.exists()
         return model
 
     def check(files: dict[str, str]) -> None:
-        model = opened(files)
+        model = open_folder(files)
         assert isinstance(model.tokenizer, PlainIds)
         assert any("tokenizer" in note for note in model.notes), model.notes
 
     monkeypatch.setattr(sys, "stdin", NobodyTypes())
     each(TOKENIZERS.items(), check)
-    sound = opened(tokenizer(normalizer=DOUBLED))
+    sound = open_folder(tokenizer(normalizer=DOUBLED))
     assert sound.tokenizer.source_ids("the cat") == [2, 0]  # "caat" is no word of it
     folder, canary = places()
     hugging({"tokenizer_config.json": FOREIGN})(folder, canary)

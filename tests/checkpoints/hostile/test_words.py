@@ -31,15 +31,15 @@ BAD_WORDS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_overrides_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    def refused(path: Path, message: str, words: dict[str, Any]) -> None:
+    def check_refusal(path: Path, message: str, words: dict[str, Any]) -> None:
         with pytest.raises(CheckpointError, match=message):
             load(path, device="cpu", **words)
 
     path = tmp_path / "w.pt"
     torch.save(ramp_model().state_dict(), path)
-    each(BAD_WORDS.items(), lambda case: refused(path, case[1], BOTH | case[0]))
-    refused(path, r"lacks 'd_model'.*give the words as overrides", {})
+    each(BAD_WORDS.items(), lambda case: check_refusal(path, case[1], BOTH | case[0]))
+    check_refusal(path, r"lacks 'd_model'.*give the words as overrides", {})
     state = ramp_model().state_dict()
     state["decoder.norm.biass"] = state.pop("decoder.norm.bias")
     torch.save(state, path)
-    refused(path, r"the nearest name is decoder\.norm\.biass", BOTH)
+    check_refusal(path, r"the nearest name is decoder\.norm\.biass", BOTH)

@@ -54,7 +54,7 @@ def big(hub, folder) -> Files:
     return files
 
 
-def fetched(found: Plan) -> Path:
+def fetch_plan(found: Plan) -> Path:
     """Return the folder of what was fetched."""
     return download(found, lambda done, total: None)[0]
 
@@ -82,7 +82,7 @@ def test_only_what_is_read_comes(hub, folder):
     came = {file.name for file in place.files}
     assert came == set(files) and place.count == len(files)
     assert place.size == sum(map(len, files.values()))  # the witness: the files themselves
-    assert {p.name for p in fetched(place).iterdir()} == set(files)
+    assert {p.name for p in fetch_plan(place).iterdir()} == set(files)
 
 
 def test_a_second_time_one_question_and_of_a_commit_none(hub, folder, capsys):
@@ -181,7 +181,7 @@ def test_an_adapter_brings_the_model_below(hub, folder, tmp_path):
 def test_a_connection_that_breaks_is_gone_on_with_or_begins_anew(hub, big):
     hub.add("tiny/anew", big)
     hub.break_after = [300_000, 200_000]
-    assert (fetched(plan(BIG)) / WEIGHTS).read_bytes() == big[WEIGHTS]
+    assert (fetch_plan(plan(BIG)) / WEIGHTS).read_bytes() == big[WEIGHTS]
     assert hub.weights_asked()[:3] == ["", "bytes=300000-", "bytes=500000-"]
     hub.break_after, hub.ranges = [300_000], False
     done: list[int] = []
@@ -204,7 +204,7 @@ def test_a_stop_keeps_what_came_and_the_next_goes_on(hub, big):
     assert cached(BIG) is None
     half = plan(BIG)
     assert 600_000 <= half.here < half.size and half.left == half.size - half.here
-    assert (fetched(half) / WEIGHTS).read_bytes() == big[WEIGHTS]
+    assert (fetch_plan(half) / WEIGHTS).read_bytes() == big[WEIGHTS]
     start = int(re.fullmatch(r"bytes=(\d+)-", hub.weights_asked()[-1])[1])
     assert start > 500_000
     assert told == sorted(told)
@@ -218,7 +218,7 @@ print(local("{BIG.repo}", {{}})[0])  # as `load` begins
 
 @pytest.mark.process
 def test_a_killed_process_is_gone_on_with(hub, big, tmp_path):
-    """Of another process with the client's own variables; killed in the middle, then run again."""
+    """Kill a transfer of another process in the middle, then run it again."""
     words = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
     big["config.json"] = b'{"layout": "transformer_viz"}'  # of another, a library is imported
     hub.add(BIG.repo, big)
@@ -249,7 +249,7 @@ def test_content_that_was_changed_on_the_way_is_never_opened(hub, big):
     assert cached(BIG) is None
     hub.spoil = None
     found = plan(BIG)
-    assert hashlib.sha256((fetched(found) / WEIGHTS).read_bytes()).hexdigest() in {
+    assert hashlib.sha256((fetch_plan(found) / WEIGHTS).read_bytes()).hexdigest() in {
         file.blob for file in found.files
     }
 

@@ -18,6 +18,7 @@ from ... import settings
 from ...core.version import __version__
 from .families import Asked, exposition
 
+BEGAN = time.time()
 REGISTRY = CollectorRegistry()
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of buckets
 
@@ -66,12 +67,21 @@ _loop_seconds = 0.0  # CPU seconds of the event loop's thread that are counted s
 _loop_lock = threading.Lock()
 
 
-def process() -> list[CollectorRegistry | Asked]:
-    """Return the collectors of any process: memory, CPU seconds, start, open files, threads."""
+def process(proc: str = "/proc") -> list[CollectorRegistry | Asked]:
+    """Return the collectors of any process: memory, CPU seconds, start, open files, threads.
+
+    Where there is no ``proc`` file system, CPU seconds, start and threads alone.
+    """
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
+    ProcessCollector(proc=proc, registry=registry)
     threads = Asked("process_threads", "Threads.", ask=lambda: {(): threading.active_count()})
-    return [registry, threads]
+    if os.path.exists(f"{proc}/self/stat"):
+        return [registry, threads]
+    return [
+        Asked("process_cpu_seconds_total", "CPU seconds.", ask=lambda: {(): time.process_time()}),
+        Asked("process_start_time_seconds", "Unix time of the start.", ask=lambda: {(): BEGAN}),
+        threads,
+    ]
 
 
 def _limits() -> dict[tuple[str, ...], float]:

@@ -287,7 +287,7 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
 
 
 def _seen(one: Tensor, other: Tensor) -> Tensor:
-    """Whether neither of two tensors of scores masks a cell."""
+    """Return which cells neither of two tensors of scores masks."""
     return (one > MASK_SCORE) & (other > MASK_SCORE)
 
 
