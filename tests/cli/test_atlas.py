@@ -9,14 +9,14 @@ import pytest
 
 from transformer_viz.corpus.folder import open_atlas
 
-from .test_cli import answer, refusal, written
+from .test_cli import answer, refusal, write_text
 
 PAIRS = [("The cat sat.", "Die Katze saß."), ("A dog barks.", "Ein Hund bellt.")]
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> str:
-    return written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    return write_text(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
 
 
 @pytest.mark.shipped
@@ -28,7 +28,7 @@ def test_a_folder_is_made_once(pairs: str, tmp_path: Path):
     assert atlas.card["read"] == 2 and atlas.ready
     assert "0 of 1 parts made now" in answer(*words)
     assert "seed differ" in refusal(*words, "--seed", "1")
-    one = written(tmp_path / "one.txt", "The cat sat on the mat.")
+    one = write_text(tmp_path / "one.txt", "The cat sat on the mat.")
     said = answer("atlas", "en-lm", one, "--out", str(tmp_path / "one"), "--device", "cpu")
     assert "one: 1 sentences" in said
 
@@ -55,7 +55,7 @@ def test_what_is_refused(pairs: str, tmp_path: Path):
     ):
         assert said in refusal("atlas", *words, *out)
     (tmp_path / "mine").mkdir()
-    written(tmp_path / "mine" / "letter", "dear")
+    write_text(tmp_path / "mine" / "letter", "dear")
     there = str(tmp_path / "mine")
     assert "holds no atlas" in refusal("atlas", "en-lm", pairs, "--out", there)
     if importlib.util.find_spec("ray") is None:  # a sentence says how to get it

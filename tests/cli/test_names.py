@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from tests.checkpoints.own_models import PLANS, Own, attended
 
-from .test_cli import answer, refusal, written
+from .test_cli import answer, refusal, write_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
@@ -49,7 +49,7 @@ def test_from_a_state_dict_to_its_cross_attention(tmp_path: Path):
 
 def test_what_does_not_fit_is_said(tmp_path: Path):
     torch.save({"a.weight": torch.zeros(3, 3)}, tmp_path / "mine.pt")
-    path, table = str(tmp_path / "mine.pt"), written(tmp_path / "list.json", "[1]")
+    path, table = str(tmp_path / "mine.pt"), write_text(tmp_path / "list.json", "[1]")
     assert "no names can be proposed" in refusal("names", path)
     assert "There is no file 'nowhere.json'" in refusal("inspect", path, "--names", "nowhere.json")
     assert "expected a JSON object" in refusal("inspect", path, "--names", table)

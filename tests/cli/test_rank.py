@@ -15,14 +15,14 @@ from transformer_viz.core.interventions import Intervention, MeanHead
 from transformer_viz.corpus.sentence_file import sentences
 from transformer_viz.inference.ablation.stand_ins import METHODS as KNOWN
 
-from .test_cli import answer, refusal, written
+from .test_cli import answer, refusal, write_text
 
 PAIRS = [("The cat sat.", "Die Katze saß."), ("A dog barks.", "Ein Hund bellt.")]
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> str:
-    return written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    return write_text(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
 
 
 @pytest.mark.shipped
