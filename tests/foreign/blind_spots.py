@@ -35,6 +35,11 @@ def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scores(q, k).masked_fill(later, -math.inf).softmax(-1) @ v
 
 
+def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    made = torch.exp(scores(q, k) - scores(q, k).amax(-1, keepdim=True))
+    return (made / made.sum(-1, keepdim=True)) @ v
+
+
 class Attention(nn.Module):
     """``attend(q, k, v)`` of ``[batch, head, token, width]``; ``around`` changes the tokens before
     and after."""
@@ -466,6 +471,7 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
     "plain": lambda: Model(Attention(), Attention()),
     "causal": lambda: Model(Attention(causal), Attention(causal)),
     "fused": lambda: Model(Attention(), Attention(sdpa)),
+    "by hand, bfloat16": lambda: Model(Attention(by_hand), Attention(by_hand)).bfloat16(),
     "recurrent": lambda: Model(Attention(), recurrent(), Attention()),
     "convolution": lambda: Model(convolution(False), Attention(), convolution(False), Attention()),
     "causal convolution, cropped": lambda: Model(convolution(True), Attention(causal)),
@@ -483,6 +489,47 @@ SOUND: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 
 
+class Shifted(Attention):
+    """A causal convolution gives each place the token before it, and nothing else."""
+
+    def __init__(self, attend: Attend = plain):
+        super().__init__(attend)
+        self.shift = nn.Conv1d(MODEL, MODEL, 3, padding=2, groups=MODEL, bias=False)
+        del self.shift.weight  # parameters are drawn at random
+        self.shift.register_buffer("weight", torch.tensor([0.0, 1, 0]).expand(MODEL, 1, 3).clone())
+
+    def forward(self, x):
+        return self.inner(self.shift(x.mT)[..., : x.shape[1]].mT)
+
+
+SHIFTED: dict[str, Callable[[], nn.Module]] = {
+    "shifted by a convolution": lambda: Model(Shifted(), Attention()),
+    "shifted by a convolution, causal": lambda: Model(Attention(causal), Shifted(causal)),
+}
+
+
+class Beside(nn.Module):
+    """Several layers that read the same tokens; their outputs are added."""
+
+    def __init__(self, *parts: nn.Module):
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, x):
+        return sum(part(x) for part in self.parts)
+
+
+BESIDE: dict[str, Callable[[], nn.Module]] = {
+    "two branches": lambda: Model(Beside(Attention(), Attention())),
+    "two branches, causal": lambda: Model(
+        Attention(causal), Beside(Attention(causal), Attention(causal))
+    ),
+    "two towers": lambda: Model(
+        Beside(Block(Attention(sdpa)), nn.Sequential(Block(Attention(sdpa)), Block(Attention())))
+    ),
+}
+
+
 def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
     """All models that must be amber, by kind and style."""
     made: dict[tuple[str, str], Callable[[], nn.Module]] = {}
@@ -492,10 +539,18 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
             made["unseen", f"{name}, beside causal"] = lambda a=attend: Model(
                 Attention(causal), Attention(a)
             )
+    made |= {("unseen", name): make for name, make in BESIDE.items()}
+    made |= {("rows", name): make for name, make in SHIFTED.items()}
     for name, attend in KEYS.items():
         made["keys", name] = lambda a=attend: Model(Attention(a), Attention())
         if name.endswith("d by 1"):
             made["keys", f"{name}, layer 1"] = lambda a=attend: Model(Attention(), Attention(a))
+    made["keys", "turned round, by hand, bfloat16"] = lambda: Model(
+        Attention(lambda q, k, v: by_hand(q, k.flip(2), v.flip(2))), Attention()
+    ).bfloat16()
+    made["rows", "turned round, by hand, bfloat16"] = lambda: Model(
+        Attention(), Attention(by_hand, around=lambda p, x: p.inner(x.flip(1)).flip(1))
+    ).bfloat16()
     for name, around in ROWS.items():
         made["rows", name] = lambda a=around: Model(Attention(), Attention(around=a))
     for name, (ahead, behind) in CAUSAL.items():

@@ -30,3 +30,16 @@ def test_what_is_shown_rightly_stays_green():
     reports = {name: report_of(make) for name, make in blind_spots.SOUND.items()}
     wrong = {name: report for name, report in reports.items() if report.status != "green"}
     assert not wrong, {n: (r.broken, r.untold, r.unrecognised) for n, r in wrong.items()}
+
+
+def test_an_attention_that_runs_beside_another_one_is_named():
+    for name, make in blind_spots.BESIDE.items():
+        report = report_of(make)
+        assert report.status == "amber", name
+        assert any("ran beside it and is not shown" in said for said in report.untold), name
+
+
+def test_tokens_that_a_convolution_moves_are_in_no_order():
+    for name, make in blind_spots.SHIFTED.items():
+        broken = report_of(make).broken.values()
+        assert any("token order" in laws for laws in broken), name

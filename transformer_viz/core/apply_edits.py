@@ -301,7 +301,8 @@ class Plan:
         """
         if not self.shapes_scores:
             return self.scaled(weights)
-        whole = (abs(weights.sum(-1) - 1) <= 1e-4).all()  # NaN is not
+        rounding = max(1e-4, 4 * namespace(weights).finfo(weights.dtype).eps)
+        whole = (abs(weights.sum(-1) - 1) <= rounding).all()  # NaN is not
         if not whole or (weights < 0).any():
             raise ValueError(
                 f"The attention in {path or 'this module'} is no softmax and its rows do not sum "

@@ -168,15 +168,20 @@ def untiled(capture: Capture, only: Sequence[Site] | None) -> dict[str, dict[str
     return {"untiled": said} if said else {}
 
 
-def windows_left_out(capture: Capture) -> Iterator[str]:
-    """Yield a sentence for each attention of which the trace keeps the first of several items."""
+def left_out(capture: Capture) -> Iterator[str]:
+    """Yield a sentence for each attention that the trace does not hold, or of which it keeps the
+    first of several items."""
     for site, group in groupby(capture.attentions, lambda record: record.site):
         items = max(len(record.statistics["row_sum_error"]) for record in group)
         if items > 1:
             yield (
-                f"{site}: {items} windows or groups of tokens ran; the first is shown, and "
-                "its rows are numbered from 0"
+                f"{site} ran on {items} inputs of its own (windows, groups of tokens or heads); the "
+                "first is shown, and its rows are numbered from 0"
             )
+    shown = {record.site: record.path for record in ordered(capture)}
+    hidden = ((r.site, r.path) for r in capture.attentions if r.path != shown[r.site])
+    for site, path in dict.fromkeys(hidden):
+        yield f"{site}: {shown[site]} is shown; {path} ran beside it and is not shown"
 
 
 def _part(factors: Factors) -> Part:

@@ -160,13 +160,13 @@ def _disproved(bad: list[str], rows: float, worst: float) -> str:
     fields = {"rows": rows, "worst": worst, "places": ", ".join(bad[:3])}
     if not bad:
         return say(
-            "The captured weights do not explain the output: rows of attention sum to 1 within "
-            "{rows:.0e}, and what they rebuild is off by {worst:.0e}.",
+            "The captured scores and weights do not explain the output: rows of attention sum to 1 "
+            "within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
             **fields,
         )
     return say(
-        "The captured weights do not explain the output in {places}: rows of attention sum to 1 "
-        "within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
+        "The captured scores and weights do not explain the output in {places}: rows of attention "
+        "sum to 1 within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
         **fields,
     )
 
@@ -213,7 +213,9 @@ def accounted(report: Report) -> Finding:
         )
         return Finding(said, "green", details)
     return Finding(
-        say("Each of the {count} softmaxes that ran is shown, with the same numbers.", **fields),
+        say(
+            "Each of the {count} softmaxes that ran was captured, with the same numbers.", **fields
+        ),
         "green",
         details,
     )

@@ -26,6 +26,7 @@ from .capture_to_numpy import (
     heads_of,
     hidden_of,
     holds_all,
+    left_out,
     norms_of,
     rebuilt_error,
     residuals_of,
@@ -34,7 +35,6 @@ from .capture_to_numpy import (
     tiles_of,
     to_numpy,
     untiled,
-    windows_left_out,
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
 from .decoding.watched_calls import laws_of_notes, watched_call
@@ -335,7 +335,7 @@ def _report(
         laws=laws_of_notes(proof.laws, model, partial(read.through, model), intervention)
         if proof
         else {},
-        untold=(*proof.untold, *windows_left_out(capture)) if proof else (),
+        untold=(*proof.untold, *left_out(capture)) if proof else (),
         tolerance=proof.tolerance if proof else Report.tolerance,
         guessed=tuple(model.guessed),
         left_out=progress.stopped,

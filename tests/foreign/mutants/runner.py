@@ -47,7 +47,7 @@ def report(name: str) -> str:
         for check in (True, "full"):  # the second one takes far more passes
             found = tv.trace(tv.load(module), inputs[0][0].tolist(), check=check).report
             # A trace keeps the first of several windows and says so; faults are looked for here.
-            known = tuple(word for word in found.untold if "windows or groups of" not in word)
+            known = tuple(word for word in found.untold if "inputs of its own" not in word)
             found = dataclasses.replace(found, untold=known)
             if found.status != GREEN:
                 return f"{found.status}: {told(found)}"

@@ -103,7 +103,7 @@ def test_a_clean_run_is_proved_at_every_place(tiny_model):
             assert gaps["token order"] == 0
     said = [finding.sentence for finding in findings_of(trace(tiny_model, WORDS))]
     assert said[3] == (
-        f"Each of the {len(report.kernels)} softmaxes that ran is shown, with the same numbers."
+        f"Each of the {len(report.kernels)} softmaxes that ran was captured, with the same numbers."
     )
 
 

@@ -75,7 +75,7 @@ class Exchanging:
     ) -> Stilled:
         """Make a pass with these changed texts and compare it with the unchanged one."""
         passes, some = self.passes, [self.changed[n] for n in numbers]
-        still = Stilled(passes.accounts, passes.kernels, some, before)
+        still = Stilled(passes.accounts, passes.kernels, some, before, self.watch.known)
         mode = StepMode(passes.module, still, keep=False)
         if self.held:
             mode = HeldMode(passes.module, still, passes.choices, still.count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -21,6 +21,7 @@ from .mixing import Changed, ways
 
 CHANGED = 1e-4  # of the largest score: above what rounding leaves
 MOVED = 2e-6  # of the largest score: a row or column below it stayed
+ROUNDED = 4  # units of the last digit by which a row may differ to which a number was added
 WRONG = float("inf")
 
 
@@ -101,6 +102,7 @@ class Stilled:
             behind them; else it ran in the pass ``before``.
         gaps: of each account what `order_gap` found in each of them.
         out: what the pass gave.
+        carried: modules that carried tokens to other rows, which got their numbers back.
         torn: whether the pass is no batch of such texts.
     """
 
@@ -110,8 +112,10 @@ class Stilled:
         kernels: Sequence[Kernel],
         turns: Sequence[Changed] = (),
         before: Stilled | None = None,
+        carried: Mapping[str, str] | None = None,
     ):
         self.accounts, self.kernels, self.turns = accounts, kernels, turns
+        self.carried = {} if carried is None else carried  # it grows
         self.by_kernel = by_kernel(accounts)
         self.count = len(turns) + 2 if before is None and turns else 1
         self.kept: dict[int, AttentionRecord] = {} if before is None else before.kept
@@ -155,7 +159,14 @@ class Stilled:
             gap = order_gap(before, last, (), 0, account.record.stack)
             self.torn = self.torn or gap is not None
         self.gaps[number] = [
-            order_gap(before, self.record(account, item), one.tokens, one.size, one.stack)
+            order_gap(
+                before,
+                self.record(account, item),
+                one.tokens,
+                one.size,
+                one.stack,
+                not self.carried,
+            )
             for item, one in enumerate(self.turns, self.count > 1)
         ]
 
@@ -178,10 +189,11 @@ class Stilled:
     def record(self, account: Account, item: int) -> AttentionRecord:
         """Return an attention with the scores that an item had here."""
         batch, heads, queries, keys = account.shape
-        scores = torch.full((batch * heads * queries, keys), -torch.inf, device="cpu")
+        kind = self.seen[next(iter(account.parts))].dtype
+        scores = torch.full((batch * heads * queries, keys), -torch.inf, dtype=kind, device="cpu")
         for number, rows in account.parts.items():
             seen = self.seen[number][self.rows[number][item]]
-            scores[rows] = F.pad(seen.float(), (0, keys - seen.shape[-1]), value=-torch.inf)
+            scores[rows] = F.pad(seen.to(kind), (0, keys - seen.shape[-1]), value=-torch.inf)
         return replace(account.record, scores=scores.view(account.shape))
 
 
@@ -196,6 +208,7 @@ def order_gap(
     tokens: Collection[int],
     size: int,
     stack: str | None,
+    excused: bool = True,
 ) -> float | None:
     """Compare the cells that exchanged tokens changed with those that carry their numbers.
 
@@ -205,6 +218,8 @@ def order_gap(
         tokens: their numbers.
         size: how many tokens the stack reads.
         stack: the stack that reads them; None if there is only one.
+        excused: whether a token that changes nothing was exchanged for one that is alike. Where a
+            convolution carries tokens, its number may have been put back in another row instead.
 
     Returns:
         0 where each exchanged token changes its own row and column, and nothing else changes;
@@ -228,10 +243,12 @@ def order_gap(
         return gaps[0] if stack is not None else (0.0 if 0.0 in gaps else None)
     if stack not in (None, before.stack):
         return None
-    return _gap(one[..., :keys], other[..., :keys], rows, columns)
+    return _gap(one[..., :keys], other[..., :keys], rows, columns, excused)
 
 
-def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | None:
+def _gap(
+    one: Tensor, other: Tensor, rows: Tensor, columns: Tensor, excused: bool = True
+) -> float | None:
     """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
     rows ``[item, query]`` and columns ``[item, key]`` may change."""
     if torch.equal(one, other):  # reads each number once
@@ -248,7 +265,8 @@ def _gap(one: Tensor, other: Tensor, rows: Tensor, columns: Tensor) -> float | N
     ]
     square = rows.shape == columns.shape
     # A token that changes neither its row nor its column was exchanged for one that is alike.
-    alike = ~told[0][2] & ~told[1][2] if square else torch.zeros_like(rows[..., :1])
+    still = ~told[0][2] & ~told[1][2] if square else torch.zeros_like(rows[..., :1])
+    alike = still & excused
     for asked, changed, any_change in told:
         if bool((asked & changed).any()) and bool((asked & ~any_change & ~alike).any()):
             return WRONG if square else None
@@ -273,13 +291,13 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
     unlike cells outside ``columns``.
 
     A number added to a whole row changes no softmax: the mean change of a row's cells
-    outside ``columns`` ``[item, key]`` is taken off.
+    outside ``columns`` ``[item, key]`` is taken off; such a row may also be rounded otherwise.
     """
     rows = max(1, BLOCK // max(1, one.shape[0] * one.shape[1] * one.shape[3]))
     blocks = list(zip(one.split(rows, 2), other.split(rows, 2), strict=True))
     sizes = [torch.where(_seen(x, y), x.abs(), -1.0).amax() for x, y in blocks if x.numel()]
     size = torch.stack(sizes).amax() if sizes else one.new_ones(())
-    size = torch.where(size < 0, 1.0, size)  # no cell is seen
+    size = torch.where(size < 0, 1.0, size).float()  # no cell is seen
     outside = ~columns[:, None, None]
     found = [_differing_rows(x, y, outside, size) for x, y in blocks]
     cells, moved, seen, unlike = (torch.cat(x, 1) for x in zip(*found, strict=True))
@@ -295,17 +313,18 @@ def _differing_rows(
     one: Tensor, other: Tensor, outside: Tensor, size: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return `differing` for some rows; ``size`` is the largest score of all rows."""
-    seen = _seen(one, other)
+    eps = torch.finfo(one.dtype).eps
+    seen, one, other = _seen(one, other), one.float(), other.float()
     gap = torch.where(seen, other - one, 0.0)
     kept = seen & outside
     ones = kept.to(gap.dtype)
     count = ones.sum(-1, keepdim=True)
     shift = ones.mul_(gap).sum(-1, keepdim=True) / count.clamp(min=1)
     gap = torch.where(seen, gap - shift, 0.0).abs_()
+    rounded = torch.where(shift != 0, ROUNDED * eps, 0.0) * size
+    gap = torch.where(gap > rounded, gap, 0.0)  # NaN is not
     most, least = (torch.where(kept, x, -torch.inf).amax(-1) for x in (one, -one))
     unlike = (count[..., 0] > 1) & (most + least > CHANGED * size)  # equal tokens change alike
-    largest = gap.amax(1)  # reads all heads at once, and becomes NaN where one of them is
-    if bool(largest.isnan().any()):
-        largest = gap.nan_to_num_(0.0).amax(1)
+    largest = gap.amax(1)  # reads all heads at once
     cells, moved = (largest > least * size for least in (CHANGED, MOVED))
     return cells, moved, seen.view(torch.uint8).amax(1).bool(), unlike.any(1)
