@@ -175,8 +175,8 @@ def left_out(capture: Capture) -> Iterator[str]:
         items = max(len(record.statistics["row_sum_error"]) for record in group)
         if items > 1:
             yield (
-                f"{site} ran on {items} inputs of its own (windows, groups of tokens or heads); the "
-                "first is shown, and its rows are numbered from 0"
+                f"{site} ran on {items} inputs of its own (windows, groups of tokens or heads); "
+                "the first is shown, and its rows are numbered from 0"
             )
     shown = {record.site: record.path for record in ordered(capture)}
     hidden = ((r.site, r.path) for r in capture.attentions if r.path != shown[r.site])
