@@ -530,6 +530,17 @@ BESIDE: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+class Faint(nn.Module):
+    """A part whose output is scaled to 1e-6, as LayerScale begins."""
+
+    def __init__(self, part: nn.Module):
+        super().__init__()
+        self.part, self.scale = part, nn.Parameter(torch.full((MODEL,), 1e-6))
+
+    def forward(self, x):
+        return self.scale * self.part(x)
+
+
 def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
     """All models that must be amber, by kind and style."""
     made: dict[tuple[str, str], Callable[[], nn.Module]] = {}
@@ -539,6 +550,9 @@ def models() -> dict[tuple[str, str], Callable[[], nn.Module]]:
             made["unseen", f"{name}, beside causal"] = lambda a=attend: Model(
                 Attention(causal), Attention(a)
             )
+    made["unseen", "numpy einsum, scaled down"] = lambda: Model(
+        Attention(), Faint(Attention(UNSEEN["numpy einsum"]))
+    )
     made |= {("unseen", name): make for name, make in BESIDE.items()}
     made |= {("rows", name): make for name, make in SHIFTED.items()}
     for name, attend in KEYS.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,18 @@ class Changed:
     made: Tensor | None = None
 
 
+class Suspect(NamedTuple):
+    """A module's output in which another token's row changed.
+
+    ``late`` is how many kernels had run by then, ``reordered`` whether the rows are those of the
+    unchanged text in another order.
+    """
+
+    path: str
+    late: int
+    reordered: bool
+
+
 @dataclass
 class RowWatch:
     """Watches the rows of all module outputs over passes in which some tokens are exchanged.
@@ -71,6 +83,7 @@ class RowWatch:
     torn: bool = False
     end: Tensor | None = None
     _rows: dict[Key, list[Tensor]] = field(default_factory=dict)
+    _unchanged: dict[Key, Tensor] = field(default_factory=dict)
     _whole: dict[Key, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,6 +118,7 @@ class RowWatch:
                 return
             if not numbers:
                 self._rows[key] = [self._digest(items[0], others) for others in self._others]
+                self._unchanged[key] = self._digest(items[0], torch.arange(self.size))
                 if mixer:
                     self._whole[key] = items[0].detach().clone()
                 return
@@ -120,21 +134,41 @@ class RowWatch:
                 before = self._digest(items[0], others) if batch else self._rows[key][number]
                 if self.first is not None:
                     continue
-                if same(self._digest(item, others), before, x.dtype):
+                now = self._digest(item, others)
+                if same(now, before, x.dtype):
                     # Rows that a router sorted come back to their tokens in a module around it.
-                    if key[2] == 0 and number in suspects and inside(suspects[number][0], path):
-                        del suspects[number]
+                    # A change that is only scaled down there has mixed tokens.
+                    if key[2] == 0 and suspects.get(number):
+                        unused = torch.equal(now, before)
+                        suspects[number] = [
+                            one
+                            for one in suspects[number]
+                            if not (inside(one.path, path) and (unused or one.reordered))
+                        ]
                     continue
                 if not mixer or whole is None:
-                    suspects.setdefault(number, (path, len(kernels)))
+                    known = suspects.setdefault(number, [])
+                    if not known or known[-1].reordered:
+                        known.append(Suspect(path, len(kernels), reordered(key, items)))
                     continue
                 self.known[path] = mixer
                 self._put_back(item, whole, others)
 
-        suspects: dict[int, tuple[str, int]] = {}
+        def reordered(key: Key, items: Tensor) -> bool:
+            """Return whether no more rows are new than tokens were exchanged."""
+            every = torch.arange(self.size)
+            before = self._digest(items[0], every) if count > 1 else self._unchanged[key]
+            new = 0
+            for item in items[1:-1] if count > 1 else items:
+                for rows in self._digest(item, every).split(CHUNK):
+                    new += int((~near(rows, before, item.dtype).any(1)).sum())
+            return new <= sum(len(self.changed[number].tokens) for number in numbers)
+
+        suspects: dict[int, list[Suspect]] = {}
         found = watched(self.module, call, visit, self.mixers, self.head)
-        if self.first is None and suspects:
-            self.first, self.late = next(iter(suspects.values()))
+        left = next((found[0] for found in suspects.values() if found), None)
+        if self.first is None and left is not None:
+            self.first, self.late = left.path, left.late
         return found
 
     def _lost(self, key: Key, x: Tensor) -> bool:
@@ -305,10 +339,19 @@ def ways(x: Tensor, single: Sequence[int], count: int) -> list[Tensor]:
 
 
 def same(now: Tensor, before: Tensor, dtype: torch.dtype) -> bool:
-    """Whether digests of rows are equal but for rounding."""
+    """Return whether digests of rows are equal but for rounding."""
+    return bool(((now - before).abs() <= _rounding(before, dtype)).all())
+
+
+def near(now: Tensor, before: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return which digests of rows are equal but for rounding, ``[row now, row before]``."""
+    return ((now[:, None] - before).abs() <= _rounding(before, dtype)).all(-1)
+
+
+def _rounding(digest: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return by how much digests of rows ``[row, 1]`` may differ."""
     eps = torch.finfo(dtype).eps
-    allowed = max(FEWEST * eps, min(ROUNDING * eps, 1e-5)) * before[:, :1].clamp(min=1e-30)
-    return bool(((now - before).abs() <= allowed).all())
+    return max(FEWEST * eps, min(ROUNDING * eps, 1e-5)) * digest[:, :1].clamp(min=1e-30)
 
 
 def items_of(x: Tensor, single: Sequence[int], count: int) -> Tensor | None:
