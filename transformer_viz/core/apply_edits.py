@@ -71,11 +71,16 @@ class HeadPlan:
 
     @classmethod
     def at(cls, intervention: Intervention, site: Site) -> HeadPlan:
-        """Return the edits that act on a head: of each kind the last that matches, if it does any.
+        """Return the edits that act on a head."""
+        return cls.of(named(intervention, site))
+
+    @classmethod
+    def of(cls, edits: Iterable[Edit]) -> HeadPlan:
+        """Return those of a head's edits that act: of each kind the last, if it does anything.
 
         An edit of a kind that is idle spares its place a wider one, and is left out.
         """
-        last = {type(edit): edit for edit in named(intervention, site)}
+        last = {type(edit): edit for edit in edits}
         return cls({kind: edit for kind, edit in last.items() if not edit.idle})
 
     def edit(self, kind: type[Kind]) -> Kind | None:
@@ -167,10 +172,9 @@ class Plan:
     @classmethod
     def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
         """Return the plan of a block's heads from ``first`` on, None if no edit touches it."""
-        if not named(intervention, site):
-            return None
+        edits = named(intervention, replace(site, head=None))
         plans = [
-            HeadPlan.at(intervention, replace(site, head=head))
+            HeadPlan.of(edit for edit in edits if edit.head in (None, head))
             for head in range(first, first + heads)
         ]
         return cls(plans, site) if any(plan.found for plan in plans) else None

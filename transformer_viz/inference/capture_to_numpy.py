@@ -24,6 +24,7 @@ from ..core.trace_parts import Attention, read_only
 NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
 MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
 SMALL = 1 << 18  # numbers of a tensor that is fetched together with others
+PLACES = {place: number for number, place in enumerate(MAPS.values())}
 OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
 
 
@@ -49,12 +50,12 @@ def _repeated(values: Sequence[Any], sizes: Sequence[int], kind: Any = object) -
 
 
 def ordered(capture: Capture) -> list[AttentionRecord]:
-    """One record a block, in the order encoder, decoder, cross, and by layer."""
-    first: dict[Site, AttentionRecord] = {}
+    """Return one record a block, in the order encoder, decoder, cross, and by layer."""
+    first: dict[tuple[int, int, str], AttentionRecord] = {}
     for record in capture.attentions:
-        first.setdefault(record.site, record)
-    maps = list(MAPS)
-    return sorted(first.values(), key=lambda r: (maps.index(r.site.map), r.layer))
+        number = PLACES.get((record.stack, record.kind), len(PLACES) - 1)
+        first.setdefault((number, record.layer, record.stack), record)
+    return [first[key] for key in sorted(first)]
 
 
 def thumbnails_of(capture: Capture) -> dict[str, np.ndarray]:
