@@ -13,7 +13,6 @@ from PIL import Image
 
 from transformer_viz.core.palette import palette
 from transformer_viz.core.sites import Site
-from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.metrics.head_measures.role_rules import ROLES
 from transformer_viz.views.html.head_table import (
     ROLE_TEXTS,
@@ -26,7 +25,6 @@ from transformer_viz.views.html.head_table import (
 from transformer_viz.views.html.measure_cells import (
     BAR,
     DASH,
-    MEASURE_TEXTS,
     measure_rows,
     written,
 )
@@ -77,7 +75,6 @@ def rows_of(html: str) -> list[str]:
 
 
 def test_a_number_stands_with_rows_chance_and_interval() -> None:
-    assert set(MEASURE_TEXTS) == {measure.name for measure in MEASURES}
     assert set(ROLE_TEXTS) == set(ROLES)
     first, second = rows_of(head_table(TABLE, ["previous"]))
     assert "0.75" in first and "1,234 rows · chance 0.10 · 95 %: 0.70 to 0.80" in first

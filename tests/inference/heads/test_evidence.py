@@ -22,6 +22,7 @@ from transformer_viz.metrics.alignment.error_rate import Gold, gold_of
 from transformer_viz.metrics.alignment.linking import SHIFTS
 from transformer_viz.metrics.head_measures.evidence import HeadEvidence
 from transformer_viz.metrics.head_measures.registry import MEASURES
+from transformer_viz.views.html.measure_cells import measure_rows
 from transformer_viz.metrics.head_measures.role_examples import role_examples
 from transformer_viz.metrics.head_measures.rows import Tally
 from transformer_viz.metrics.head_measures.tables import Block
@@ -67,6 +68,12 @@ def test_it_is_the_table_of_metrics_and_roles_and_comes_back_from_json(tiny_mode
         mine = again.table[name].astype(float)
         np.testing.assert_allclose(mine, found.table[name], atol=6e-5, equal_nan=True)
         assert np.array_equal(again.table[f"{name}_rows"], found.table[f"{name}_rows"]), name
+    # A file that is older than a measure opens, and nothing stands for it.
+    older = found.to_dict()
+    older["columns"] = {n: v for n, v in older["columns"].items() if not n.startswith("coverage")}
+    table = HeadEvidence.from_dict(older).table
+    assert table["coverage"].isna().all() and not table["coverage_rows"].any()
+    assert "<td>–</td>" in measure_rows(table.iloc[0], ["coverage"])
     one = evidence(tiny_model, SOME[:1])  # one sentence has no interval
     assert "entropy_low" not in one.table and one.card["sentences"] == 1
 

@@ -14,10 +14,10 @@ from ... import views
 from ...core.sites import MAPS, Site
 from ...corpus.folder import AtlasFolder, HeadExample
 from ...i18n import mark, say
-from ...metrics.head_measures.registry import MEASURES
+from ...metrics.head_measures.registry import MEASURE_BY_NAME, MEASURES
 from ...metrics.head_measures.role_rules import roles
 from ...views.html.head_table import head_table, roles_of
-from ...views.html.measure_cells import MEASURE_TEXTS, measure_rows
+from ...views.html.measure_cells import measure_rows
 from ...views.html.small_map import small_map
 from ..cards.downloads import table_files
 from ..cards.plotly_chart import chart, clicked
@@ -94,7 +94,7 @@ def _choices(atlas: AtlasFolder, place: Site) -> None:
             say("measure"),
             [measure.name for measure in MEASURES],
             key="corpus_by",
-            format_func=lambda name: say(MEASURE_TEXTS[name][0]),
+            format_func=lambda name: say(MEASURE_BY_NAME[name].title),
             width=layout.NAME_WIDTH,
         )
         if len(names) > 1:
@@ -116,7 +116,7 @@ def _choices(atlas: AtlasFolder, place: Site) -> None:
             on_change=_head,
             width=layout.NAME_WIDTH,
         )
-    layout.quiet(escape(say(MEASURE_TEXTS[state.corpus_by][1])))
+    layout.quiet(escape(say(MEASURE_BY_NAME[state.corpus_by].question)))
 
 
 def _head() -> None:
@@ -137,7 +137,7 @@ def _grid(table: pd.DataFrame, own: pd.DataFrame, place: Site) -> None:
     assert place.head is not None
     chart(
         "corpus-grid",
-        escape(say(MEASURE_TEXTS[by][0])),
+        escape(say(MEASURE_BY_NAME[by].title)),
         lambda: views.measure_grid(
             values, whole, chosen=(place.layer, place.head or 0), dark=visit.dark()
         ),
@@ -174,10 +174,10 @@ def _one(atlas: AtlasFolder, table: pd.DataFrame, place: Site, engine: Engine) -
     head = (place.stack, place.block, place.layer, place.head or 0)
     row = table.iloc[atlas.heads.index(head)]
     by = state.corpus_by
-    name = say(MEASURE_TEXTS[by][0])
+    name = say(MEASURE_BY_NAME[by].title)
     layout.heading(f"{escape(str(place))}: {roles_of(row)}", 3, what="corpus-head")
-    with st.expander(say("all {count} measures of this head", count=len(MEASURE_TEXTS))):
-        st.html(measure_rows(row, list(MEASURE_TEXTS), "corpus-measures"))
+    with st.expander(say("all {count} measures of this head", count=len(MEASURE_BY_NAME))):
+        st.html(measure_rows(row, list(MEASURE_BY_NAME), "corpus-measures"))
     counts, edges = atlas.histogram(head, by)
     if counts.sum():
         chart(

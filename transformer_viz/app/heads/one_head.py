@@ -12,9 +12,10 @@ from ...core.interventions import Edit, ScaleHead
 from ...core.sites import MAPS, Site
 from ...i18n import say
 from ...metrics.head_measures.evidence import HeadEvidence
+from ...metrics.head_measures.registry import MEASURE_BY_NAME
 from ...metrics.head_measures.role_examples import SHOWN
 from ...views.html.head_table import ROLE_TEXTS, roles_of
-from ...views.html.measure_cells import MEASURE_TEXTS, measure_rows
+from ...views.html.measure_cells import measure_rows
 from ...views.html.small_map import small_map
 from ..session import changes, visit
 from ..session.scene import Scene
@@ -35,8 +36,8 @@ def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals | None
     row = table.iloc[number]
     layout.heading(f"{escape(str(site))}: {roles_of(row)}", 3, what="one-head")
     _switches(site, ranked)
-    with st.expander(say("all {count} measures of this head", count=len(MEASURE_TEXTS))):
-        st.html(measure_rows(row, list(MEASURE_TEXTS)))
+    with st.expander(say("all {count} measures of this head", count=len(MEASURE_BY_NAME))):
+        st.html(measure_rows(row, list(MEASURE_BY_NAME)))
     for role in row["roles"]:
         _examples(scene, found, source, number, role)
     if not row["roles"]:

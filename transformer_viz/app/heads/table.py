@@ -13,8 +13,8 @@ from ...components.atlas import HeadNumber
 from ...core.sites import MAPS, Site
 from ...i18n import say
 from ...metrics.head_measures.evidence import HeadEvidence
+from ...metrics.head_measures.registry import MEASURE_BY_NAME
 from ...views.html.head_table import ROLE_TEXTS, Cost, Section, head_table
-from ...views.html.measure_cells import MEASURE_TEXTS
 from ..cards import head_card, overview
 from ..cards.downloads import table_files
 from ..render import payloads
@@ -33,12 +33,12 @@ Costs = Mapping[Site, Cost]
 def order_name(name: str) -> str:
     """What heads are sorted by, in words."""
     names = {"layer": say("layer"), "role": say("role"), "effect": say("what its removal costs")}
-    return names.get(name) or say(MEASURE_TEXTS[name][0])
+    return names.get(name) or say(MEASURE_BY_NAME[name].title)
 
 
 def tiles(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
     """Every head of the chosen block as a tile, in the table's order, coloured by any number."""
-    numbers = [_number(scene, found.table, name) for name in MEASURE_TEXTS]
+    numbers = [_number(scene, found.table, name) for name in MEASURE_BY_NAME]
     if costs:
         numbers.insert(0, _effects(scene, costs))
     by = state.heads_by if any(one.name == state.heads_by for one in numbers) else "layer"
@@ -96,7 +96,7 @@ def rows(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
         table = table[(table["stack"] == stack) & (table["block"] == block)]
         table = sorted_heads(table, state.heads_by, costs)
         columns = list(SHOWN[block])
-        if state.heads_by in MEASURE_TEXTS and state.heads_by not in columns:
+        if state.heads_by in MEASURE_BY_NAME and state.heads_by not in columns:
             columns.insert(0, state.heads_by)
     links = addresses(Site(*head) for head in table[HEAD].itertuples(index=False, name=None))
     st.html(

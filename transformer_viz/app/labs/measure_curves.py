@@ -12,8 +12,9 @@ import streamlit as st
 from ... import views
 from ...core.sites import MAPS, called
 from ...i18n import mark, numeral, say
+from ...metrics.head_measures.registry import MEASURE_BY_NAME, MEASURES
 from ...views.charts.curves import Curve
-from ...views.html.measure_cells import DASH, MEASURE_TEXTS
+from ...views.html.measure_cells import DASH
 from ..heads.jobs import measured
 from ..ui import layout
 from ..ui.progress import run_with_progress
@@ -21,19 +22,14 @@ from .bench import Bench
 from .snapshots import Moment
 
 #: The measures in three pictures, each with the question that they share.
+QUESTIONS = {
+    "looks": mark("Where does it look?"),
+    "parks": mark("How sharply does it look, and does it park?"),
+    "finds": mark("What does it find, and pass on?"),
+}
 GROUPS = {
-    "looks": (
-        mark("Where does it look?"),
-        ("previous", "self", "next", "positional", "distance", "diagonality", "monotonicity"),
-    ),
-    "parks": (
-        mark("How sharply does it look, and does it park?"),
-        ("entropy", "confidence", "sink", "special", "null", "coverage"),
-    ),
-    "finds": (
-        mark("What does it find, and pass on?"),
-        ("duplicate", "induction", "copying", "ov_copying"),
-    ),
+    group: (question, tuple(one.name for one in MEASURES if one.group == group))
+    for group, question in QUESTIONS.items()
 }
 
 
@@ -117,7 +113,7 @@ def _picture(
 ) -> None:
     known = [name for name in names if rows[name].notna().any()]
     lines = [
-        Curve(say(MEASURE_TEXTS[name][0]), steps, rows[name].to_numpy(float), marked=now)
+        Curve(say(MEASURE_BY_NAME[name].title), steps, rows[name].to_numpy(float), marked=now)
         for name in known
     ]
     if not lines:
@@ -125,10 +121,10 @@ def _picture(
         layout.quiet(say("None of these can be asked of this head on this sentence."))
         return
     least = min(0.0, float(np.nanmin(rows[known].to_numpy(float))))
-    silent = [say(MEASURE_TEXTS[name][0]) for name in names if name not in known]
+    silent = [say(MEASURE_BY_NAME[name].title) for name in names if name not in known]
     caption = say("Without a unit, at most 1.")
     if len(known) == 1:  # one line has no legend
-        caption = f"{say(MEASURE_TEXTS[known[0]][0])} · {caption}"
+        caption = f"{say(MEASURE_BY_NAME[known[0]][0])} · {caption}"
     if silent:
         caption += " " + say("Nobody could be asked: {names}.", names=", ".join(silent))
     bench.chart(
@@ -154,7 +150,7 @@ def _table(bench: Bench, rows: pd.DataFrame, now: int) -> None:
     names = [name for _, group in GROUPS.values() for name in group]
     lines = [
         (
-            say(MEASURE_TEXTS[name][0]),
+            say(MEASURE_BY_NAME[name].title),
             *(_number(one[name]) for one in (first, row, last)),
             _number(row[f"{name}_chance"]),
             numeral(int(row[f"{name}_rows"]), ","),

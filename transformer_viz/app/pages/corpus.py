@@ -8,6 +8,7 @@ import streamlit as st
 
 from ...corpus.folder import AtlasFolder
 from ...i18n import mark, numeral, say
+from ...metrics.head_measures.registry import MEASURES
 from ..corpus import opening, shown
 from ..engine.engine import Engine
 from ..page_template import notices_above
@@ -34,9 +35,10 @@ def _body(engine: Engine) -> None:
         layout.quiet(
             escape(
                 say(
-                    "An atlas holds, for every head, seventeen measures over all sentences of a "
+                    "An atlas holds, for every head, {count} measures over all sentences of a "
                     "file, how they are spread, and the sentences that show each best and "
-                    "typically."
+                    "typically.",
+                    count=len(MEASURES),
                 )
             )
         )

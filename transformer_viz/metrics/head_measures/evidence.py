@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .registry import MEASURES
+
 #: Decimals of a stored number: the intervals are wider by far.
 DECIMALS = 4
 
@@ -48,13 +50,20 @@ class HeadEvidence:
 
     @classmethod
     def from_dict(cls, words: dict[str, Any]) -> HeadEvidence:
-        """What `to_dict` gave. Roles stand as they were given; they are not told anew."""
+        """Return what `to_dict` gave, with empty columns for measures that are newer than it.
+
+        Roles stand as they were given; they are not told anew.
+        """
         table = pd.DataFrame(
             {
                 name: np.array(values, float) if None in values else values
                 for name, values in words["columns"].items()
             }
         )
+        for name in (one.name for one in MEASURES if one.name not in table):
+            table[f"{name}_rows"] = 0
+            for part in ("", "_chance", "_low", "_high"):
+                table[f"{name}{part}"] = np.nan
         for name in ("roles", "states"):
             table[name] = pd.Series([tuple(one) for one in words[name]], dtype=object)
         examples = {

@@ -12,7 +12,8 @@ import pandas as pd
 from ...core.numerics import LOGIT, NATS
 from ...core.sites import Site
 from ...i18n import mark, numeral, say
-from .measure_cells import DASH, MEASURE_TEXTS, bar, measure_cell, unfolding
+from ...metrics.head_measures.registry import MEASURE_BY_NAME
+from .measure_cells import DASH, bar, measure_cell, unfolding
 
 ROLE_TEXTS = {
     "previous": mark("looks at the word before"),
@@ -79,7 +80,7 @@ def head_table(
     titles = [say("head"), say("role")]
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
     for name in measures:
-        title, asks = (say(text) for text in MEASURE_TEXTS[name])
+        title, asks = say(MEASURE_BY_NAME[name].title), say(MEASURE_BY_NAME[name].question)
         heads += f'<th title="{escape(asks)}">{escape(title)}</th>'
     if costs is not None:
         lost = lost_title(next((cost.unit for cost in costs.values()), NATS))

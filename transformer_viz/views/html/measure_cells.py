@@ -8,63 +8,9 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from ...i18n import mark, numeral, say
+from ...i18n import numeral, say
+from ...metrics.head_measures.registry import MEASURE_BY_NAME
 
-#: Each measure: what it is called, and how it is asked, with the rows that can be asked.
-MEASURE_TEXTS: dict[str, tuple[str, str]] = {
-    "entropy": (
-        mark("spread"),
-        mark("entropy of a row, divided by that of looking at all its words alike"),
-    ),
-    "confidence": (
-        mark("confidence"),
-        mark("the largest weight of a row, the end of the sentence left out"),
-    ),
-    "distance": (mark("distance"), mark("how far away it looks, of as far as the row allows")),
-    "previous": (mark("previous"), mark("weight on the word before; rows that have one")),
-    "self": (mark("itself"), mark("weight on the word itself")),
-    "next": (mark("next"), mark("weight on the word after; where later words are seen")),
-    "positional": (
-        mark("fixed offset"),
-        mark("share of rows whose largest weight stands at one and the same offset"),
-    ),
-    "sink": (
-        mark("first token"),
-        mark("weight on the first token, which is often parked attention"),
-    ),
-    "special": (mark("special tokens"), mark("weight on start, end and the like")),
-    "null": (
-        mark("does nothing"),
-        mark("share of the parked weight that adds nothing; rows that park over .3"),
-    ),
-    "duplicate": (
-        mark("same word"),
-        mark("weight on other places of the same word; rows whose word stands twice"),
-    ),
-    "induction": (
-        mark("what followed"),
-        mark("weight on what followed the same word before; rows whose word stood earlier"),
-    ),
-    "copying": (
-        mark("copies"),
-        mark(
-            "share of rows in which the word looked at is among the five that the head speaks for"
-        ),
-    ),
-    "ov_copying": (
-        mark("copies, by weights"),
-        mark("from -1 to 1, from the weights alone: does it speak for what it reads?"),
-    ),
-    "monotonicity": (
-        mark("left to right"),
-        mark("share of pairs of target words that look at source words in their order"),
-    ),
-    "diagonality": (
-        mark("diagonal"),
-        mark("how close to the diagonal: 1 on it, 0 as if it looked everywhere, below 0 reversed"),
-    ),
-    "coverage": (mark("coverage"), mark("how much of the source is looked at by some target word")),
-}
 DASH = "–"
 BAR = 64  # pixels of a bar from 0 to 1
 
@@ -128,7 +74,8 @@ def measure_rows(row: pd.Series, names: Sequence[str], what: str = "measures") -
 
 
 def _measure_row(row: pd.Series, name: str) -> str:
-    title, asks = (say(text) for text in MEASURE_TEXTS[name])
+    measure = MEASURE_BY_NAME[name]
+    title, asks = say(measure.title), say(measure.question)
     value, chance, (low, high) = row[name], row[f"{name}_chance"], _interval(row, name)
     count = int(row[f"{name}_rows"])
     known = np.isfinite(value)
