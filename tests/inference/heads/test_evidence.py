@@ -22,10 +22,10 @@ from transformer_viz.metrics.alignment.error_rate import Gold, gold_of
 from transformer_viz.metrics.alignment.linking import SHIFTS
 from transformer_viz.metrics.head_measures.evidence import HeadEvidence
 from transformer_viz.metrics.head_measures.registry import MEASURES
-from transformer_viz.views.html.measure_cells import measure_rows
 from transformer_viz.metrics.head_measures.role_examples import role_examples
 from transformer_viz.metrics.head_measures.rows import Tally
 from transformer_viz.metrics.head_measures.tables import Block
+from transformer_viz.views.html.measure_cells import measure_rows
 
 HEAD = ["stack", "block", "layer", "head"]
 SOME = [[5, 9, 31, 7, 3], [8, 36, 3], [5, 9, 5, 9, 5, 9, 3], [11, 12, 13, 14, 15, 16, 17, 3]]
