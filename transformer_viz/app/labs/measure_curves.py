@@ -124,7 +124,7 @@ def _picture(
     silent = [say(MEASURE_BY_NAME[name].title) for name in names if name not in known]
     caption = say("Without a unit, at most 1.")
     if len(known) == 1:  # one line has no legend
-        caption = f"{say(MEASURE_BY_NAME[known[0]][0])} · {caption}"
+        caption = f"{say(MEASURE_BY_NAME[known[0]].title)} · {caption}"
     if silent:
         caption += " " + say("Nobody could be asked: {names}.", names=", ".join(silent))
     bench.chart(
