@@ -149,12 +149,12 @@ class RowWatch:
                 if not mixer or whole is None:
                     known = suspects.setdefault(number, [])
                     if not known or known[-1].reordered:
-                        known.append(Suspect(path, len(kernels), reordered(key, items)))
+                        known.append(Suspect(path, len(kernels), only_moves_rows(key, items)))
                     continue
                 self.known[path] = mixer
                 self._put_back(item, whole, others)
 
-        def reordered(key: Key, items: Tensor) -> bool:
+        def only_moves_rows(key: Key, items: Tensor) -> bool:
             """Return whether no more rows are new than tokens were exchanged."""
             every = torch.arange(self.size)
             before = self._digest(items[0], every) if count > 1 else self._unchanged[key]
