@@ -195,13 +195,17 @@ def tiny_vocabulary(make_vocabulary: Callable[..., bytes]) -> bytes:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """One Chromium for all tests that need one: Playwright starts only once in a process."""
+    """One Chromium for all tests that need one: Playwright starts only once in a process.
+
+    It calls this machine by another name too, as if it were another machine's.
+    """
     from playwright.sync_api import sync_playwright
 
-    from tests.support.browser import FLAGS, chromium
+    from tests.support.browser import ELSEWHERE, FLAGS, chromium
 
+    flags = [*FLAGS, f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1"]
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        found = playwright.chromium.launch(executable_path=chromium(), args=flags)
         yield found
         found.close()
 

@@ -29,6 +29,7 @@ TILE = script("tile")
 CELL = script("cell")
 CHOSEN = script("chosen")
 OVERLAY = script("canvas_hash")
+FOOT = "() => document.querySelector('.tv-foot')?.checkVisibility()"
 
 
 def look(page: Page) -> Look:
@@ -72,7 +73,7 @@ def _finished(now: Look) -> bool:
 def go(page: Page, link: str) -> Look:
     """Open a link and wait for all that belongs to it."""
     page.goto(link)
-    expect(page.locator(".tv-foot")).to_be_visible()
+    page.wait_for_function(FOOT, timeout=1000 * PATIENCE)
     return still(page)
 
 
@@ -96,9 +97,11 @@ def after(page: Page, act: Callable[[Page], object], *parts: str) -> tuple[Look,
 def changed(page: Page, before: Look, *parts: str) -> None:
     """Wait until these parts are others than before, whatever else still moves."""
     end = time.monotonic() + PATIENCE
-    while same := [name for name in parts if part(look(page), name) == part(before, name)]:
+    seen = look(page)
+    while same := [name for name in parts if part(seen, name) == part(before, name)]:
         assert time.monotonic() < end, f"{', '.join(same)} stayed the same at {page.url}"
         page.wait_for_timeout(100)
+        seen = look(page)
 
 
 def part(seen: Look, name: str) -> Any:

@@ -123,6 +123,8 @@ KEPT: dict[str, Any] = {
 WAYS = ("lang", "present", "station", "branch")
 
 
+#: Pages on which controls stand where they stand on Explore.
+DOCKED = ("Step inside", "Play", "Positions", "Norms")
 #: Pages with pictures of plotly's and tables, looked at in both themes.
 RECOLOURED = ("Positions", "Norms")
 TALL = 1100
@@ -140,7 +142,7 @@ def test_keys_widths_and_themes_on_every_page_and_back(page: Page, url: str) -> 
     assert {*MARKS} == {one.title for one in PAGES if one.framed}
 
     before = go(page, page_actions.address(url, **KEPT))
-    lost: list[tuple[str, str]] = []
+    places, lost = _docked(page), []
     wide: list[tuple[str, int, list[str]]] = []
     for name in (*list(PATHS)[1:], "Explore"):
         page_actions.visit_page(page, name)
@@ -151,10 +153,10 @@ def test_keys_widths_and_themes_on_every_page_and_back(page: Page, url: str) -> 
             rest(page, still=100)
             if found := page.evaluate(script("too_wide")):
                 wide.append((name, width, found))
-        if name in RECOLOURED:
-            follows_theme(
-                page, apart=MAP
-            )  # of a difference that is nothing; test_layout.py sees it
+        if name in DOCKED:
+            assert _docked(page) == places, name
+        if name in RECOLOURED:  # the map of a difference that is nothing: test_layout.py
+            follows_theme(page, apart=MAP)
         if name == "Lessons":
             _can_be_read_dark(page)
         if name == "About":
@@ -167,6 +169,12 @@ def test_keys_widths_and_themes_on_every_page_and_back(page: Page, url: str) -> 
             assert query(page) == KEPT
     assert not lost and not wide
     assert differing(before, page_actions.still(page)) == set(), "Explore is as it was"
+
+
+def _docked(page: Page) -> list[Any]:
+    """Where the controls stand in the window."""
+    keys = ("scope", "temperature", "window", "more")
+    return [page.locator(f".st-key-{key}").bounding_box() for key in keys]
 
 
 def _stands(page: Page, name: str) -> None:

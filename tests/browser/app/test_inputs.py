@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from tests.support.odd_inputs import BOX, ODD, OPENED, TYPED, Input, do, said
 
 #: What a browser could read, draw or escape otherwise than Python sends it.
-DRAWN = ("blank", "emoji", "direction", "markup", "edits", "link-several")
+DRAWN = ("emoji", "direction", "markup", "link-several")
 
 
 def _is_explained(page: Page, strange: Input) -> None:

@@ -16,7 +16,6 @@ from transformer_viz.i18n import languages
 LINK: dict[str, Any] = {"block": "cross", "layer": 1, "head": 3}
 SCREENS = ((1440, 900), (1280, 720))
 HAND = ("scope", "temperature", "window", "causal", "head_state", "more", "undo", "clean")
-DOCKED = ("Step inside", "Play", "Positions", "Norms")
 
 
 def test_controls_and_pictures_are_on_one_screen(page: Page, url: str) -> None:
@@ -48,14 +47,6 @@ def test_controls_and_pictures_are_on_one_screen(page: Page, url: str) -> None:
             assert tops == [box_of(page, key)["y"] for key in lines], "two lines of controls"
 
     _tab_in_the_dock(page)
-    keys = ("scope", "temperature", "window", "more")
-    places = [box_of(page, key) for key in keys]
-    for name in DOCKED:
-        page_actions.visit_page(page, name)
-        page_actions.shows_page(page, name)
-        rest(page)
-        assert places == [box_of(page, key) for key in keys], name
-        expect(page.locator(".tv-hint")).to_be_hidden()
 
 
 def _fits(page: Page, width: int, height: int) -> None:

@@ -180,7 +180,7 @@ def test_a_chapter_by_overview_slider_difference_and_two_fingers(
     text, run = told(models, SHORT, "weights")
     go(page, address(models_url, model="teller", text=text, zoom="1500-1530,600-640", **AT))
     _colours_are_those_of_the_matrix(page, run)
-    _the_map_follows_the_hand(page, models)
+    _the_map_follows_the_hand(page, models, run)
     go(page, address(models_url, model="teller", text=text, zoom="1000-1100,200-300", **AT))
     _overview(page)
     _two_fingers(browser, models_url, text)
@@ -204,7 +204,7 @@ def _colours_are_those_of_the_matrix(page: Page, run: Trace) -> None:
             assert off <= 1, (row, column)
 
 
-def _the_map_follows_the_hand(page: Page, models: Path) -> None:
+def _the_map_follows_the_hand(page: Page, models: Path, run: Trace) -> None:
     """A slider's step paints the map that the run gives later; then the difference of both runs."""
     clean = settled(page)
     assert not clean["ahead"]
@@ -228,10 +228,8 @@ def _the_map_follows_the_hand(page: Page, models: Path) -> None:
     assert settled(page)["of"] == ahead["of"], "the very map: its tiles are not asked for again"
     edits = Intervention((Temperature(value=value, layer=LAYER, head=HEAD),))
     row, column = 1510, 620
-    was, now = (
-        told(models, SHORT, "weights", one)[1].attention("decoder", LAYER)[HEAD, row, column]
-        for one in (None, edits)
-    )
+    warm = told(models, SHORT, "weights", edits)[1]
+    was, now = (one.attention("decoder", LAYER)[HEAD, row, column] for one in (run, warm))
     assert abs(weight_of(page, row, column) - now) <= CLOSE
     page.get_by_role("radiogroup", name="compare").get_by_role("radio", name="Difference").click()
     expect(page.locator(CARD)).to_contain_text("The difference")

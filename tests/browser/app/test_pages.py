@@ -1,4 +1,4 @@
-"""Positions and Norms in Chromium: clicks into pictures, switches, and the file of numbers.
+"""Positions and Norms in Chromium: clicks into pictures, and the file of numbers.
 
 What each choice sends is held by tests/app/pages: test_positions.py, test_norms.py.
 """
@@ -16,16 +16,12 @@ from tests.support.first_run import CONFIG, SOURCE
 from tests.support.page_actions import (
     address,
     after,
-    choose,
     click,
     click_plot,
     differing,
-    edits,
     go,
-    pick,
     press,
     query,
-    switch,
 )
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 
@@ -42,7 +38,7 @@ NORM_SITES = 2 * CONFIG["encoder_layers"] + 1  # two a layer, and the last one
 NORM, STREAM, GAINS = "charts.norm-map", "charts.stream", "charts.gains"
 
 
-def test_positions_by_pointer_and_switches(page: Page, url: str) -> None:
+def test_positions_by_pointer(page: Page, url: str) -> None:
     now = go(page, f"{url}/positions?block=encoder&layer=0&head=1")
     assert "tells the two orders apart" in now["said"]["verdict"]
     point = page.locator(".st-key-wavelengths .scatterlayer .point").nth(64)
@@ -66,27 +62,12 @@ def test_positions_by_pointer_and_switches(page: Page, url: str) -> None:
             {"shift": "3"},
             (SHIFT,),
         ),
-        (lambda p: click(p, "another order"), {"order": "1"}, ("said.order-words",)),
     )
     for act, keys, seen in steps:
         _, clean = after(page, act, "query", *seen)
         assert query(page) | keys == query(page), keys
         assert clean["alerts"] == [], keys
-
-    after(page, lambda p: press(p, "scale", "ArrowLeft", 6), "edits", MAP, "chances")
-    assert edits(page) == [{"kind": "scale_positions", "value": 0.5}]
-    _, now = after(page, lambda p: switch(p, "drop"), "edits", MAP, TABLE, "chances")
-    assert edits(page) == [{"kind": "scale_positions", "value": 0.0}]
-    assert "bag of words" in now["said"]["verdict"]
-    assert now["said"]["order-changed"] == now["said"]["after"] != now["said"]["before"]
-    _, now = after(page, lambda p: switch(p, "drop"), "edits", MAP, TABLE, "chances")
-    assert edits(page) == [] and differing(clean, now) == set()
-
-    pick(page, "the positions of", "the source")
-    after(page, lambda p: switch(p, "shuffle"), "edits", MAP, TABLE)
-    _, now = after(page, lambda p: click(p, "another shuffle"), "edits", MAP, TABLE)
-    assert edits(page) == [{"kind": "shuffle_positions", "seed": 1, "stack": "encoder"}]
-    assert differing(now, go(page, page.url)) == set(), "the link brings it back"
+    assert differing(clean, go(page, page.url)) == set(), "the link brings it back"
 
 
 def _middle(point: Locator) -> tuple[float, float]:
@@ -112,31 +93,12 @@ def test_norms_by_pointer_and_their_file(page: Page, url: str, tmp_path: Path) -
     end = lines.nth(last - 1).locator(".point").last
     after(page, lambda p: p.mouse.click(*_middle(end)), "query", STREAM, NORM, "said.norm")
     assert query(page)["word"] == str(last)
-    steps = (
-        (
-            lambda p: choose(p, "norm", "L1 before feed-forward"),
-            {"site": "encoder.layers.1.feed_forward_norm"},
-            (NORM, GAINS, "said.norm"),
-        ),
-        (
-            lambda p: click_plot(p, "norm-map", 11.5 / len(SOURCE), 4.5 / NORM_SITES),
-            {"word": "11", "site": "encoder.layers.2.self_norm"},
-            (NORM, STREAM, GAINS, "said.norm", "controls.word", "controls.site"),
-        ),
-        (
-            lambda p: pick(p, "compare", "Before"),
-            {"compare": "before"},
-            (NORM, STREAM),
-        ),
-    )
-    for act, keys, seen in steps:
-        _, now = after(page, act, "query", *seen)
-        assert query(page) | keys == query(page), keys
-        assert now["alerts"] == [], keys
+    cell = 11.5 / len(SOURCE), 4.5 / NORM_SITES
+    seen = (NORM, STREAM, GAINS, "said.norm", "controls.word", "controls.site")
+    _, now = after(page, lambda p: click_plot(p, "norm-map", *cell), "query", *seen)
+    keys = {"word": "11", "site": "encoder.layers.2.self_norm"}
+    assert query(page) | keys == query(page) and now["alerts"] == []
     assert "→" in now["said"]["norm"]
-    assert differing(now, go(page, page.url)) == set(), "the link brings it back"
-    _, now = after(page, lambda p: click(p, "back to clean"), "edits")
-    assert "change" not in now["said"]
 
 
 def _table_shows(page: Page, rows: list[dict[str, str]]) -> None:

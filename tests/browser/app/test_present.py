@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import zxingcpp
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.support.browser import FLAGS, chromium, visit
+from tests.support.browser import ELSEWHERE
 from tests.support.page_actions import address, press, query, still
 from tests.support.rest import rest
 from tests.support.scripts import script
@@ -25,8 +24,8 @@ WARM = Intervention(
     (Temperature(value=2.5, stack="decoder", block="cross", layer=1, head=3),)
 ).to_json()
 LEAST = 21.9  # pixels of the smallest letters
-#: Pages whose letters `make test` looks at: ours, plotly's, a table, text.
-READ = ("", "norms", "lessons", "labs")
+#: Pages whose letters `make test` looks at besides Explore: plotly's and a table's, text, a lab's.
+READ = ("norms", "lessons", "labs")
 #: The page has taken the dark theme.
 DARK = """() => getComputedStyle(document.querySelector('.stApp'))
     .backgroundColor.includes('(20, 23, 28')"""
@@ -55,19 +54,20 @@ def share(page: Page) -> Locator:
     return page.get_by_test_id("stPopoverBody")
 
 
-def test_a_class_sees_everything_and_keys_lead_it(browser: Browser, url: str) -> None:
-    with visit(browser, viewport=BACK_ROW) as page:
-        opened(page, f"{url}/?present=on&layer=1&head=3")
-        _one_screen(page)
-        _share_without_a_code(page)
-        opened(page, f"{url}/?present=on&layer=1&head=7")
-        _keys(page)
-        _before_and_after(page)
-        _unfolded(page)
-        _leaves_by_escape(page)
-        for path in READ:
-            _letters(page, url, path)
-        _a_station(page, url)
+def test_a_class_sees_everything_and_keys_lead_it(page: Page, url: str) -> None:
+    page.set_viewport_size(BACK_ROW)  # type: ignore[arg-type]
+    opened(page, f"{url}/?present=on&layer=1&head=3")
+    _one_screen(page)
+    assert page.evaluate(script("small_text"), LEAST) == []
+    _share_without_a_code(page)
+    opened(page, f"{url}/?present=on&layer=1&head=7")
+    _keys(page)
+    _before_and_after(page)
+    _unfolded(page)
+    _leaves_by_escape(page)
+    for path in READ:
+        _letters(page, url, path)
+    _a_station(page, url)
 
 
 def _one_screen(page: Page) -> None:
@@ -211,19 +211,10 @@ def _a_station(page: Page, url: str) -> None:
 
 
 @pytest.mark.soak
-def test_the_back_row_reads_every_letter_of_every_page(browser: Browser, url: str) -> None:
-    with visit(browser, viewport=BACK_ROW) as page:
-        for one in PAGES:
-            _letters(page, url, one.path)
-
-
-@pytest.fixture(scope="module")
-def elsewhere(browser: Browser) -> Iterator[Browser]:
-    """A Chromium for which this machine is called class.example, as if it were another one."""
-    names = "--host-resolver-rules=MAP class.example 127.0.0.1"
-    found = browser.browser_type.launch(executable_path=chromium(), args=[*FLAGS, names])
-    yield found
-    found.close()
+def test_the_back_row_reads_every_letter_of_every_page(page: Page, url: str) -> None:
+    page.set_viewport_size(BACK_ROW)  # type: ignore[arg-type]
+    for one in PAGES:
+        _letters(page, url, one.path)
 
 
 def scanned(page: Page) -> str:
@@ -239,33 +230,33 @@ def scanned(page: Page) -> str:
     return str(found.text)
 
 
-def test_the_code_on_the_screen_opens_what_the_teacher_sees(elsewhere: Browser, url: str) -> None:
+def test_the_code_on_the_screen_opens_what_the_teacher_sees(page: Page, url: str) -> None:
     """Read from a light screen, a dark one, and one that presents, which it fills."""
-    here = url.replace("127.0.0.1", "class.example")
-    with visit(elsewhere, color_scheme="light") as page:
-        opened(page, f"{here}/?layer=1&head=3&edits={WARM}&text=The+cat+sat.&view=lines")
-        share(page)
-        link = page.get_by_test_id("stCode")
-        expect(link).to_be_visible()
-        press(page, "temperature", "ArrowRight", 3)  # the link follows while the panel is open
-        follows = "([link]) => link.innerText.trim() === location.href"
-        expect(link).not_to_contain_text("2.5")
-        page.wait_for_function(follows, arg=[link.element_handle()])
-        rest(page)
-        code = scanned(page)
-        assert code == page.url and code.startswith(f"{here}/?") and "edits" in query(page)
-        page.emulate_media(color_scheme="dark")
-        page.wait_for_function(DARK)
-        assert scanned(page) == code, "dark"
-        chips = page.locator(".st-key-chips button").all_inner_texts()
-        with visit(elsewhere) as pupil:
-            opened(pupil, code)
-            assert query(pupil) == query(page)
-            assert pupil.locator(".st-key-chips button").all_inner_texts() == chips
-        page.set_viewport_size(BACK_ROW)  # type: ignore[arg-type]
-        opened(page, f"{here}/?present=on&layer=1")
-        share(page)
-        assert "present" not in scanned(page)
-        image = box(page.locator("img.tv-code"))
-        assert image["width"] == image["height"] >= 400
-        assert image["y"] >= 0 and image["y"] + image["height"] <= BACK_ROW["height"]
+    here = url.replace("127.0.0.1", ELSEWHERE)
+    page.emulate_media(color_scheme="light")
+    opened(page, f"{here}/?layer=1&head=3&edits={WARM}&text=The+cat+sat.&view=lines")
+    share(page)
+    link = page.get_by_test_id("stCode")
+    expect(link).to_be_visible()
+    press(page, "temperature", "ArrowRight", 3)  # the link follows while the panel is open
+    follows = "([link]) => link.innerText.trim() === location.href"
+    expect(link).not_to_contain_text("2.5")
+    page.wait_for_function(follows, arg=[link.element_handle()])
+    rest(page)
+    code = scanned(page)
+    assert code == page.url and code.startswith(f"{here}/?") and "edits" in query(page)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(DARK)
+    assert scanned(page) == code, "dark"
+    chips = page.locator(".st-key-chips button").all_inner_texts()
+    there = query(page)
+    opened(page, code)  # a visit of its own, as any that is opened
+    assert query(page) == there
+    assert page.locator(".st-key-chips button").all_inner_texts() == chips
+    page.set_viewport_size(BACK_ROW)  # type: ignore[arg-type]
+    opened(page, f"{here}/?present=on&layer=1")
+    share(page)
+    assert "present" not in scanned(page)
+    image = box(page.locator("img.tv-code"))
+    assert image["width"] == image["height"] >= 400
+    assert image["y"] >= 0 and image["y"] + image["height"] <= BACK_ROW["height"]

@@ -29,6 +29,7 @@ def test_a_monkey_breaks_nothing(browser: Browser, url: str) -> None:
     assert min(diary.server) > 0 and min(diary.page) > 0
 
 
+@pytest.mark.soak  # held by tests/app/balancer/test_workers.py and tests/app/live/test_frames.py
 def test_pupils_are_shown_what_their_own_sentences_give(browser: Browser, url: str) -> None:
     assert len({sentence_of(number) for number in range(30)}) == 30, "each types another one"
     met = lesson(browser, url, PUPILS, LESSON)

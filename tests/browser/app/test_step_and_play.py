@@ -151,29 +151,6 @@ def test_play_by_keys_and_choices(page: Page, url: str) -> None:
     page.reload()
     expect(page.locator(OUTPUT)).to_be_visible()
     assert chips(page) == texts and query(page) == link, "a reload"
-    page_actions.visit_page(page, "About")
-    page_actions.shows_page(page, "About")
-    page_actions.visit_page(page, "Play")
-    expect(why).to_contain_text("Left out at token")
-    assert chips(page) == texts, "another page and back"
-
-    page_actions.choose(page, "texts kept at each step", "keep 2 texts")
-    linked(page, beam="2")
-    expect(page.locator(".st-key-play .fate tbody tr")).to_have_count(2)
-    page_actions.click(page, "Target")
-    expect(page.get_by_role("combobox", name="Beam", exact=True)).to_have_value("2")
-    page.keyboard.press("Escape")
-
-    page_actions.pick(page, "search", "Sampling")
-    expect(page.locator(".st-key-play [data-way='sample']")).to_be_visible()
-    expect(page.get_by_text("It is not the attention temperature of Explore")).to_be_visible()
-    drawn = page.locator(".st-key-play .fate td").nth(1)
-    first = drawn.inner_text()
-    page_actions.press(page, "output temperature", "ArrowRight", 8)
-    expect(page.locator(".st-key-play .guess")).to_contain_text("at output temperature 1.8")
-    page_actions.click(page, "draw again")
-    linked(page, seed="1", search="sample", drawing="1.8")
-    expect(drawn).not_to_have_text(first)
 
     page.set_viewport_size({"width": 1280, "height": 720})
     page.goto(address(url, "play", present="on", search="greedy"))

@@ -90,7 +90,6 @@ def test_chips_panel_and_map_light_each_other(page: Page) -> None:
     page.mouse.move(5, 5)
     expect(band).to_have_count(0)
     expect(chip).not_to_have_class(re.compile(r"\blit\b"))
-    _reset(page)
     # a word of the panel lights its chip and its row
     page.locator("b").nth(1).hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["Ka"])
@@ -103,7 +102,6 @@ def test_chips_panel_and_map_light_each_other(page: Page) -> None:
     page.locator("b").first.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_text("word {'row': 'produced:0', 'column': None}")).to_be_visible()
-    _reset(page)
     # tokens of another sentence light nothing
     lit, band = page.locator(".tv-chip.lit"), page.locator(BANDS)
     shine(page, _spot("produced", 0), _spot("source", 1))
@@ -112,9 +110,11 @@ def test_chips_panel_and_map_light_each_other(page: Page) -> None:
     shine(page, _spot("nobody", 0), _spot("nobody", 1))
     expect(lit).to_have_count(0)
     expect(band).to_have_count(0)
-    _reset(page)
     # pointing into the map lights both words
-    for _ in range(2):  # and again after the chart was drawn anew
+    for again in (False, True):  # after the chart was drawn anew
+        if again:
+            page.get_by_role("button", name="other layer").click()
+            page.wait_for_timeout(500)
         area = _area(page)
         # Row 1 is what "Ka" stands for; column 3 is the second "the".
         for down in (0.35, 0.37):
@@ -124,11 +124,16 @@ def test_chips_panel_and_map_light_each_other(page: Page) -> None:
         expect(page.locator(BANDS)).to_have_count(2)
         page.mouse.move(5, 5)
         expect(page.locator(".tv-chip.lit")).to_have_count(0)
-        page.get_by_role("button", name="other layer").click()
-        page.wait_for_timeout(500)
 
 
 def test_the_keyboard_and_what_cannot_be_chosen(page: Page) -> None:
+    # a word outside the map cannot be chosen
+    first = page.get_by_role("button", name="<s>", exact=True)
+    expect(first).to_have_attribute("aria-disabled", "true")
+    first.click(force=True)
+    page.get_by_role("button", name="again").click()
+    expect(page.get_by_text("chosen None")).to_be_visible()
+    expect(page.get_by_role("button", name="at (hidden)")).to_have_class(re.compile("tv-gone"))
     # the keyboard lights chips too
     page.get_by_role("toolbar", name="target").get_by_role("button").first.focus()
     page.keyboard.press("ArrowRight")
@@ -142,15 +147,6 @@ def test_the_keyboard_and_what_cannot_be_chosen(page: Page) -> None:
     expect(chip).to_be_focused()
     page.keyboard.press("End")
     expect(page.get_by_role("button", name="tze", exact=True)).to_be_focused()
-    _reset(page)
-    # a word outside the map cannot be chosen
-    first = page.get_by_role("button", name="<s>", exact=True)
-    expect(first).to_have_attribute("aria-disabled", "true")
-    first.click(force=True)
-    page.get_by_role("button", name="again").click()
-    expect(page.get_by_text("chosen None")).to_be_visible()
-    expect(page.get_by_role("button", name="at (hidden)")).to_have_class(re.compile("tv-gone"))
-    _reset(page)
     # a lit word stays lit when the map is drawn anew
     page.get_by_role("button", name="the", exact=True).focus()
     page.keyboard.press("ArrowRight")
@@ -160,8 +156,8 @@ def test_the_keyboard_and_what_cannot_be_chosen(page: Page) -> None:
     page.evaluate("document.querySelector('.tv-band').remove()")  # as when plotly draws anew
     page.evaluate("document.querySelector('.st-key-map').append(document.createElement('i'))")
     expect(page.locator(BANDS)).to_have_count(1)
-    _reset(page)
     # a chart that is not there is not lit
+    page.evaluate("document.activeElement.blur()")
     page.get_by_text("other chart").click()
     page.get_by_role("button", name="c", exact=True).hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["c"])
