@@ -1,4 +1,4 @@
-"""The running app, and a fresh visit for each test."""
+"""A fresh visit for each test."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import running_app, visit
-
-
-@pytest.fixture(scope="session")
-def url() -> Iterator[str]:
-    """The address of the running app."""
-    with running_app() as address:
-        yield address
+from tests.support.browser import visit
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from tests.support.browser import running_app
 from tests.support.long_story import write_storyteller
 from tests.support.model_kinds import write_kinds
-from tests.support.odd_inputs import MISSING, write_gpt
 from tests.support.pictured import pictured_folder
 from tests.support.speech import speech_folder
 
@@ -22,13 +21,11 @@ def models(tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[.
     speech_folder("whisper", folder / "whisper")
     pictured_folder("llava", folder / "llava")
     write_storyteller(folder / "teller")
-    write_gpt(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def models_url(models: Path) -> Iterator[str]:
-    """The address of an app with these models, whose first model is missing."""
-    variables = {"TRANSFORMER_VIZ_MODEL": MISSING, "TRANSFORMER_VIZ_MODELS": str(models)}
-    with running_app(**variables) as url:
-        yield url
+def url(models: Path) -> Iterator[str]:
+    """The address of the running app, with these models beside those in the box."""
+    with running_app(TRANSFORMER_VIZ_MODELS=str(models)) as address:
+        yield address

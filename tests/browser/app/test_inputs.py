@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.odd_inputs import BOX, ODD, OPENED, TYPED, Input, do, said
+from tests.support.browser import running_app
+from tests.support.odd_inputs import BOX, ODD, OPENED, TYPED, Input, do, odd_app, said
 
 #: What a browser could read, draw or escape otherwise than Python sends it.
 DRAWN = ("emoji", "direction", "markup", "link-several")
@@ -26,20 +29,22 @@ def _is_explained(page: Page, strange: Input) -> None:
         assert page.locator('[data-what="translation"]').inner_text(), strange.name
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_what_is_typed_or_linked_is_explained(page: Page, url: str, every: bool) -> None:
+def _one_after_another(page: Page, url: str, inputs: Sequence[Input]) -> None:
     """In one visit: what came before must not harm what comes next."""
     page.set_viewport_size({"width": 1000, "height": 800})
     page.goto(url)
     page.locator(".tv-foot").wait_for()
-    for strange in (*TYPED, *OPENED):
-        if every or strange.name in DRAWN:
-            do(page, url, strange)
-            _is_explained(page, strange)
+    for strange in inputs:
+        do(page, url, strange)
+        _is_explained(page, strange)
+
+
+def test_what_is_typed_or_linked_is_explained(page: Page, url: str) -> None:
+    _one_after_another(page, url, [one for one in (*TYPED, *OPENED) if one.name in DRAWN])
 
 
 @pytest.mark.soak
-def test_a_model_that_cannot_be_shown(page: Page, models_url: str) -> None:
-    for strange in ODD:
-        do(page, models_url, strange)
-        _is_explained(page, strange)
+def test_every_input_is_explained(page: Page) -> None:
+    for served, inputs in ((running_app(), (*TYPED, *OPENED)), (odd_app(), ODD)):
+        with served as url:
+            _one_after_another(page, url, inputs)

@@ -42,11 +42,9 @@ def png(image: Image.Image) -> bytes:
     return held.getvalue()
 
 
-def test_words_hidden_by_clicks_pictures_and_sounds_of_ones_own(
-    page: Page, models_url: str
-) -> None:
+def test_words_hidden_by_clicks_pictures_and_sounds_of_ones_own(page: Page, url: str) -> None:
     """What is shown of each kind, and what the link keeps: tests/app/pages/test_kinds.py."""
-    plain = go(page, address(models_url, model="mlm", text=TEXT))
+    plain = go(page, address(url, model="mlm", text=TEXT))
     _, hidden = after(page, lambda p: chip(p, "text", 1).click(), "chips", MAP, "chances")
     assert query(page)["masked"] == "1" and hidden["chips"][1][0] == "<mask>"
     assert page.locator('[data-what="lead"] .tv-new').count() == 1
@@ -74,7 +72,7 @@ def test_words_hidden_by_clicks_pictures_and_sounds_of_ones_own(
     page.set_viewport_size({"width": 400, "height": 850})
     link = {"picture": "house", "layer": "1", "head": "0", "token": "22"}
     text = "what is in the picture ?"
-    before = go(page, address(models_url, model="llava", text=text, **link))
+    before = go(page, address(url, model="llava", text=text, **link))
     upload(page, "Your own picture", "cat.png", "image/png", png(picture()))
     expect(page.get_by_text("Beside the text stands your own picture")).to_be_visible()
     page.keyboard.press("Escape")
@@ -87,7 +85,7 @@ def test_words_hidden_by_clicks_pictures_and_sounds_of_ones_own(
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
     page.set_viewport_size({"width": 1440, "height": 1100})
-    before = go(page, address(models_url, model="whisper", beam="1", layer="1", head="0"))
+    before = go(page, address(url, model="whisper", beam="1", layer="1", head="0"))
     expect(page.get_by_text(HEARS)).to_have_count(1)
     assert before["said"]["now"]
     expect(page.get_by_role("radio", name="Cross")).to_be_checked()
@@ -113,12 +111,12 @@ def _fits(page: Page, width: int, colours: Literal["light", "dark"], where: str)
 
 
 @pytest.mark.soak  # no complaint on any page: tests/app/pages/test_kinds.py
-def test_every_page_of_every_kind_fits(page: Page, models_url: str) -> None:
+def test_every_page_of_every_kind_fits(page: Page, url: str) -> None:
     for name in NAMES:
         for path in MAP_PAGES:
             page.set_viewport_size({"width": 800, "height": 1000})
             page.emulate_media(color_scheme="light")
-            page.goto(address(models_url, path, model=name, masked="1"))
+            page.goto(address(url, path, model=name, masked="1"))
             expect(page.locator(".tv-foot")).to_be_visible()
             for width, colours in SCREENS[: 1 if path else 2]:
                 _fits(page, width, colours, f"{name}, page '{path}'")

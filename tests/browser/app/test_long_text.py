@@ -82,14 +82,14 @@ def in_view(shown: Shown, row: int, column: int) -> bool:
 
 @pytest.mark.parametrize("tokens", [5_000, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_a_book_from_the_whole_to_a_cell_a_word_and_a_far_link(
-    page: Page, models_url: str, models: Path, tokens: int
+    page: Page, url: str, models: Path, tokens: int
 ) -> None:
     text, run = told(models, tokens * 10 // 11, "tiles")
     count = len(run.source)
     assert tokens * 0.95 < count < tokens * 1.05
     received: list[int] = []
     page.on("websocket", lambda ws: ws.on("framereceived", lambda d: received.append(len(d))))
-    page.goto(address(models_url, model="teller", text=text, **AT))
+    page.goto(address(url, model="teller", text=text, **AT))
     whole = settled(page)
     step = whole["step"]
     assert whole["rows"] == whole["columns"] == [0, count] and step >= 16
@@ -175,15 +175,15 @@ def _follow_a_far_link(page: Page, run: Trace) -> None:
 
 
 def test_a_chapter_by_overview_slider_difference_and_two_fingers(
-    page: Page, browser: Browser, models_url: str, models: Path
+    page: Page, browser: Browser, url: str, models: Path
 ) -> None:
     text, run = told(models, SHORT, "weights")
-    go(page, address(models_url, model="teller", text=text, zoom="1500-1530,600-640", **AT))
+    go(page, address(url, model="teller", text=text, zoom="1500-1530,600-640", **AT))
     _colours_are_those_of_the_matrix(page, run)
     _the_map_follows_the_hand(page, models, run)
-    go(page, address(models_url, model="teller", text=text, zoom="1000-1100,200-300", **AT))
+    go(page, address(url, model="teller", text=text, zoom="1000-1100,200-300", **AT))
     _overview(page)
-    _two_fingers(browser, models_url, text)
+    _two_fingers(browser, url, text)
 
 
 def _colours_are_those_of_the_matrix(page: Page, run: Trace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ EDITS = (
 BOOK = bundle("report/report.js").replace("startReport();\n", "", 1)
 
 
-@lru_cache(maxsize=4)
+@cache
 def both(layout: str, edits: str = "") -> tuple[Trace, Trace]:
     """The same run with tiles and with matrices, under edits as JSON."""
     model, words = (

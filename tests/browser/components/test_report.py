@@ -67,48 +67,45 @@ def colours(canvas: Locator) -> int:
     return int(canvas.evaluate(script("colours")))
 
 
+def told_of(page: Page) -> tuple[tuple[int, int], float]:
+    """The place and the number that the map's tip tells of a cell of the encoder."""
+    said = page.locator(".tv-map .tip").inner_text()
+    query, key, number = re.fullmatch(r"(.+) → (.+): ([\d.]+)", said).groups()  # type: ignore
+    labels = CLEAN.source.labels
+    return (labels.index(query), labels.index(key)), float(number)
+
+
 def test_it_opens_offline_and_hand_and_keys_read_it(offline: Offline) -> None:
     # it opens offline and is painted
-    page = offline.open(report(CLEAN, title="Four words"))
+    page = offline.open(report(CLEAN, opened=("encoder", 1, 2), title="Four words"))
     painted(page)
     assert page.title() == "Four words"
     assert colours(page.locator(".tv-atlas .tv-window canvas").first) > 20
     assert colours(page.locator(".tv-map .picture canvas").first) > 10
     expect(page.locator(".tv-chip")).to_have_count(9)
-    # the weight under the pointer is the run s
-    page = offline.open(report(CLEAN, opened=("encoder", 1, 2)))
-    painted(page)
+    # the weight at the keyboard and under the pointer is the run's
     weights = CLEAN.attention("encoder", layer=1)[2]
     picture = page.locator(".tv-map .picture")
     picture.focus()
     for row, step in enumerate(("Home", "ArrowDown", "ArrowDown")):
         page.keyboard.press(step)
-        said = page.locator(".tv-map .tip").inner_text()
-        query, key, number = re.fullmatch(r"(.+) → (.+): ([\d.]+)", said).groups()  # type: ignore
-        place = CLEAN.source.labels.index(query), CLEAN.source.labels.index(key)
+        place, number = told_of(page)
         assert place[0] == row
-        assert abs(float(number) - weights[place]) <= 0.5e-4 + 1 / 65535
+        assert abs(number - weights[place]) <= 0.5e-4 + 1 / 65535
     box = picture.bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.6)
-    said = page.locator(".tv-map .tip").inner_text()
-    query, key, number = re.fullmatch(r"(.+) → (.+): ([\d.]+)", said).groups()  # type: ignore
-    place = CLEAN.source.labels.index(query), CLEAN.source.labels.index(key)
-    assert abs(float(number) - weights[place]) <= 0.5e-4 + 1 / 65535
+    place, number = told_of(page)
+    assert abs(number - weights[place]) <= 0.5e-4 + 1 / 65535
     # the keyboard opens a head
-    page = offline.open(report(CLEAN, opened=("encoder", 0, 0)))
-    painted(page)
-    expect(page.locator("h2")).to_have_text("encoder L0 H0")
+    expect(page.locator("h2")).to_have_text("encoder L1 H2")
     page.locator(".tv-atlas .tv-frame").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    expect(page.locator("h2")).to_have_text("encoder L1 H1")
-    entropy = CLEAN.heads.query("stack == 'encoder' and layer == 1 and head == 1")["entropy"]
+    for key in ("ArrowUp", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator("h2")).to_have_text("encoder L0 H1")
+    entropy = CLEAN.heads.query("stack == 'encoder' and layer == 0 and head == 1")["entropy"]
     expect(page.locator(".tv-map .numbers")).to_contain_text(f"{entropy.item():.2f} bits")
     # a click opens a head
-    page = offline.open(report(CLEAN, opened=("encoder", 0, 0)))
-    painted(page)
     frame, tip = page.locator(".tv-atlas .tv-frame"), page.locator(".tv-atlas .tv-tip")
     box = frame.bounding_box()
     assert box
@@ -117,29 +114,28 @@ def test_it_opens_offline_and_hand_and_keys_read_it(offline: Offline) -> None:
         page.mouse.move(x, y)
         if tip.is_visible() and "H2" in tip.inner_text():
             break
-    (place,) = re.findall(r"L\d H\d", tip.inner_text())[:1]
+    (opened,) = re.findall(r"L\d H\d", tip.inner_text())[:1]
     page.mouse.click(x, y)
-    expect(page.locator("h2")).to_contain_text(place)
+    expect(page.locator("h2")).to_contain_text(opened)
 
 
-def test_lines_words_and_comparisons(offline: Offline) -> None:
+def test_lines_words_and_other_blocks(offline: Offline) -> None:
     # lines show the opened head and those laid over it
     page = offline.open(report(CLEAN, opened=("cross", 1, 2)))
     painted(page)
+    legend, frame = page.locator(".tv-lines .legend li"), page.locator(".tv-atlas .tv-frame")
     page.get_by_role("radio", name="Lines").click()
     expect(page.locator(".tv-lines")).to_be_visible()
     expect(page.locator(".tv-map")).to_be_hidden()
-    expect(page.locator(".tv-lines .legend li")).to_have_text(["L1 H2"])
+    expect(legend).to_have_text(["L1 H2"])
     assert colours(page.locator(".tv-lines canvas").first) > 10
-    page.locator(".tv-atlas .tv-frame").focus()
+    frame.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("o")
-    expect(page.locator(".tv-lines .legend li")).to_have_text(["L1 H2", "L1 H1"])
+    expect(legend).to_have_text(["L1 H2", "L1 H1"])
     page.get_by_role("radio", name="Lines").press("ArrowLeft")
     expect(page.locator(".tv-map")).to_be_visible()
     # a chosen word is chosen in all pictures
-    page = offline.open(report(CLEAN, opened=("cross", 1, 2)))
-    painted(page)
     page.get_by_role("toolbar", name="target").get_by_role("button", name="Ka").click()
     row = CLEAN.attention("cross", layer=1)[2][1]
     said = describe_row(row, "Ka", CLEAN.source.labels)
@@ -148,7 +144,18 @@ def test_lines_words_and_comparisons(offline: Offline) -> None:
     expect(pressed).to_have_text(["Ka"])
     page.get_by_role("toolbar", name="source").get_by_role("button", name="at").hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["at"])
-    # a comparison can be switched
+    # another block forgets what was laid over
+    frame.focus()
+    page.keyboard.press("Home")  # a head of the first block
+    page.keyboard.press("Enter")
+    expect(legend).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("o")
+    live = page.locator(".tv-atlas [aria-live]")
+    expect(live).to_have_text("L1 H1 added to the lines")  # the other block's L1 H1 is forgotten
+
+
+def test_a_comparison_can_be_switched_and_says_which_run_is_drawn(offline: Offline) -> None:
     page = offline.open(report(WARM, CLEAN, opened=("cross", 1, 2)))
     painted(page)
     expect(page.get_by_role("radio", name="Now")).to_have_attribute("aria-checked", "true")
@@ -166,9 +173,6 @@ def test_lines_words_and_comparisons(offline: Offline) -> None:
     page.keyboard.press("Home")
     number = page.locator(".tv-map .tip").inner_text().rpartition(" ")[2].replace("−", "-")
     assert abs(float(number) - change[0, 0]) <= 0.5e-4 + 2 / 65534
-    # the sentence speaks of the run that is drawn
-    page = offline.open(report(WARM, CLEAN, opened=("cross", 1, 2)))
-    painted(page)
     page.get_by_role("toolbar", name="target").get_by_role("button", name="Ka").click()
     now, was = (
         describe_row(trace.attention("cross", layer=1)[2][1], "Ka", CLEAN.source.labels)
@@ -178,21 +182,6 @@ def test_lines_words_and_comparisons(offline: Offline) -> None:
     for run, said in (("Before", was), ("Difference", now), ("Now", now)):
         page.get_by_role("radio", name=run).click()
         expect(page.locator(".tv-map .said")).to_have_text(said)
-    # another block forgets what was laid over
-    page = offline.open(report(CLEAN, opened=("cross", 1, 2)))
-    painted(page)
-    frame = page.locator(".tv-atlas .tv-frame")
-    frame.focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("o")
-    expect(page.locator(".tv-lines .legend li")).to_have_count(2)
-    page.keyboard.press("Home")  # a head of the first block
-    page.keyboard.press("Enter")
-    expect(page.locator(".tv-lines .legend li")).to_have_count(1)
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("o")
-    live = page.locator(".tv-atlas [aria-live]")
-    expect(live).to_have_text("L1 H1 added to the lines")  # the other block's L1 H1 is forgotten
 
 
 def entropy(trace: Trace) -> float:
@@ -242,22 +231,30 @@ def card(page: Page) -> str:
 
 
 def test_long_and_crowded_runs_say_what_is_left_out(offline: Offline) -> None:
-    # a head that is not inside says so
+    # heads that are not inside are said to be left out of the lines
     trace = crowded()
     page = offline.open(report(trace, opened=("encoder", 0, 0)))
     painted(page)
+    page.locator(".tv-atlas .tv-frame").focus()
+    note = page.locator(".tv-lines").get_by_text("left out of the lines")
+    for key in ("ArrowRight", "o"):
+        page.keyboard.press(key)
+    expect(page.locator(".tv-lines .legend li")).to_have_count(2)
+    expect(note).to_be_hidden()
+    for key in ("ArrowDown", "o"):
+        page.keyboard.press(key)
+    expect(note).to_be_visible()
+    # one that is opened says so itself
     table = trace.heads.sort_values("entropy")
     layer, head = (int(table.iloc[-1][name]) for name in ("layer", "head"))
-    page.locator(".tv-atlas .tv-frame").focus()
-    for key, count in (("ArrowDown", layer), ("ArrowRight", head)):
-        for _ in range(count):
-            page.keyboard.press(key)
-    page.keyboard.press("Enter")
+    assert layer == 1  # where the keyboard is
+    for key in ("Home", *["ArrowRight"] * head, "Enter"):
+        page.keyboard.press(key)
     expect(page.locator("h2")).to_have_text(f"encoder L{layer} H{head}")
     expect(page.get_by_role("status").filter(has_text="not in this file")).to_be_visible()
     expect(page.locator(".tv-map")).to_be_hidden()
     # a long sentence is exact where it is enlarged
-    trace = large_trace(1, 2, 300)
+    trace = large_trace(1, 3, 300)
     page = offline.open(report(trace, opened=("encoder", 0, 1)))
     painted(page)
     picture, tip = page.locator(".tv-map .picture"), page.locator(".tv-map .tip")
@@ -271,9 +268,7 @@ def test_long_and_crowded_runs_say_what_is_left_out(offline: Offline) -> None:
     query, key, number = re.fullmatch(r"word(\d+) → word(\d+): ([\d.]+)", tip.inner_text()).groups()  # type: ignore
     weight = trace.attention("encoder", layer=0)[1, int(query), int(key)]
     assert abs(float(number) - weight) <= 0.5e-4 + 1 / 65535
-    # a long text s lines say that they are of one head
-    page = offline.open(report(large_trace(1, 3, 300), opened=("encoder", 0, 0)))
-    painted(page)
+    # its lines say that they are of one head
     note = page.locator(".tv-lines").get_by_text("lines are drawn of the opened head only")
     page.get_by_role("radio", name="Lines").click()
     expect(note).to_be_hidden()
@@ -282,18 +277,6 @@ def test_long_and_crowded_runs_say_what_is_left_out(offline: Offline) -> None:
     page.keyboard.press("o")
     expect(note).to_be_visible()
     expect(page.locator(".tv-lines .legend li")).to_have_count(1)
-    # heads that are not inside are said to be left out
-    page = offline.open(report(crowded(), opened=("encoder", 0, 0)))
-    painted(page)
-    page.locator(".tv-atlas .tv-frame").focus()
-    note = page.locator(".tv-lines").get_by_text("left out of the lines")
-    for key in ("ArrowRight", "o"):
-        page.keyboard.press(key)
-    expect(page.locator(".tv-lines .legend li")).to_have_count(2)
-    expect(note).to_be_hidden()
-    for key in ("ArrowDown", "o"):
-        page.keyboard.press(key)
-    expect(note).to_be_visible()
 
 
 def crowded() -> Trace:
