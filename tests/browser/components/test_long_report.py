@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from functools import cache
 from pathlib import Path
@@ -52,7 +53,10 @@ def tiles(page: Page, place: tuple[str, int, int], squares: list[tuple[int, ...]
     page.evaluate(f"() => {{ {BOOK}\n globalThis.module_report_book = module_report_book; }}")
     found = page.evaluate(script("tiles_of_report"), [run, place, squares])
     for one in found:
-        yield tuple(np.array(one[name]).reshape(one["shape"]) for name in ("weights", "masked"))
+        yield tuple(
+            np.frombuffer(base64.b64decode(one[name]), kind).reshape(one["shape"])
+            for name, kind in (("weights", np.float32), ("masked", np.uint8))
+        )
 
 
 def pooled(weights: np.ndarray, level: int, row: int, column: int) -> np.ndarray:

@@ -145,6 +145,7 @@ def test_lines_words_and_other_blocks(offline: Offline) -> None:
     page.get_by_role("toolbar", name="source").get_by_role("button", name="at").hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["at"])
     # another block forgets what was laid over
+    page.get_by_role("radio", name="Lines").click()
     frame.focus()
     page.keyboard.press("Home")  # a head of the first block
     page.keyboard.press("Enter")
