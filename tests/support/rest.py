@@ -7,6 +7,7 @@ from playwright.sync_api import Page
 from tests.support.scripts import script
 
 RESTS = script("rests")
+OFTEN = 30  # milliseconds between two looks: at each frame, they would slow the page down
 STILL = 200  # milliseconds that a rest must last: a click needs some to reach the server
 
 
@@ -24,6 +25,6 @@ def rest(page: Page, *, still: int = STILL, patience: float | None = None) -> No
     """
     calm = False
     while not calm:
-        page.wait_for_function(RESTS, timeout=patience)
+        page.wait_for_function(RESTS, timeout=patience, polling=OFTEN)
         page.wait_for_timeout(still)
         calm = bool(page.evaluate(RESTS))

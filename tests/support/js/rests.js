@@ -5,12 +5,12 @@
  */
 export default () => {
   const app = /** @type {HTMLElement | null} */ (document.querySelector('[data-testid="stApp"]'));
-  const text = (/** @type {string} */ what) =>
-    /** @type {HTMLElement | null} */ (document.querySelector(`[data-what="${what}"]`))?.innerText;
-  const moving = [...document.querySelectorAll("[data-painted]")].some((host) =>
-    host.shadowRoot?.querySelector("[data-moving]"));
-  return !moving && app?.dataset.testScriptState === "notRunning"
+  const waits = (/** @type {string} */ what) => // not `innerText`: this is asked many times a second
+    document.querySelector(`[data-what="${what}"]`)?.textContent?.trim() === "…";
+  return app?.dataset.testScriptState === "notRunning"
     && app.dataset.testConnectionState === "CONNECTED"
     && !!document.querySelector('[data-testid="stMain"]')
-    && text("after") !== "…" && text("order-words") !== "…";
+    && !waits("after") && !waits("order-words")
+    && ![...document.querySelectorAll("[data-painted]")].some((host) =>
+      host.shadowRoot?.querySelector("[data-moving]"));
 };
