@@ -13,7 +13,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser import PATIENCE
-from tests.support.rest import rest
+from tests.support.rest import OFTEN, rest
 from tests.support.scripts import script
 from transformer_viz.app.page_template import Page as AppPage
 from transformer_viz.app.pages import PAGES
@@ -73,7 +73,7 @@ def _finished(now: Look) -> bool:
 def go(page: Page, link: str) -> Look:
     """Open a link and wait for all that belongs to it."""
     page.goto(link)
-    page.wait_for_function(FOOT, timeout=1000 * PATIENCE)
+    page.wait_for_function(FOOT, timeout=1000 * PATIENCE, polling=OFTEN)
     return still(page)
 
 

@@ -17,6 +17,7 @@ from tests.browser.components.test_head_map import shade
 from tests.support.browser import visit
 from tests.support.long_story import RARE, story
 from tests.support.page_actions import address, go
+from tests.support.rest import OFTEN
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.palette import LIGHT
 from transformer_viz.core.trace import Trace
@@ -47,7 +48,7 @@ def settled(page: Page) -> Shown:
     """What the map shows once nothing is on its way and Python knows the part."""
     there = f"() => {{ const s = ({VIEW})();"
     there += " return s?.cells && !s.coming && s.resting && !s.asking; }"
-    page.wait_for_function(there, timeout=PATIENCE)
+    page.wait_for_function(there, timeout=PATIENCE, polling=OFTEN)
     found: Shown = page.evaluate(VIEW)
     return found
 
