@@ -142,22 +142,10 @@ def _deed_and_another_sentence(page: Page) -> None:
         if count:
             (edit,) = edits(page)
             assert (edit["kind"], edit["value"]) == ("scale_head", 0.0)
-            _leads_to_the_lab(page)
     rest(page)
     type_sentence(page, OTHER)
     expect(page.locator(".tv-station-why")).to_contain_text("another one now")
     assert query(page)["predicted"].endswith("10.9") and query(page)["text"] == OTHER
-
-
-def _leads_to_the_lab(page: Page) -> None:
-    """The lab begins with the class's sentence, without the station, its edit and its answers."""
-    if page.locator(".st-key-station-show").count():
-        button(page, "station-show")
-    link = page.get_by_role("link", name="open the lab")
-    expect(link).to_have_attribute("target", "_blank")
-    words, here = dict(parse_qsl(urlsplit(str(link.get_attribute("href"))).query)), query(page)
-    assert {"station", "edits", "predicted"} == here.keys() - words.keys()
-    assert words == {name: here[name] for name in words.keys() & here.keys()} | {"lab": "it"}
 
 
 def test_what_a_class_is_shown_and_takes_home(page: Page, url: str, tmp_path: Path) -> None:
@@ -199,3 +187,16 @@ def test_what_a_class_is_shown_and_takes_home(page: Page, url: str, tmp_path: Pa
     line = cells["top"] + cells["height"] * 9 / pieces  # the foot of the row that is framed
     assert strip["y"] >= 0 and strip["y"] + strip["height"] <= cells["top"] and line <= foot["y"]
     assert cells["height"] >= 80
+    page.locator(".st-key-temperature input").press("ArrowRight")
+    expect(page).to_have_url(re.compile("edits="))
+    rest(page)
+    _leads_to_the_lab(page)
+
+
+def _leads_to_the_lab(page: Page) -> None:
+    """The lab begins with the class's sentence, without the station, its edit and its answers."""
+    link = page.locator('a[href*="lab=it"]')
+    expect(link).to_have_attribute("target", "_blank")
+    words, here = dict(parse_qsl(urlsplit(str(link.get_attribute("href"))).query)), query(page)
+    assert {"station", "edits", "predicted"} == here.keys() - words.keys()
+    assert words == {name: here[name] for name in words.keys() & here.keys()} | {"lab": "it"}
