@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.page_actions import address, go, still
+from tests.support.page_actions import address, go, query, still
 from tests.support.rest import rest
 from tests.support.scripts import script
+from transformer_viz.core.interventions import Intervention, Temperature
 
 TEXT = "The animal didn't cross the street because it was too tired."
+WARM = Intervention((Temperature(value=3.0),)).to_json()
 SLIDER = "[class*=st-key-try-learning-step] input[type=range]"
 VERDICT = ".tv-lab-verdict"
 
@@ -33,6 +36,7 @@ def test_a_visitor_predicts_and_sets(page: Page, url: str, lab: str) -> None:
         expect(tip).to_be_visible()
         _who_is_it(page, url)
         _watch_it_learn(page, url)
+        _from_the_last_station(page, url)
 
 
 def _verdict_stands_where_the_options_were(page: Page) -> None:
@@ -83,3 +87,17 @@ def _watch_it_learn(page: Page, url: str) -> None:
     assert box is not None
     page.mouse.click(box["x"] + 0.85 * box["width"], box["y"] + 0.3 * box["height"])
     expect(page).to_have_url(re.compile(r"tried=guess%3D2%3Bstep%3D1024%3Bhead%3DL0H3"))
+
+
+def _from_the_last_station(page: Page, url: str) -> None:
+    """The lab begins with the class's sentence, without the station, its edit and its answers."""
+    text = "The piano didn't fit through the door because it was too wide."
+    page.goto(address(url, station=10, predicted="10.0", edits=WARM, text=text))
+    page.locator(".st-key-station-show button:visible").click()
+    link = page.get_by_role("link", name="open the lab")
+    expect(link).to_have_attribute("target", "_blank")
+    page.goto(urljoin(page.url, link.get_attribute("href")))
+    expect(page.locator(".tv-lab-question")).to_contain_text("what “it” stands for")
+    expect(page.get_by_label("English sentence")).to_have_value(text)
+    words = query(page)
+    assert words["lab"] == "it" and not {"station", "edits", "predicted"} & set(words)

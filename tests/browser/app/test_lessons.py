@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -187,16 +186,3 @@ def test_what_a_class_is_shown_and_takes_home(page: Page, url: str, tmp_path: Pa
     line = cells["top"] + cells["height"] * 9 / pieces  # the foot of the row that is framed
     assert strip["y"] >= 0 and strip["y"] + strip["height"] <= cells["top"] and line <= foot["y"]
     assert cells["height"] >= 80
-    page.locator(".st-key-temperature input").press("ArrowRight")
-    expect(page).to_have_url(re.compile("edits="))
-    rest(page)
-    _leads_to_the_lab(page)
-
-
-def _leads_to_the_lab(page: Page) -> None:
-    """The lab begins with the class's sentence, without the station, its edit and its answers."""
-    link = page.locator('a[href*="lab=it"]')
-    expect(link).to_have_attribute("target", "_blank")
-    words, here = dict(parse_qsl(urlsplit(str(link.get_attribute("href"))).query)), query(page)
-    assert {"station", "edits", "predicted"} == here.keys() - words.keys()
-    assert words == {name: here[name] for name in words.keys() & here.keys()} | {"lab": "it"}

@@ -29,7 +29,7 @@ def test_nothing_is_lost_with_the_connection(
             for number, moment in enumerate(times):
                 _act(page, line, name, number, moment)
         seen = page_actions.still(page)
-        fresh = page_actions.go(page, page.url)
+        fresh = page_actions.go(page, page.url.replace(line.url, url))
         assert page_actions.differing(seen, fresh) == set(), page.url
     context.close()
 
