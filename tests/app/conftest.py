@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import save_file
@@ -17,12 +19,16 @@ from tests.support.model_kinds import write_kinds
 from tests.support.paths import ROOT
 from transformer_viz import reach, settings
 from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.inference import tracing
+from transformer_viz.inference.proof.prove import Proof
 from transformer_viz.model import Transformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 APP = ROOT / "app.py"
 TIMEOUT = 60
 PANELS = ("more", "target-panel", "search-panel")
+#: By all that a proof depends on: weights, options and input.
+PROOFS: dict[str, Proof] = {}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -73,6 +79,21 @@ def shelf(
     (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
     (folder / VOCABULARY).write_bytes(tiny_vocabulary)
     return folder.parent
+
+
+@pytest.fixture
+def proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prove a model once, however many copies, pages and witnesses open it."""
+    prove = tracing.proved
+
+    def proved(model: Any, read: Any, seen: Any = None, *rest: Any) -> Proof:
+        about = hashlib.sha256(repr((model.module, model.config, read, rest)).encode())
+        for name, x in model.module.state_dict().items():
+            about.update(f"{name} {x.dtype}".encode() + x.double().numpy().tobytes())
+        key = about.hexdigest()
+        return PROOFS.get(key) or PROOFS.setdefault(key, prove(model, read, seen, *rest))
+
+    monkeypatch.setattr(tracing, "proved", proved)
 
 
 def new_visit(

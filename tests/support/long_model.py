@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from safetensors.torch import save_file
@@ -28,6 +29,7 @@ def write_long(folder: Path, vocabulary: bytes, layers: int) -> None:
     (folder / VOCABULARY).write_bytes(vocabulary)
 
 
+@cache
 def page_of(vocabulary: bytes, tokens: int) -> str:
     """A text of exactly so many tokens, of which no two neighbours are alike."""
     said = "The cat sat on the mat and a dog did not, it was tired. " * (tokens // 15 + 20)

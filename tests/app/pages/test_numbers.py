@@ -68,6 +68,7 @@ def runs(shelf: Path) -> dict[str, Runs]:
     words: dict[str, Any] = {
         "target": [*model.tokenizer.target_ids(""), *ids],
         "keep": ("weights", "scores", "hidden"),
+        "check": False,
     }
     before = tv.trace(model, TEXT, **words)
     held = words | {"produced": before.produced.ids}

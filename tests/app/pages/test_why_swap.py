@@ -113,7 +113,8 @@ def test_another_word_and_the_least_sure_one_are_chosen(bundled: Visit) -> None:
     late = bundled("why", text=FIRST_TEXT, answer="99")
     assert any("There is no word 99 here" in str(one.value) for one in late.warning)
 
-    produced = tv.trace(model(), FIRST_TEXT, [model().bos_id, *written().ids]).produced
+    held = [model().bos_id, *written().ids]
+    produced = tv.trace(model(), FIRST_TEXT, held, check=False).produced
     least = int(produced.probability.argmin())
     put(app, {"answer": 0})
     assert produced.labels[least] in app.button(key="why-least-sure").label
