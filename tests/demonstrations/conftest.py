@@ -14,6 +14,9 @@ from tests.support import repeater, synthetic_pair
 from tests.support.repeater import Snapshot
 from transformer_viz.checkpoints.common.model import Model
 
+#: A third of those of docs/demonstrations.md; by then the two layers are right in .99.
+STEPS = 300
+
 
 @pytest.fixture(scope="session")
 def once(
@@ -38,14 +41,14 @@ def once(
 @pytest.fixture(scope="session")
 def two_layers(once: Callable[..., Any]) -> list[Snapshot]:
     """W7 as it learns."""
-    found: list[Snapshot] = once("two-layers", repeater.taught)
+    found: list[Snapshot] = once("two-layers", lambda: repeater.taught(steps=STEPS))
     return found
 
 
 @pytest.fixture(scope="session")
 def one_layer(once: Callable[..., Any]) -> list[Snapshot]:
     """Its control, which lacks the layer that could look at what the first has found."""
-    found: list[Snapshot] = once("one-layer", lambda: repeater.taught(layers=1))
+    found: list[Snapshot] = once("one-layer", lambda: repeater.taught(layers=1, steps=STEPS, every=STEPS))
     return found
 
 

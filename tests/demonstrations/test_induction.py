@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import transformer_viz as tv
-from tests.support.repeater import EVERY, HEADS, STEPS, Snapshot, continued, sentences
+from tests.demonstrations.conftest import STEPS
+from tests.support.repeater import EVERY, HEADS, Snapshot, continued, sentences
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def test_the_loss_falls_where_induction_appears(two_layers: list[Snapshot]) -> N
     losses = np.array([one.loss for one in two_layers])
     half = (losses[0] + losses[-1]) / 2
     fallen = two_layers[int((losses < half).argmax())].step
-    scores = np.array([best(one, "induction", 1) for one in two_layers[:20]])
+    scores = np.array([best(one, "induction", 1) for one in two_layers])
     risen = two_layers[int((scores > scores.max() / 2).argmax())].step
     assert scores[0] < 0.2
     assert abs(fallen - risen) <= STEPS / 10

@@ -86,10 +86,12 @@ def maps(app: AppTest) -> list[np.ndarray]:
 
 @pytest.fixture
 def lab(visit: Visit) -> Visit:
-    """Opens a lab with a prediction; other settings follow in `tried`."""
+    """Opens a lab with a prediction, which it answers; other settings follow in `tried`."""
 
     def opened(name: str, tried: str = "guess=1", **link: str) -> AppTest:
-        return fine(visit("labs", lab=name, tried=tried, **link), name)
+        app = fine(visit("labs", lab=name, tried=tried, **link), name)
+        assert 'data-held="' in said(app, "verdict"), name
+        return app
 
     return opened
 
@@ -144,12 +146,12 @@ def test_the_score_of_several_trainings_is_their_mean_with_the_least_and_the_mos
         assert shown in text and words in text, others
 
 
-def test_positions_and_norms(lab: Visit, labs: Path) -> None:
+def test_positions_and_norms(lab: Visit, visit: Visit, labs: Path) -> None:
     app = lab("positions", text="The cat saw the dog.")
     assert 'data-held="right"' in said(app, "verdict")
     errors = lines(app, "lab-positions-shifts")  # without positions no shuffle is noticed
     assert errors["sinusoidal"].max() < 1e-5 < errors["learned"].min()
-    app = lab("positions", text="Go.")
+    app = fine(visit("labs", lab="positions", tried="guess=1", text="Go."))
     assert "no other order" in told(app) and VERDICT not in html(app)
 
     app = lab("norms")  # only batch norm knows the neighbours
@@ -172,12 +174,6 @@ def test_gradients_of_fresh_models(lab: Visit, labs: Path) -> None:
 
 
 # ---- Labs of the mechanism
-
-
-def test_every_lab_of_the_mechanism_answers_on_the_class_s_sentence(lab: Visit) -> None:
-    for name in ("masks", "padding", "window", "residual", "position-wise", "qkv", "far",
-                 "heads", "learning"):  # fmt: skip
-        assert 'data-held="' in said(lab(name, "guess=0", text=LONGER), "verdict"), name
 
 
 def test_the_labs_of_masks_padding_and_window_show_the_changed_runs(
@@ -216,6 +212,7 @@ def test_the_labs_of_residuals_heads_and_sharing(lab: Visit, tiny: Model) -> Non
         assert curve(figure, number) == pytest.approx(wanted, rel=1e-4), edits
     assert f"The held text costs {bits(run(tiny, edit)):.1f} bits" in html(app)
 
+    lab("position-wise", "guess=0", text=LONGER)
     app, clean = lab("heads", "guess=show"), bits(run(tiny))
     shown = heatmap(charts(app)["lab-heads-cross"])
     assert shown.shape == (2, 2)
@@ -245,8 +242,7 @@ def test_long_sentences_are_measured_over_all_layers_too(
     mean = curve(charts(app)["lab-far-distance"], 1)
     assert mean[1] == pytest.approx(np.mean(hand), rel=1e-5)
     for name in ("masks", "padding"):
-        app = lab(name, "guess=0", block="encoder", layer="1")
-        assert 'data-held="' in said(app, "verdict"), name
+        lab(name, "guess=0", block="encoder", layer="1")
     trace = run(tiny, Causal(on=False, stack="decoder"))
     ahead = np.triu(trace.attention("decoder"), 1).sum(-1).mean()
     app = lab("masks", "guess=0", block="encoder")

@@ -207,14 +207,15 @@ def test_the_pictures_are_the_heads_with_the_largest_weight_on_a_noun(ask: Visit
 
 @pytest.mark.shipped
 def test_a_pair_of_one_s_own_is_in_the_link(ask: Visit) -> None:
-    app = ask(text="The dog ate the bread because it was hungry.")
+    hungry = {"model": "en-de-small", "text": "The dog ate the bread because it was hungry."}
+    app = ask(**hungry)
     assert "Both sentences end in" in app.info[0].value
     put(app, {"try-it-second-en": "was fresh; 100% so."})
     assert not app.exception and not app.error and not app.info
     assert address(app)["tried"] == "guess=show;second=was fresh%3B 100%25 so."
     assert lab_state.read(address(app)["tried"])["second"] == "was fresh%3B 100%25 so."
     assert "… it was fresh; 100% so." in unescape(html(app))
-    again = ask(text="The dog ate the bread because it was hungry.", tried=address(app)["tried"])
+    again = ask(**hungry, tried=address(app)["tried"])
     assert HELD.findall(html(again)) == HELD.findall(html(app)) != []
     before = rows(app)
     click(app, "try-it-draw-en")
@@ -239,7 +240,8 @@ def test_a_sentence_without_it_takes_a_pair_of_the_lab(ask: Visit) -> None:
 def test_of_several_its_and_pronouns_one_is_chosen(ask: Visit) -> None:
     text = "I found it, but the dog ate it because it was hungry."
     typed = "Ich fand es, aber sie fraß es, weil er hungrig war."
-    app = ask(text=text, target=typed, tried="guess=show;second=was fresh.;it=1")
+    link = {"model": "en-de-small", "tried": "guess=show;second=was fresh.;it=1"}
+    app = ask(text=text, target=typed, **link)
     assert HELD.findall(html(app)) == ["Ich fand es, aber sie fraß es, weil ▢"]
     assert "… it because it was hungry." in unescape(html(app))  # from the second "it" on
     boxes = {box.key: box for box in app.selectbox}
