@@ -109,10 +109,10 @@ def module(seed: int = 0) -> Transformer:
 
 
 @cache
-def translator(seed: int = 0, steps: int = STEPS) -> Model:
+def translator(seed: int = 0, steps: int = STEPS, rate: float = RATE) -> Model:
     """The model after its training: a minute or two on one core. Kept for the process."""
     model, generator = module(seed), np.random.default_rng(seed + 1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98))
     for step in range(steps):
         batch = _drawn(BATCH, generator)
         source = _padded([pair.source for pair in batch])
@@ -120,7 +120,7 @@ def translator(seed: int = 0, steps: int = STEPS) -> Model:
         logits = model(source, target[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min(1.0, (step + 1) / 100) * min(1.0, 2 * (1 - step / steps))
+            group["lr"] = rate * min(1.0, (step + 1) / 100) * min(1.0, 2 * (1 - step / steps))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -156,8 +156,9 @@ def test_an_upload_goes_when_its_visit_ends_and_stays_where_it_comes_back_in_tim
 
 
 def test_the_last_uploads_and_the_explored_one_are_kept_and_all_else_stays(
-    visit: Visit, mine: Path
+    visit: Visit, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(uploads, "MAX_UPLOADS", 2)
     app = put(visit(beam="8", layer="1"), {"text": "A dog sat."})
     before, names = address(go(app, PAGE)), []
     assert before["text"] == "A dog sat." and before["beam"] == "8"

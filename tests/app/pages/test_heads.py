@@ -200,9 +200,9 @@ def test_numbers_sharpen_step_by_step_to_all_sentences(
         return once(own, some, *rest, **tell)
 
     monkeypatch.setattr(removal, "ranked", counted)
-    app = bundled("heads", text=TEXT, removal="uniform")
+    app = bundled("heads", "en-de-small", text=TEXT, removal="uniform")
     assert counts == [2, 3, 5]
-    table = tv.rank(model(), list(pairs), "uniform").table
+    table = tv.rank(tv.load("en-de-small", device="cpu"), list(pairs), "uniform").table
     assert "On 5 sentences" in html(app)
     assert heads_of(app, 1) == names(table.head(20))
     assert 'href="./?' in html(app)

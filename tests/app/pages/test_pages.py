@@ -136,7 +136,7 @@ def random_state(seed: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "seed",
-    [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 12))],
+    [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 12))],
 )
 def test_a_random_state_comes_back_from_its_link_on_every_page(visit: Visit, seed: int) -> None:
     state = random_state(seed)
@@ -157,12 +157,14 @@ def test_every_page_shares_sentence_model_and_edits(visit: Visit) -> None:
     link = {"text": "A dog sat.", "layer": "1", "head": "1", "block": "encoder", "words": "on"}
     link |= {"scope": "layer", "statistic": "std", "reach": "decoder", "pair": "3"}
     app = visit(**link, edits=WARM)
-    there = address(app)
+    there, seen = address(app), set[str]()
     assert link.items() <= there.items()
     for page in ("positions", "norms", "about", "positions", "about", "norms", ""):
         runs(go(app, page), page)
         assert there.items() <= address(app).items(), page
-        for compare in ("before", "difference", "now") if page != "about" else ():
+        once = page != "about" and page not in seen  # the second visit finds what was chosen
+        seen.add(page)
+        for compare in ("before", "difference", "now") if once else ():
             put(app, {"compare": compare})  # choices outlive many changes on another page
             assert not app.exception and not app.error, (page, compare)
         assert there.items() <= address(app).items(), page

@@ -58,6 +58,7 @@ def section(app: AppTest, method: str) -> str:
 def test_why_shows_and_offers_the_librarys_numbers(
     bundled: Visit, downloads: dict[str, bytes]
 ) -> None:
+    @cache
     def library(method: str) -> Any:
         return tv.explain(model(), FIRST_TEXT, 3, [model().bos_id, *written().ids], method)
 
