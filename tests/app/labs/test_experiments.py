@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,23 +43,23 @@ TEXT, LONGER = "The cat sat.", "The cat sat and the dog sat."
 VERDICT = 'data-what="verdict"'
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tiny(shelf: Path) -> Model:
     return tv.load(shelf / "tiny")
 
 
+@cache
 def run(model: Model, *edits: Edit) -> Trace:
     """The clean run, or a changed one over the same words, as `trace` gives it by itself."""
-    best = tv.translate(model, TEXT, beam=4)[0]
-    ids = list(best.ids[:-1] if best.finished else best.ids)
-    words: dict[str, Any] = {"target": [model.bos_id, *ids], "check": False}
-    words["keep"] = ("weights", "scores", "hidden")
-    clean = tv.trace(model, TEXT, **words)
+    words: dict[str, Any] = {"keep": ("weights", "scores", "hidden"), "check": False}
     if not edits:
-        return clean
-    assert clean.produced is not None
-    held = {"produced": list(clean.produced.ids)}
-    return tv.trace(model, TEXT, intervention=Intervention(edits), **words, **held)
+        best = tv.translate(model, TEXT, beam=4)[0]
+        ids = list(best.ids[:-1] if best.finished else best.ids)
+        return tv.trace(model, TEXT, [model.bos_id, *ids], **words)
+    clean = run(model)
+    assert clean.target is not None and clean.produced is not None
+    words |= {"target": list(clean.target.ids), "produced": list(clean.produced.ids)}
+    return tv.trace(model, TEXT, intervention=Intervention(edits), **words)
 
 
 def bits(trace: Trace) -> float:
