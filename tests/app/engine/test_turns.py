@@ -133,7 +133,9 @@ def test_a_long_search_tells_what_is_quicker(engine, monkeypatch) -> None:
 
 @pytest.mark.app
 @pytest.mark.process
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)]
+)
 def test_a_server_ends_amid_a_shared_search(shelf, how, tmp_path) -> None:
     words = [sys.executable, "-m", "tests.support.stopped_server", str(shelf / "tiny")]
     said = tmp_path / "said"

@@ -48,7 +48,6 @@ from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 from ...support.component_events import slide
 from ...support.map_pages import MAP_PAGES
 from ...support.page_content import address, chips, drawn, go, html, part, said, told
-from ..conftest import new_visit
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
@@ -200,6 +199,7 @@ def test_an_empty_sentence_and_an_edit_that_fits_nowhere_are_explained(visit: Vi
         assert "Type an English sentence" in told(runs(visit(page, text=" "), page)), page
         app = visit(page, edits=nowhere)
         assert not app.exception and len(app.error) == 1 and "matches no place" in told(app), page
+        assert app.text_input(key="text").value == "The cat sat.", page
         click(app, "clean-after-error")
         assert not app.error and drawn(app), page
         app = click(visit(page, edits=warm, compare="difference"), "clean")
@@ -299,17 +299,6 @@ def test_short_and_long_sentences_and_targets(visit: Visit) -> None:
     assert ">held</span>" in said(held, "translation") and "The dog." in said(held, "translation")
     words = re.compile(r'data-what="now">(.*?)</span>')
     assert words.findall(said(held, "now")) == words.findall(free)  # the model's own beside
-
-
-@pytest.mark.shipped
-def test_the_first_head_comes_back_from_its_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A visit without a link opens the most decided head, so the first one must be named."""
-    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", "en-de")
-    app = new_visit().run()
-    assert (app.session_state["layer"], app.session_state["head"]) != (0, 0)
-    put(app, {"layer": 0, "head": 0})
-    again = new_visit(link=address(app)).run()
-    assert (again.session_state["layer"], again.session_state["head"]) == (0, 0)
 
 
 # ---- The tuple of pages, and a page of one's own
