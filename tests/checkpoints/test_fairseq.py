@@ -1,4 +1,7 @@
-"""fairseq: options, positions that count tokens, and dictionaries."""
+"""fairseq: options, positions that count tokens, and dictionaries.
+
+Decoding and batches of lines are held by test_shared_laws.py.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ from tests.checkpoints.fairseq import END, PAD, VS, VT, Variant, save
 from tests.checkpoints.opening import opens, refused
 from transformer_viz.checkpoints.layouts import fairseq as layout
 from transformer_viz.core.interventions import Intervention, Pad, ScalePositions, ShufflePositions
-from transformer_viz.inference.generation import translate_lines
 from transformer_viz.model import ModelConfig
 from transformer_viz.preprocessing.tokenizers import PlainIds, target_side
 
@@ -111,14 +113,6 @@ def test_the_number_of_positions_is_bounded(tmp_path):
     model = tv.load(save(tmp_path, Variant())[0])
     with pytest.raises(ValueError, match="20 tokens"):
         tv.trace(model, [5] * 20, TARGET)
-
-
-def test_lines_of_several_lengths_translate_as_one_by_one(tmp_path):
-    model = tv.load(save(tmp_path, Variant(before=True))[0])
-    lines = ["5 11 8 36 4 2", "9 2", "30 6 7 2"]
-    together = translate_lines(model, lines, beam=2, batch=3)
-    alone = [tv.translate(model, line, beam=2)[0] for line in lines]
-    assert [best.ids for best in together] == [best.ids for best in alone]
 
 
 def dictionary(size: int, side: str) -> str:

@@ -1,25 +1,17 @@
-"""Laws of every layout of files without a full config: origins, decoding, errors.
-
-`test_table.py` compares attention and logits of each layout with its witness.
-"""
+"""Files without a full config: weights and overrides that do not fit are named."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-import transformer_viz as tv
 from tests.checkpoints import annotated, fairseq, gpt, jadore, labml
 from tests.checkpoints.fairseq import Variant
-from tests.checkpoints.greedy import greedy
 from tests.checkpoints.opening import refused
 
 State = dict[str, Any]
@@ -61,58 +53,6 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "mingpt of 2020": lambda place: gpt.mingpt_2020_file(place)[0],
     "gpt2": lambda place: gpt.gpt2_file(place)[0],
 }
-
-#: A file, overrides, a source (empty for a GPT), first tokens, and the witness of ids.
-Decoding = tuple[Path, State, list[int], list[int], Callable[..., fairseq.Attended]]
-
-
-def decodings(place: Path) -> Iterator[tuple[str, Decoding]]:
-    """Yield one file of each code base by name."""
-    held = annotated.state()
-    words = {"heads": annotated.H}
-    yield (
-        "annotated",
-        (save(place, held), words, [4, 9, 6, 1], [0], partial(annotated.witness, held)),
-    )
-    for version in ("2018", "2019", "2020"):
-        held = jadore.content(version, False, False)
-        witness = partial(jadore.witness, version, held)
-        words = {"layout": f"jadore_{version}"}
-        yield version, (save(place, held), words, [4, 9, 6], [2], witness)
-    kind = {"kind": "decoder-only"}
-    held, words = labml.state(kind), {"heads": labml.H}
-    witness = partial(labml.witness, held, kind, target=None, pad=None)
-    yield "labml", (save(place, held), words, [], [4, 9, 6], witness)
-    variant = Variant(learned=True, embedding_norm=True)
-    path, held = fairseq.save(place, variant)
-    source, start = [5, 11, 8, 36, 4, fairseq.END], [fairseq.END]
-    yield "fairseq", (path, {}, source, start, partial(fairseq.forward, held, variant))
-    path, held = gpt.nanogpt_file(place, bias=False)
-    witness = partial(gpt.forward, held, act=F.gelu)
-    yield "nanogpt", (path, {}, [], gpt.IDS[0].tolist(), witness)
-
-
-def test_greedy_decoding_follows_the_witness_and_traces_are_green(tmp_path):
-    for case, (path, words, source, start, witness) in decodings(tmp_path):
-
-        def logits(row: list[int], source=source, witness=witness) -> Tensor:
-            given = [torch.tensor([ids]) for ids in (source, row) if ids]
-            return witness(*given)[1][0]
-
-        model = tv.load(path, device="cpu", **words)
-        best = tv.translate(model, source or start, max_tokens=7)[0]
-        assert best.ids == greedy(logits, start, 7, model.eos_id), case
-        steps = [
-            float(logits([*start, *best.ids[:n]])[-1].log_softmax(-1)[token])
-            for n, token in enumerate(best.ids)
-        ]
-        assert best.steps == pytest.approx(steps, abs=2e-5), case
-        trace = tv.trace(model, source or start, start if source else None)
-        report = trace.report
-        assert (report.status, report.output_difference) == ("green", 0.0), case
-        assert max(report.rebuilt.values()) < 1e-5 and report.unrecognised == (), case
-        stacks = ("encoder", "decoder") if source else ("decoder",)
-        assert set(trace.positions) == {f"table.{stack}" for stack in stacks}, case
 
 
 def test_witnesses_of_rows_that_see_nothing():
