@@ -47,6 +47,7 @@ MAKES = [(page, words) for page, words in LINES if words[0] == "make"]
 
 
 @pytest.mark.shipped
+@pytest.mark.usefixtures("opened_once")
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
 )

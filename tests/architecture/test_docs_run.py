@@ -63,6 +63,7 @@ def test_what_is_not_run_says_why() -> None:
 @pytest.mark.shipped
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.usefixtures("opened_once")
 @pytest.mark.parametrize("page", [page for page in PAGES if lines(page)], ids=lambda p: p.name)
 def test_command_lines_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a reader would, from top to bottom, in an empty folder with the files that they name."""

@@ -60,9 +60,8 @@ def main() -> None:
     }
     found["again"] = Intervention.from_json(found["json"]).to_json()
     for name, wanted in runs.items():
-        seen = trace(
-            model, SOURCE, TARGET, intervention=Intervention(wanted), keep=("weights", "scores")
-        )
+        words: dict[str, Any] = {"keep": ("weights", "scores"), "check": name == "near"}
+        seen = trace(model, SOURCE, TARGET, intervention=Intervention(wanted), **words)
         found[name] = {
             "encoder": seen.attention("encoder", layer=0).tolist(),
             "cross": seen.attention("cross", layer=0).tolist(),

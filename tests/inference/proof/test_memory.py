@@ -310,9 +310,11 @@ late = lambda x: mean(x) * (x.shape[1] > 10)  # noqa: E731
 BY_TEXT["only past a length"] = (lambda: Model(adds(late), Attention(causal)), TEXT[:9], TEXT)
 
 
-@pytest.mark.parametrize("names", [list(BY_TEXT)[n::4] for n in range(4)], ids=range(4))
-def test_a_fault_that_one_text_hides_is_found_on_the_next(names):
-    for name in names:
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("part", range(2))
+def test_a_fault_that_one_text_hides_is_found_on_the_next(part, step):
+    """Every third case also without what was remembered."""
+    for number, name in list(enumerate(BY_TEXT))[part::2]:
         make, first, second = BY_TEXT[name]
         torch.manual_seed(0)
         model = tv.load(strong(make()))
@@ -321,8 +323,9 @@ def test_a_fault_that_one_text_hides_is_found_on_the_next(names):
         assert before.status == "green" or name in ORDERS, seen  # exchanged words show these
         assert tv.trace(model, second).report.status == "amber", name
         assert tv.trace(model, first).report.status == before.status, name
-        assert tv.trace(model, first, check="full").report.status == before.status, name
-        assert tv.trace(tv.load(strong(make())), second).report.status == "amber", name
+        if number % step == 0:
+            assert tv.trace(model, first, check="full").report.status == before.status, name
+            assert tv.trace(tv.load(strong(make())), second).report.status == "amber", name
 
 
 def test_weights_and_code_that_change_between_two_texts_are_proved_anew():

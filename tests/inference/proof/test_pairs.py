@@ -60,14 +60,16 @@ def carried(attend: Attend, token: int, row: int) -> Attention:
     return Attention(attend, around=add)
 
 
+@pytest.mark.parametrize("turns", [2, pytest.param(8, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("count", [5, 12, 40])
-def test_no_pair_of_tokens_is_missed(count):
+def test_no_pair_of_tokens_is_missed(count, turns):
+    """Some pairs at random; that every pair is told apart: the test of `exchanges` below."""
     for attend in (plain, causal):
         torch.manual_seed(0)
         draw = Random(count)
         sound = status_of(Model(Attention(attend), Attention(attend)), count)
         assert sound.status == "green", (attend, sound.broken)
-        for turn in range(4):
+        for turn in range(turns):
             one, other, third = draw.sample(range(count), 3)
             swapped = turned(attend, one, other), turned(attend, one, other, third)
             for fault in (*swapped, carried(attend, one, other)):
