@@ -199,11 +199,14 @@ def test_notes_of_other_types_sizes_and_requests() -> None:
         *((BOTH, e, {"dtype": d}) for d in types for e in ("none", "temperature", "window")),
         *((w, "none", {"given": ([5], [2])}) for w in (BOTH, BOTH | LEARNED, BOTH | few)),
         (DECODER, "none", {"given": ([5], None)}),  # one token
-        *(
-            (many | {"heads": heads}, e, {"given": (text(n), text(n))})
-            for heads in (1, 3, 6)
-            for n in (5, 67, 91, 190)
-            for e in ("none", "window")
+        *(  # each number of heads and each length under both
+            (
+                many | {"heads": heads},
+                ("none", "window")[(i + j) % 2],
+                {"given": (text(n), text(n))},
+            )
+            for i, heads in enumerate((1, 3, 6))
+            for j, n in enumerate((5, 67, 91, 190))
         ),
         (deep, "temperature", {"given": (text(400), None)}),  # more than one block of rows
         (DECODER, "none", {"given": ([4 + n % 40 for n in range(120)], None)}),

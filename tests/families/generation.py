@@ -124,15 +124,14 @@ def our_decoding_reads_the_cache(family: Family, implementation: str) -> None:
     if not reads_on(model, source_ids(model, source)):
         assert family.name == "jamba" and at_most("transformers", "5.20")
         return
-    for edit in (None, Temperature(value=2), Window(radius=2)):
-        edits = None if edit is None else Intervention((edit,))
+    for edits in (None, Intervention((Temperature(value=2), Window(radius=2)))):
         with_cache = translate(model, source, 3, None, edits, max_tokens=8)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(generation, "reads_on", lambda *_: False)
             without = translate(model, source, 3, None, edits, max_tokens=8)
-        assert [one.ids for one in with_cache] == [one.ids for one in without], edit
+        assert [one.ids for one in with_cache] == [one.ids for one in without], edits
         for one, other in zip(with_cache, without, strict=True):
-            assert one.steps == pytest.approx(other.steps, abs=2e-5), edit
+            assert one.steps == pytest.approx(other.steps, abs=2e-5), edits
 
 
 LAWS = (

@@ -81,7 +81,7 @@ def test_tiles_of_the_reference_transformer():
     edits = (Temperature(value=2.0, head=0), Causal(on=False, stack="decoder", layer=1))
     for case in itertools.product(CHOICES["score"], CHOICES["positions"], ((), edits)):
         score, positions, chosen = case
-        module = make_module(score=score, positions=positions, d_k=10)
+        module = make_module(score=score, positions=positions, d_k=10, encoder_layers=1)
         with torch.inference_mode(), probe(module, Intervention(chosen), TILED) as seen:
             module(SOURCE, TARGET)
         if score in PRODUCTS:
