@@ -60,7 +60,7 @@ def main() -> None:
     }
     found["again"] = Intervention.from_json(found["json"]).to_json()
     for name, wanted in runs.items():
-        words: dict[str, Any] = {"keep": ("weights", "scores"), "check": name == "near"}
+        words: dict[str, Any] = {"keep": ("weights", "scores"), "check": name != "cap"}
         seen = trace(model, SOURCE, TARGET, intervention=Intervention(wanted), **words)
         found[name] = {
             "encoder": seen.attention("encoder", layer=0).tolist(),
