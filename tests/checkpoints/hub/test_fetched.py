@@ -23,6 +23,7 @@ from tests.checkpoints.hugging_face import as_torch
 from tests.support.paths import ROOT
 from transformer_viz.checkpoints.files.errors import CheckpointError, CheckpointMissing
 from transformer_viz.checkpoints.hub import plan as planning
+from transformer_viz.checkpoints.hub.door import local
 from transformer_viz.checkpoints.hub.ids import HubId
 from transformer_viz.checkpoints.hub.plan import Plan, download, plan
 from transformer_viz.checkpoints.hub.refusals import HubError
@@ -85,20 +86,24 @@ def test_only_what_is_read_comes(hub, folder):
     assert {p.name for p in fetch_plan(place).iterdir()} == set(files)
 
 
-def test_a_second_time_one_question_and_of_a_commit_none(hub, folder, capsys):
+def test_a_second_time_one_question_and_of_a_commit_none(hub, folder, capsys, monkeypatch):
     """The size is said before the transfer; of what is there already nothing is said."""
     repo = hub.add("tiny/gpt2", folder("gpt2"))
     tv.load("tiny/gpt2", device="cpu")
     size = sum(path.stat().st_size for path in folder("gpt2").iterdir())
     said = capsys.readouterr().err
     assert said.startswith(f"tiny/gpt2: {size / 1000:.0f} kB in ")
-    assert "are free on the disk" in said
+    assert "are free on the disk" in said and "100%" in said and "B/s" in said
     hub.asked.clear()
     tv.load("tiny/gpt2", device="cpu")
     assert [path for _, path, _ in hub.asked] == ["/api/models/tiny/gpt2"]
     hub.asked.clear()
     tv.load("tiny/gpt2", device="cpu", revision=repo.refs["main"])
     assert hub.asked == [] and capsys.readouterr().err == ""
+    hub.add("tiny/bert", folder("bert"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_PROGRESS_BARS", True)
+    assert (Path(local("tiny/bert", {})[0]) / WEIGHTS).is_file()
+    assert capsys.readouterr().err == ""
 
 
 def test_revisions_are_branches_tags_and_commits(hub, folder):

@@ -74,7 +74,9 @@ def nothing(hub: Hub, files: Files) -> None:
 
 def disk(number: int) -> Case:
     """A disk that refuses what is written."""
-    return Case(patches=((f"{HERE}.transfer._append", Mock(side_effect=OSError(number, "no"))),))
+    return Case(
+        patches=((f"{HERE}.transfer.Partial.append", Mock(side_effect=OSError(number, "no"))),)
+    )
 
 
 def config(text: bytes) -> Case:

@@ -1,20 +1,20 @@
-"""The one place where a name that is no path becomes a folder: called before a path is opened."""
+"""Folders of models that are named by an id of the Hub; called before a path is opened."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..common.bundled import LABS, available
+from ..common.bundled import CONFIG, LABS, available
 from ..files.errors import CheckpointError
 from .ids import HubId, parsed, with_revision
 from .plan import download, plan
 from .refusals import HubError
 from .repository import COMMIT
 from .snapshots import cached
-from .telling import Terminal
 
 BASE = "base"  # the override that names the model below an adapter
 
@@ -26,19 +26,18 @@ def local(
     revision: str | None = None,
     allow_pickle: bool = False,
 ) -> tuple[str | os.PathLike[str], dict[str, Any]]:
-    """A name or path as it is, or the folder to which a model of the Hub was fetched.
+    """Return a name or path as it is, or the folder to which a model of the Hub was downloaded.
 
-    An override ``base`` may be an id too. A model that is not a name in the box nor a path, and
-    has the form of an id, is asked for at the Hub; where that cannot be reached, the cache of
-    earlier transfers serves.
+    An override ``base`` may be an id too. An id is what has the form of one and is neither a
+    bundled model nor a path. If the Hub cannot be reached, the cache of earlier downloads serves.
 
     Raises:
-        CheckpointMissing: no such model or revision.
+        CheckpointMissing: there is no such model or revision.
         CheckpointError: it may not be read, cannot be opened, or has no room here; or a revision
             was given of something that is not on the Hub.
         HubError: no network, and nothing in the cache.
     """
-    words, wanted = dict(overrides), hub_id(thing)
+    options, wanted = dict(overrides), hub_id(thing)
     if not isinstance(allow_pickle, bool):
         raise CheckpointError(f"allow_pickle is true or false; got {allow_pickle!r}.")
     if wanted is None:
@@ -49,46 +48,52 @@ def local(
             )
     else:
         wanted = with_revision(wanted, revision)
-        folder, below = _fetched(wanted, allow_pickle, with_base=not words.get(BASE))
-        thing = str(folder)
+        thing, below = _fetched(wanted, allow_pickle, with_base=not options.get(BASE))
         if below is not None:
-            words[BASE] = str(below)
-    base = words.get(BASE)
-    named = hub_id(base) if isinstance(base, str) else None
+            options[BASE] = str(below)
+    named = hub_id(options.get(BASE))
     if named is not None:
-        words[BASE] = str(_fetched(named, allow_pickle, with_base=False)[0])
-    return thing, words
+        options[BASE] = str(_fetched(named, allow_pickle, with_base=False)[0])
+    return thing if wanted is None else str(thing), options
 
 
 def hub_id(thing: object) -> HubId | None:
-    """The id that a name is; None for a name in the box, for a path that is there, for no id."""
-    if not isinstance(thing, str):
-        return None
-    wanted = parsed(thing)
-    if wanted is None or is_of_the_box(thing) or Path(thing).exists():
+    """Return the id that a name is; None for a bundled model, an existing path, or no id."""
+    wanted = parsed(thing) if isinstance(thing, str) else None
+    if wanted is None or is_of_the_box(str(thing)) or Path(str(thing)).exists():
         return None
     return wanted
 
 
 def is_of_the_box(text: str) -> bool:
-    """Whether a name begins with one of the box: then it is a snapshot of it, there or not."""
+    """Return whether a name begins with a bundled model: then it is a snapshot of it."""
     return text.partition("/")[0] in (LABS, *available())
 
 
 def _fetched(wanted: HubId, allow_pickle: bool, with_base: bool) -> tuple[Path, Path | None]:
-    """The folders of a model and of the one below it; a commit in the cache needs no question."""
+    """Return the folders of a model and of the one below; a cached commit asks nobody."""
+    from huggingface_hub import constants
+    from tqdm import tqdm
+
     there = cached(wanted, allow_pickle)
     fixed = wanted.revision is not None and COMMIT.fullmatch(wanted.revision)
-    if there is not None and fixed and (there / "config.json").is_file():
+    if there is not None and fixed and (there / CONFIG).is_file():
         return there, None
     try:
         found = plan(wanted, allow_pickle=allow_pickle, with_base=with_base)
-        terminal = Terminal(found)
-        terminal.begin()
-        try:
-            return download(found, terminal.step)
-        finally:
-            terminal.end()
+        # Not the client's own bar: opening a model of the library turns those off for a while.
+        shown = bool(found.left) and not constants.HF_HUB_DISABLE_PROGRESS_BARS
+        if shown:
+            sys.stderr.write(f"{found.sentence}\n")
+        with tqdm(
+            total=found.size,
+            initial=found.here,
+            unit="B",
+            unit_scale=True,
+            mininterval=1 if sys.stderr.isatty() else 10,  # seconds; a log gets few lines
+            disable=not shown,
+        ) as bar:
+            return download(found, lambda done, total: bar.update(done - bar.n))
     except HubError:
         if there is None:
             raise

@@ -10,7 +10,7 @@ from ..files.errors import CheckpointError
 WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}"
 ID = re.compile(rf"({WORD}/{WORD})(?:@(.*))?", re.DOTALL)
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}")
-MOST = 96  # characters of owner and name together, as the Hub has it
+MOST = 96  # characters of owner and name together, the Hub's own limit
 FORM = "owner/name or owner/name@revision"
 
 
@@ -26,22 +26,22 @@ class HubId:
 
 
 def parsed(text: str) -> HubId | None:
-    """The id that a text is; None where it is none: then it can only be a name or a path."""
+    """Return the id that a text is; None if it can only be a name or a path."""
     match = ID.fullmatch(text)
     if match is None:
         return None
     repo, revision = match.groups()
     odd = "--" in repo or ".." in repo or repo.endswith((".git", ".", "-")) or len(repo) > MOST
-    if odd or not (revision is None or _is_revision(revision)):
-        return None
-    return HubId(repo, revision)
+    return (
+        None if odd or not (revision is None or _is_revision(revision)) else HubId(*match.groups())
+    )
 
 
 def with_revision(wanted: HubId, revision: str | None) -> HubId:
-    """The id at a revision that was given beside it.
+    """Return the id at a revision that was given beside it.
 
     Raises:
-        CheckpointError: it names another one itself, or no revision can be named so.
+        CheckpointError: the id names another revision, or no revision can be named so.
     """
     if revision is None:
         return wanted
@@ -57,7 +57,7 @@ def with_revision(wanted: HubId, revision: str | None) -> HubId:
 
 
 def hint(text: str) -> str:
-    """A sentence on how a model of the Hub is named, after one that there is nothing of a name."""
+    """Return a sentence on how ids are written, to follow an error about an unknown name."""
     if "/" not in text:
         return "" if "\\" in text or "." in text else f" Models of the Hub are named {FORM}."
     return f" Nor is it an id of the Hub, which reads {FORM}, of letters, digits, '-', '_' and '.'."

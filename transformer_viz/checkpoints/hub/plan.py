@@ -1,4 +1,4 @@
-"""What fetching a model of the Hub would bring, and its refusal before anything large comes."""
+"""What a download from the Hub would bring, its refusal before anything large, and the download."""
 
 from __future__ import annotations
 
@@ -14,27 +14,20 @@ from ..files.strict_json import read_json
 from .ids import HubId, parsed
 from .refusals import in_words
 from .repository import HubFile, Repository, look
-from .selection import (
-    ADAPTER_CONFIG,
-    MAX_SIDE,
-    is_adapter,
-    refuse_kind,
-    require_weights,
-    side_files,
-)
-from .snapshots import note
-from .transfer import arrived, fetch, storage
+from .selection import ADAPTER_CONFIG, MAX_SIDE, is_adapter, require_weights, side_files
+from .snapshots import note, storage
+from .transfer import Tell, arrived, fetch
 
 RESERVE = 2**26  # bytes of the disk that are left free
 MAX_CONFIG = 2**20  # bytes of config.json
 UNITS = ((10**9, "GB", 1), (10**6, "MB", 0), (10**3, "kB", 0))
-#: Told bytes that are done and bytes in all; may raise, to stop.
+#: Called with bytes that are here and bytes in all; may raise, to stop.
 Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be fetched of one model, and of the model below it where it is an adapter."""
+    """The files of one model to download, and those of the model below an adapter."""
 
     source: Repository
     files: tuple[HubFile, ...]
@@ -42,20 +35,24 @@ class Plan:
     base: Plan | None = None
 
     @property
+    def models(self) -> tuple[Plan, ...]:
+        """The model, and the one below it."""
+        return (self,) if self.base is None else (self, self.base)
+
+    @property
     def size(self) -> int:
-        """Bytes of all its files."""
-        return sum(file.size for file in self.files) + (self.base.size if self.base else 0)
+        """Bytes of all files."""
+        return sum(file.size for model in self.models for file in model.files)
 
     @property
     def count(self) -> int:
-        """How many files."""
-        return len(self.files) + (self.base.count if self.base else 0)
+        """Number of files."""
+        return sum(len(model.files) for model in self.models)
 
     @property
     def here(self) -> int:
-        """Bytes of them that lie in the cache already."""
-        mine = sum(arrived(self.source, file) for file in self.files)
-        return mine + (self.base.here if self.base else 0)
+        """Bytes that are in the cache already."""
+        return sum(arrived(model.source, file) for model in self.models for file in model.files)
 
     @property
     def left(self) -> int:
@@ -64,7 +61,7 @@ class Plan:
 
     @property
     def sentence(self) -> str:
-        """What it is, how large, and how much room there is."""
+        """What would come, its size, and the free room on the disk."""
         words = say(
             "{model}: {size} in {count} files, of which {left} are still to come; {free} are free "
             "on the disk.",
@@ -88,44 +85,42 @@ def plan(
     with_base: bool = True,
     allowed: Callable[[HubId], bool | None] | None = None,
 ) -> Plan:
-    """Look at a model of the Hub and decide which of its files are needed.
-
-    Of its files only config.json is fetched here.
+    """Look at a model of the Hub and choose its files; of these only the config is fetched.
 
     Args:
         wanted: the model.
         allow_pickle: whether pickled weights may be taken where there are no others.
-        token: None is the client's own, False none.
-        with_base: of an adapter, the model that its config names too.
-        allowed: raises for a model that may not be fetched, and gives the token for one that may.
+        token: None for the client's own, False for none.
+        with_base: whether the model that an adapter's config names comes too.
+        allowed: raises for a model that may not be fetched, and returns the token for another.
 
     Raises:
-        CheckpointMissing: no such model or revision, or one without weights.
-        CheckpointError: it cannot be opened, as its config tells; or it may not be read.
-        HubError: no network, or an answer that is none.
+        CheckpointMissing: there is no such model or revision, or it has no weights.
+        CheckpointError: its config rules it out, or it may not be read.
+        HubError: no network, or an answer that cannot be read.
     """
     if allowed is not None:
         token = allowed(wanted)
     source = look(wanted, token)
     names = [name for name in source.files if "/" not in name]
-    refuse_kind(wanted.repo, names)
-    for name in (CONFIG, ADAPTER_CONFIG):
-        if name in names and source.files[name].size > MAX_CONFIG:
+    configs = {name: source.files[name] for name in (CONFIG, ADAPTER_CONFIG) if name in names}
+    for name, file in configs.items():
+        if file.size > MAX_CONFIG:
             raise CheckpointError(
                 say(
                     "{file} of {model} has {size}, too much for a config; it is not opened.",
                     file=name,
                     model=wanted.repo,
-                    size=in_units(source.files[name].size),
+                    size=in_units(file.size),
                 )
             )
-    if CONFIG in names:
+    if CONFIG in configs:
         _refuse_config(_config(source, CONFIG, token))
     weights = require_weights(wanted.repo, list(source.files), allow_pickle)
     sides = [name for name in side_files(names) if source.files[name].size <= MAX_SIDE]
     files = tuple(source.files[name] for name in (*sides, *weights))
     below = None
-    if with_base and is_adapter(names) and CONFIG not in names:
+    if with_base and is_adapter(names) and CONFIG not in configs:
         named = _base_of(source, token)
         below = plan(
             named, allow_pickle=allow_pickle, token=token, with_base=False, allowed=allowed
@@ -134,12 +129,12 @@ def plan(
 
 
 def download(wanted: Plan, step: Step) -> tuple[Path, Path | None]:
-    """Fetch what a plan names: the folder of the model, and that of the model below an adapter.
+    """Download a plan's files; return the folder of the model and of the one below an adapter.
 
     Args:
         wanted: the plan.
-        step: is told bytes that are here and bytes in all; what it raises stops the transfer, and
-            the next one goes on from there.
+        step: is called with bytes that are here and bytes in all. What it raises stops the
+            download; the next one resumes it.
 
     Raises:
         CheckpointError: too little room, or a full disk; says what to do.
@@ -148,18 +143,18 @@ def download(wanted: Plan, step: Step) -> tuple[Path, Path | None]:
     require_room(wanted)
     done, total = wanted.here, wanted.size
 
-    def tell(more: int) -> None:
+    def on_progress(more: int) -> None:
         nonlocal done
         done += more
         step(max(0, min(done, total)), total)
 
-    below = None if wanted.base is None else _download(wanted.base, tell)
-    folder = _download(wanted, tell)
+    below = None if wanted.base is None else _download(wanted.base, on_progress)
+    folder = _download(wanted, on_progress)
     step(total, total)
     return folder, below
 
 
-def _download(wanted: Plan, on_progress: Callable[[int], None]) -> Path:
+def _download(wanted: Plan, on_progress: Tell) -> Path:
     source = wanted.source
     with in_words(source.id):
         for file in wanted.files:
@@ -170,7 +165,7 @@ def _download(wanted: Plan, on_progress: Callable[[int], None]) -> Path:
 
 
 def require_room(wanted: Plan) -> None:
-    """Refuse what the disk cannot hold, before it is full.
+    """Refuse a download that the disk cannot hold.
 
     Raises:
         CheckpointError: says how much is needed, how much is free, and what to do.
@@ -189,15 +184,13 @@ def require_room(wanted: Plan) -> None:
 
 
 def free_bytes() -> int:
-    """Bytes that are free on the disk of the cache."""
+    """Return the free bytes on the disk of the cache."""
     place = storage("x").parent
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return shutil.disk_usage(place).free
+    return shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
 
 
 def in_units(size: int) -> str:
-    """A number of bytes as a reader takes it: 1.4 GB, 312 MB, 9 kB."""
+    """Return a number of bytes in words: 1.4 GB, 312 MB, 9 kB."""
     for unit, name, digits in UNITS:
         if size >= unit:
             return f"{size / unit:.{digits}f} {name}"
@@ -211,7 +204,7 @@ def _config(source: Repository, name: str, token: bool | None) -> dict[str, obje
 
 
 def _base_of(source: Repository, token: bool | None) -> HubId:
-    """The model of the Hub that an adapter was trained on.
+    """Return the model of the Hub that an adapter was trained on.
 
     Raises:
         CheckpointError: its config names none; says how to name one.
@@ -231,16 +224,15 @@ def _base_of(source: Repository, token: bool | None) -> HubId:
 
 
 def _refuse_config(config: dict[str, object]) -> None:
-    """Refuse what the config alone rules out, as opening the folder would."""
+    """Refuse a model that its config alone rules out, as opening the folder would."""
     from ..hugging_face.config import refuse, require_known
     from ..hugging_face.layout import is_librarys
     from ..hugging_face.library import library
     from ..hugging_face.quantized import refuse_quantized
 
-    if config.get("auto_map") and not is_librarys(config):
-        config = config | {"model_type": ""}
-        refuse(config)
     if not is_librarys(config):
+        if config.get("auto_map"):
+            refuse(config | {"model_type": ""})
         return
     refuse(config)
     refuse_quantized(config)

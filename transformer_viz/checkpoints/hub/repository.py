@@ -1,4 +1,4 @@
-"""What a repository of the Hub holds, as the Hub tells it: its commit, and each file's size."""
+"""What a repository of the Hub holds: its commit, and each file's size and hash."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from typing import Any, TypeVar
 from ...i18n import say
 from ..files.errors import CheckpointError, CheckpointMissing
 from .ids import HubId
-from .refusals import HubError, in_words, unknown
+from .refusals import UNKNOWN, UNREADABLE, HubError, in_words, signs
 
 T = TypeVar("T")
 PATIENCE = 15.0  # seconds for one answer about a repository
 COMMIT = re.compile(r"[0-9a-f]{40}")
-HEXADECIMAL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_FILES = 20_000  # of one repository
 
 
 @dataclass(frozen=True)
 class HubFile:
-    """One file: ``blob`` is its name in the cache, the SHA-256 of large ones, git's SHA-1 else.
+    """A file of a repository.
 
-    ``size`` in bytes. ``blob`` is empty where a mirror does not tell it.
+    Attributes:
+        name: its path in the repository.
+        size: in bytes.
+        blob: its hash and its name in the cache: SHA-256 of large files, else git's SHA-1. Empty
+            where a mirror does not name one.
     """
 
     name: str
     size: int
     blob: str = ""
-
-    @property
-    def large(self) -> bool:
-        """Whether it is kept outside of git, so that its blob is the SHA-256 of its bytes."""
-        return len(self.blob) == 64
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,10 @@ class Repository:
 
 
 def asked(call: Callable[[], T]) -> T:
-    """Ask the Hub; while a model of the library is opened, which keeps it offline, wait for that.
+    """Call the Hub's client; if another model is being opened, which keeps it offline, wait.
 
     Raises:
-        OfflineModeIsEnabled: of the client, where HF_HUB_OFFLINE is set.
+        OfflineModeIsEnabled: HF_HUB_OFFLINE is set.
     """
     from huggingface_hub.errors import OfflineModeIsEnabled
 
@@ -67,12 +66,12 @@ def look(wanted: HubId, token: bool | None = None) -> Repository:
 
     Args:
         wanted: the model.
-        token: None is the client's own (HF_TOKEN, or of hf auth login), False none.
+        token: None for the client's own (HF_TOKEN, or of hf auth login), False for none.
 
     Raises:
-        CheckpointMissing: no such model, or no such revision.
-        CheckpointError: a data set, or no leave to read it.
-        HubError: no network, or an answer that is none.
+        CheckpointMissing: there is no such model or revision, or it is a data set.
+        CheckpointError: it may not be read, or has too many files.
+        HubError: no network, or an answer that cannot be read.
     """
     from huggingface_hub import HfApi
 
@@ -84,17 +83,17 @@ def look(wanted: HubId, token: bool | None = None) -> Repository:
                     wanted.repo, revision=wanted.revision, timeout=PATIENCE, files_metadata=True
                 )
             )
-        except OSError as error:  # the client's own errors of HTTP are of this kind
-            if unknown(error):
+        except OSError as error:  # the client's errors of HTTP are of this kind
+            if UNKNOWN in signs(error):
                 _refuse_data_set(api, wanted)
             raise
-        return Repository(wanted, *_read(info, wanted))
+        return _read(info, wanted)
 
 
 def _refuse_data_set(api: Any, wanted: HubId) -> None:
     try:
         asked(lambda: api.dataset_info(wanted.repo, timeout=PATIENCE))
-    except Exception:  # then it is nothing of that name, and the first answer says so
+    except Exception:  # nothing of that name: the first answer says so
         return
     raise CheckpointMissing(
         say(
@@ -104,37 +103,25 @@ def _refuse_data_set(api: Any, wanted: HubId) -> None:
     )
 
 
-def _read(info: Any, wanted: HubId) -> tuple[str, dict[str, HubFile]]:
-    """Commit and files from an answer, of which nothing is believed before it is looked at."""
-    if not COMMIT.fullmatch(str(info.sha)) or not info.siblings:
-        if COMMIT.fullmatch(str(info.sha)):
-            raise CheckpointMissing(
-                say(
-                    "{model} has no weights; name a repository that holds model.safetensors.",
-                    model=wanted.repo,
-                )
-            )
-        raise HubError(
-            say(
-                "What answered for {model} does not speak like the Hub; check HF_ENDPOINT and the "
-                "proxy, and try again.",
-                model=wanted.repo,
-            )
-        )
-    if len(info.siblings) > MAX_FILES:
+def _read(info: Any, wanted: HubId) -> Repository:
+    """Return commit and files of an answer, checking each part of it: a mirror may lie."""
+    if not COMMIT.fullmatch(str(info.sha)):
+        raise HubError(say(UNREADABLE, model=wanted.repo))
+    siblings = info.siblings or []
+    if len(siblings) > MAX_FILES:
         raise CheckpointError(
             say(
                 "{model} has {count} files, more than are looked at; fetch those of one model "
                 "yourself and open their folder.",
                 model=wanted.repo,
-                count=f"{len(info.siblings):,}",
+                count=f"{len(siblings):,}",
             )
         )
     files = {}
-    for one in info.siblings:
-        name, size = str(one.rfilename), one.size
-        blob = one.lfs["sha256"] if one.lfs else one.blob_id
-        sound = isinstance(blob, str) and HEXADECIMAL.fullmatch(blob)
-        known = size if isinstance(size, int) and size >= 0 else 0
-        files[name] = HubFile(name, known, blob if sound and isinstance(size, int) else "")
-    return info.sha, files
+    for one in siblings:
+        blob = str(one.lfs["sha256"] if one.lfs else one.blob_id)
+        known = isinstance(one.size, int) and one.size >= 0
+        sound = known and HASH.fullmatch(blob)
+        name = str(one.rfilename)
+        files[name] = HubFile(name, one.size if known else 0, blob if sound else "")
+    return Repository(wanted, info.sha, files)

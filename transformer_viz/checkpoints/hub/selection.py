@@ -17,7 +17,7 @@ PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", r"pytorch_model-
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".chkpt")
 #: Pickles that trainers leave beside weights.
 BESIDE = ("training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt", "scheduler.bin")
-#: What stands beside weights and is read by someone here: words, vocabularies, how to prepare.
+#: Files beside weights that are read here: configs, vocabularies, tokenizers, preprocessing.
 SIDE = re.compile(
     r"(config|generation_config|preprocessor_config|processor_config|adapter_config"
     r"|chat_template|normalizer|emoji|entity_vocab|word_shape|word_pronunciation"
@@ -39,17 +39,17 @@ OTHERS = {
 
 
 def is_adapter(names: Collection[str]) -> bool:
-    """Whether a repository holds an adapter that peft saved."""
+    """Return whether a repository holds an adapter that peft saved."""
     return ADAPTER_CONFIG in names and not {ADAPTER, PICKLED_ADAPTER}.isdisjoint(names)
 
 
 def side_files(names: Collection[str]) -> tuple[str, ...]:
-    """The files beside the weights, config first."""
+    """Return the files beside the weights, config first."""
     return tuple(sorted(filter(SIDE.fullmatch, names), key=lambda name: (name != CONFIG, name)))
 
 
 def weight_files(names: Collection[str], allow_pickle: bool = False) -> tuple[str, ...]:
-    """The files that hold the weights, in the order in which a folder is asked for them.
+    """Return the files that hold the weights, in the order in which a folder is searched.
 
     Empty where there are none that may be taken, or where parts are missing.
     """
@@ -76,11 +76,13 @@ def _count(part: str, name: str) -> int:
     return int(match.group(1)) if match else 0
 
 
-def refuse_kind(repo: str, names: Collection[str]) -> None:
-    """Refuse what is no single model.
+def require_weights(repo: str, names: Collection[str], allow_pickle: bool) -> tuple[str, ...]:
+    """Return the files of the weights.
 
     Raises:
-        CheckpointError: a pipeline of the diffusers library.
+        CheckpointMissing: no weights, or only in a form that is not opened; says which it has.
+        CheckpointError: several weights files, pickles that nobody allowed, or a pipeline of the
+            diffusers library.
     """
     if "model_index.json" in names:
         raise CheckpointError(
@@ -90,15 +92,6 @@ def refuse_kind(repo: str, names: Collection[str]) -> None:
                 model=repo,
             )
         )
-
-
-def require_weights(repo: str, names: Collection[str], allow_pickle: bool) -> tuple[str, ...]:
-    """The files of the weights.
-
-    Raises:
-        CheckpointMissing: no weights, or only in a form that is not opened; says which it has.
-        CheckpointError: several weights files, or pickles that nobody allowed.
-    """
     found = weight_files(names, allow_pickle)
     if found:
         return found

@@ -1,4 +1,8 @@
-"""Models of the Hub that lie in the client's cache already. Asks nobody."""
+"""Models of the Hub in the client's cache, read without a question to the Hub.
+
+The client's own look-ups need the name of a file; here the question is whether a snapshot has
+weights, of whatever name.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,20 @@ from pathlib import Path
 from .ids import HubId
 from .repository import COMMIT
 from .selection import weight_files
-from .transfer import storage
 
 MAIN = "main"
 
 
+def storage(repo: str) -> Path:
+    """Return the folder of a model in the client's cache, whether it exists or not."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
+
+
 def cached(wanted: HubId, allow_pickle: bool = False) -> Path | None:
-    """The folder of a model that lies in the cache with all its weights; None where none does."""
-    folder = storage(wanted.repo)
-    commit = wanted.revision or MAIN
+    """Return the folder of a model that is in the cache with all its weights, else None."""
+    folder, commit = storage(wanted.repo), wanted.revision or MAIN
     if not COMMIT.fullmatch(commit):
         try:
             commit = (folder / "refs" / commit).read_text(encoding="ascii").strip()
@@ -24,12 +33,16 @@ def cached(wanted: HubId, allow_pickle: bool = False) -> Path | None:
     place = folder / "snapshots" / commit
     if not COMMIT.fullmatch(commit) or not place.is_dir():
         return None
-    there = {path.name for path in place.iterdir() if path.is_file()}
-    return place if weight_files(there, allow_pickle) else None
+    names = {path.name for path in place.iterdir() if path.is_file()}
+    return place if weight_files(names, allow_pickle) else None
 
 
 def note(wanted: HubId, commit: str) -> None:
-    """Note at which commit a branch or tag is, as the client does; called when all is there."""
+    """Note the commit of a branch or tag once all its files are there.
+
+    The client would note it with the first file, and a stopped transfer then hides the older
+    commit that is whole.
+    """
     name = wanted.revision or MAIN
     if COMMIT.fullmatch(name):
         return
@@ -41,7 +54,7 @@ def note(wanted: HubId, commit: str) -> None:
 
 
 def id_of(folder: Path) -> str:
-    """The id of the model whose snapshot a folder is; empty for any other folder."""
+    """Return the id of the model whose snapshot a folder is; empty for any other folder."""
     home = folder.parent
     inside = home.name == "snapshots" and home.parent.name.startswith("models--")
     return home.parent.name.removeprefix("models--").replace("--", "/") if inside else ""

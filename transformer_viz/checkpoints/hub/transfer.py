@@ -1,8 +1,9 @@
-"""One file of the Hub into its cache, resumed where an earlier attempt ended, and checked.
+"""Resumable, checked download of one file of the Hub into the client's cache.
 
-The client throws away half a file when it is stopped; a large one would begin anew each time. So
-bytes are kept here under a name of their own beside the client's blobs, gone on with by ``Range``,
-compared with the hash that the Hub tells, and only then given to the client as its blob.
+The client deletes a partial file when it is stopped, and compares lengths only, not hashes
+(huggingface_hub 1.31 to 2.4: ``hf_hub_download``, ``snapshot_download`` and ``http_get`` alike).
+So the bytes are streamed here into a file of its own beside the client's blobs, and the client
+gets the whole one as its blob. All else is left to the client.
 """
 
 from __future__ import annotations
@@ -11,186 +12,174 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from ...i18n import say
-from .refusals import HubError
+from .refusals import HubError, status
 from .repository import HubFile, Repository, asked
+from .snapshots import storage
 
 TRIES = 5  # attempts that bring nothing new
 WAIT = 1.0  # seconds before the second attempt, and one more before each further one
-UNFIT_RANGE = 416
-#: Told how many bytes more there are; may raise, to stop.
+SILENT: Any = partial(tqdm, disable=True)  # the caller draws a bar of its own
+#: Called with the number of new bytes, negative where some are dropped; may raise, to stop.
 Tell = Callable[[int], None]
 
 
-def storage(repo: str) -> Path:
-    """The folder of a model in the client's cache, whether it is there or not."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
-
-
-def partial(repo: str, file: HubFile) -> Path:
-    """Where the bytes of a file lie until all are there."""
-    return storage(repo) / "blobs" / f"{file.blob}.resumed.incomplete"
+def is_here(source: Repository, file: HubFile) -> bool:
+    """Return whether the cache has a file, in this snapshot or as a blob of another one."""
+    folder = storage(source.id.repo)
+    places = (folder / "snapshots" / source.commit / file.name, folder / "blobs" / file.blob)
+    return bool(file.blob) and any(place.is_file() for place in places)
 
 
 def arrived(source: Repository, file: HubFile) -> int:
-    """Bytes of a file that are here already: all, none, or those of an earlier attempt."""
-    folder = storage(source.id.repo)
-    for place in (folder / "snapshots" / source.commit / file.name, folder / "blobs" / file.blob):
-        if file.blob and place.is_file():
-            return file.size
-    half = partial(source.id.repo, file)
-    return min(half.stat().st_size, file.size) if file.blob and half.is_file() else 0
+    """Return how many bytes of a file are here: all, none, or those of an earlier attempt."""
+    return file.size if is_here(source, file) else min(Partial(source, file).size, file.size)
 
 
 def fetch(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> Path:
-    """The file in the snapshot of its commit, fetched if need be.
+    """Return the path of a file in the snapshot of its commit, downloading it if needed.
 
     Args:
         source: the repository at one commit.
         file: one of its files.
         token: as of :func:`.repository.look`.
-        on_progress: called with the bytes that come, negative where some were not this file's.
+        on_progress: called with the number of new bytes, negative where some are dropped.
 
     Raises:
-        HubError: bytes that are twice not those that the Hub names.
-        OSError: of the disk, or the client's own errors; :func:`.refusals.in_words` says them.
+        HubError: the content has twice another hash than the Hub names.
+        OSError: of the disk, or the client's own errors; :func:`.refusals.in_words` rewords them.
     """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined, unused-ignore]
 
-    folder = storage(source.id.repo)
-    placed = folder / "snapshots" / source.commit / file.name
-    blob = folder / "blobs" / file.blob
-    if file.blob and not placed.is_file() and not blob.is_file():
-        blob.parent.mkdir(parents=True, exist_ok=True)
+    if file.blob and not is_here(source, file):
+        half, folder = Partial(source, file, token, on_progress), storage(source.id.repo)
         locks = folder.parent / ".locks" / folder.name
-        locks.mkdir(parents=True, exist_ok=True)
+        for place in (half.path.parent, locks):
+            place.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(locks / f"{file.blob}.resumed.lock"):
-            if not blob.is_file():
-                _complete(source, file, token, on_progress)
-                os.replace(partial(source.id.repo, file), blob)
-    path = asked(
-        lambda: hf_hub_download(
-            source.id.repo, file.name, revision=source.commit, token=token, tqdm_class=_silent()
+            if not is_here(source, file):
+                half.complete()
+                os.replace(half.path, folder / "blobs" / file.blob)
+    return Path(
+        asked(
+            lambda: hf_hub_download(
+                source.id.repo, file.name, revision=source.commit, token=token, tqdm_class=SILENT
+            )
         )
     )
-    return Path(path)
 
 
-def _complete(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> None:
-    """Bring the partial file to its end; if it is not what the Hub names, begin anew once."""
-    half = partial(source.id.repo, file)
-    for last in (False, True):
-        _stream(source, file, token, on_progress)
-        if _hash(half, file) == file.blob:
-            return
-        on_progress(-half.stat().st_size)
-        half.unlink()
-        if last:
-            raise HubError(
-                say(
-                    "{file} of {model} came twice with other content than the Hub names for it; "
-                    "something between here and there changes files. Try another network or "
-                    "mirror (HF_ENDPOINT).",
-                    file=file.name,
-                    model=source.id.repo,
-                )
+@dataclass(frozen=True)
+class Partial:
+    """The bytes of a file that are here already, in a file that earlier attempts began."""
+
+    source: Repository
+    file: HubFile
+    token: bool | None = None
+    on_progress: Tell = lambda count: None
+
+    @property
+    def path(self) -> Path:
+        """Where the bytes lie until all are there."""
+        return storage(self.source.id.repo) / "blobs" / f"{self.file.blob}.resumed.incomplete"
+
+    @property
+    def size(self) -> int:
+        """How many bytes are there."""
+        return self.path.stat().st_size if self.file.blob and self.path.is_file() else 0
+
+    def complete(self) -> None:
+        """Bring it to its end; if its hash differs then, begin anew once."""
+        for _ in range(2):
+            self.stream()
+            if self.hash() == self.file.blob:
+                return
+            self.on_progress(-self.size)
+            self.path.unlink()
+        raise HubError(
+            say(
+                "{file} of {model} came twice with other content than the Hub names for it; "
+                "something between here and there changes files. Try another network or mirror "
+                "(HF_ENDPOINT).",
+                file=self.file.name,
+                model=self.source.id.repo,
             )
+        )
 
+    def stream(self) -> None:
+        """Append until it is as long as the Hub says, over connections that break."""
+        from huggingface_hub.errors import HfHubHTTPError
 
-def _stream(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> None:
-    """Append to the partial file until it is as long as it must be."""
-    from huggingface_hub.errors import HfHubHTTPError
+        transport = HfHubHTTPError.__bases__[0]  # what the client's library for HTTP raises
+        self.path.touch()
+        tries, most = 0, self.size
+        while self.size < self.file.size:
+            failure: Exception = ConnectionError("The answer ended early.")
+            try:
+                asked(self.append)
+            except (transport, ConnectionError) as error:  # type: ignore[misc]  # known at run time
+                if (status(error) or 500) < 500:
+                    raise
+                failure = error
+            tries, most = (0, self.size) if self.size > most else (tries + 1, most)
+            if tries >= TRIES:
+                raise failure
+            if self.size < self.file.size:
+                self.wait(WAIT * max(tries, 1))
 
-    transport = HfHubHTTPError.__bases__[0]  # what the client's library for HTTP raises
-    half, tries = partial(source.id.repo, file), 0
-    half.touch()
-    most = half.stat().st_size
-    while (before := half.stat().st_size) < file.size:
-        tries += 1
-        try:
-            asked(lambda: _append(source, file, half, token, on_progress))
-            if half.stat().st_size < file.size:
-                raise ConnectionError("The answer ended early.")
-        except HfHubHTTPError as error:
-            if error.response.status_code == UNFIT_RANGE and before:
-                on_progress(-before)
-                half.write_bytes(b"")
-            elif error.response.status_code < 500 or tries >= TRIES:
-                raise
-        except (transport, ConnectionError):  # type: ignore[misc]  # its base is known at run time
-            if half.stat().st_size > most:
-                tries, most = 0, half.stat().st_size
-            elif tries >= TRIES:
-                raise
-        if half.stat().st_size < file.size:
-            _pause(WAIT * max(tries, 1), on_progress)
-    if half.stat().st_size > file.size:  # longer than named: the hash will not fit either
-        os.truncate(half, file.size)
+    def append(self) -> None:
+        """Append what one answer brings."""
+        from huggingface_hub import constants, get_session, hf_hub_url, hf_raise_for_status
+        from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
+            build_hf_headers,
+        )
 
+        start, repo, name = self.size, self.source.id.repo, self.file.name
+        # The bytes as they are stored: a part of a compressed answer could not be resumed.
+        headers = build_hf_headers(token=self.token) | {"Accept-Encoding": "identity"}
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        with (
+            get_session().stream(
+                "GET",
+                hf_hub_url(repo, name, revision=self.source.commit),
+                headers=headers,
+                timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+            ) as answer,
+            self.path.open("ab") as place,
+        ):
+            if start and answer.status_code in (200, 416):  # all of it again, or it is shorter
+                self.on_progress(-start)
+                place.truncate(0)
+            if answer.status_code == 416:
+                return
+            hf_raise_for_status(answer)
+            for piece in answer.iter_bytes():
+                place.write(piece)
+                self.on_progress(len(piece))
+                if place.tell() > self.file.size:  # the hash will not fit
+                    break
 
-def _append(
-    source: Repository, file: HubFile, half: Path, token: bool | None, on_progress: Tell
-) -> None:
-    from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
-        build_hf_headers,
-        get_session,
-        hf_raise_for_status,
-    )
+    def wait(self, seconds: float) -> None:
+        """Wait, and let the caller stop meanwhile."""
+        for _ in range(round(10 * seconds)):
+            self.on_progress(0)
+            time.sleep(0.1)
 
-    url = hf_hub_url(source.id.repo, file.name, revision=source.commit)
-    # the bytes as they lie there: a part of a compressed answer could not be gone on with
-    headers = build_hf_headers(token=token) | {"Accept-Encoding": "identity"}
-    start = half.stat().st_size
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    wait = constants.HF_HUB_DOWNLOAD_TIMEOUT
-    with (
-        get_session().stream("GET", url, headers=headers, timeout=wait) as answer,
-        half.open("ab") as place,
-    ):
-        hf_raise_for_status(answer)
-        if start and answer.status_code != 206:  # it sends all of it again
-            on_progress(-start)
-            place.truncate(0)
-        for piece in answer.iter_bytes():
-            place.write(piece)
-            on_progress(len(piece))
-            if place.tell() > file.size:
-                break
-
-
-def _pause(seconds: float, on_progress: Tell) -> None:
-    """Wait, and look now and again whether anybody still waits for us."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        on_progress(0)
-        time.sleep(0.1)
-
-
-def _hash(path: Path, file: HubFile) -> str:
-    """The name that a file's bytes have in the cache: SHA-256, or what git calls a blob."""
-    with path.open("rb") as content:
-        if file.large:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-        found = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
-        while piece := content.read(2**20):
-            found.update(piece)
+    def hash(self) -> str:
+        """Return the name that these bytes have in the cache: SHA-256, or git's SHA-1 of a blob."""
+        head = b"blob %d\0" % self.size
+        large = len(self.file.blob) == 64
+        found = hashlib.sha256() if large else hashlib.sha1(head, usedforsecurity=False)
+        with self.path.open("rb") as content:
+            while piece := content.read(2**20):
+                found.update(piece)
         return found.hexdigest()
-
-
-def _silent() -> Any:
-    """A progress bar of the client that shows nothing: we tell it ourselves."""
-    from huggingface_hub.utils.tqdm import tqdm
-
-    class Silent(tqdm):  # type: ignore[misc, unused-ignore]
-        def __init__(self, *args: Any, **words: Any) -> None:
-            super().__init__(*args, **(words | {"disable": True}))  # type: ignore[no-untyped-call]
-
-    return Silent
