@@ -12,7 +12,9 @@ with what the screen then says; it also writes docs/inputs.md.
 
 from __future__ import annotations
 
+import shutil
 import sys
+import warnings
 from collections.abc import Sequence
 from html import escape
 from io import BytesIO
@@ -27,7 +29,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.browser.app.test_checkpoint import FILES, drop  # noqa: E402
+from tests.browser.app.test_checkpoint import drop, hostile, nanogpt, torch_core  # noqa: E402
+from tests.conftest import SENTENCES, ramp  # noqa: E402
 from tests.support.browser import FLAGS, chromium, running_app  # noqa: E402
 from tests.support.odd_inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
 from tests.support.rest import rest  # noqa: E402
@@ -210,6 +213,30 @@ def present(browser: Browser) -> None:
 def kinds() -> list[Shot]:
     """The pictures of models that are in the box."""
     return [shot for shot in KINDS if shot[2]["model"] in available()]
+
+
+def bert_zip(folder: Path) -> Path:
+    """Write a tiny BERT with random weights and a WordPiece vocabulary, its folder zipped."""
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast, utils
+
+    words = sorted({word.strip(".,").lower() for text in SENTENCES for word in text.split()})
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "'", "##s", *words]
+    inside = folder / "inside" / "tiny-bert"
+    inside.mkdir(parents=True)
+    (inside / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    utils.logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        BertTokenizerFast(str(inside / "vocab.txt")).save_pretrained(inside)
+        sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+        config = BertConfig(vocab_size=len(pieces), intermediate_size=37, **sizes)
+        model = BertForMaskedLM(config)
+    ramp(model)
+    model.save_pretrained(inside)
+    return Path(shutil.make_archive(str(folder / "tiny-bert"), "zip", inside.parent))
+
+
+FILES = {"nanogpt": nanogpt, "bert": bert_zip, "core": torch_core, "hostile": hostile}
 
 
 def uploads(browser: Browser) -> None:
