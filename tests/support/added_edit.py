@@ -60,8 +60,9 @@ def main() -> None:
     }
     found["again"] = Intervention.from_json(found["json"]).to_json()
     for name, wanted in runs.items():
-        words: dict[str, Any] = {"keep": ("weights", "scores"), "check": name != "cap"}
-        seen = trace(model, SOURCE, TARGET, intervention=Intervention(wanted), **words)
+        seen = trace(
+            model, SOURCE, TARGET, intervention=Intervention(wanted), keep=("weights", "scores")
+        )
         found[name] = {
             "encoder": seen.attention("encoder", layer=0).tolist(),
             "cross": seen.attention("cross", layer=0).tolist(),

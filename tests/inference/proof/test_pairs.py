@@ -60,7 +60,7 @@ def carried(attend: Attend, token: int, row: int) -> Attention:
     return Attention(attend, around=add)
 
 
-@pytest.mark.parametrize("turns", [2, pytest.param(8, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("turns", [4, pytest.param(8, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("count", [5, 12, 40])
 def test_no_pair_of_tokens_is_missed(count, turns):
     """Some pairs at random; that every pair is told apart: the test of `exchanges` below."""
