@@ -19,9 +19,11 @@ from transformer_viz.core.interventions import Intervention
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.findings import findings_of
+from transformer_viz.inference.generation import translate
 from transformer_viz.inference.long_texts import estimate
 from transformer_viz.inference.model_inputs import read_source
 from transformer_viz.inference.tracing import trace
+from transformer_viz.model import Transformer
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 EVERYTHING = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -319,6 +321,37 @@ def test_the_model_is_left_as_it_was(tiny_model):
     assert words == {name: set(vars(part)) for name, part in module.named_modules()}
     for part in module.modules():
         assert not part._forward_hooks and not part._forward_pre_hooks
+
+
+def test_a_model_that_was_watched_can_still_be_trained(build_model):
+    """Inference mode leaves tensors that no training takes; only the reference Transformer, which
+    makes none, runs in it."""
+
+    class Derived(Transformer):
+        """Makes a table on its first call."""
+
+        table = None
+
+        def logits(self, x: torch.Tensor) -> torch.Tensor:
+            self.table = torch.ones(1) if self.table is None else self.table
+            return super().logits(x) * self.table
+
+    for positions in ("sinusoidal", "learned", "rotary", "none"):
+        for derived in (False, True):
+            model = build_model(positions=positions, d_k=4, d_v=4)
+            if derived:
+                model.module.__class__ = Derived
+            trace(model, SOURCE, TARGET, check=False)
+            edited(model, edit.Temperature(value=2.0), check=False)
+            translate(model, SOURCE, beam=2, max_tokens=4)
+            translate(model, SOURCE, intervention=Intervention((edit.Temperature(value=2.0),)))
+            ids = (
+                torch.tensor([SOURCE], device=model.device),
+                torch.tensor([TARGET]).to(model.device),
+            )
+            model.module.train()(*ids).square().mean().backward()
+            grads = [x.grad for x in model.module.parameters()]
+            assert all(x is not None and torch.isfinite(x).all() for x in grads), positions
 
 
 def test_a_run_that_would_fill_a_memory_is_refused_before_it_begins(tiny_model, monkeypatch):

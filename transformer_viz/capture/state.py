@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..core.apply_edits import SCORE_EDITS
@@ -30,9 +31,9 @@ class CaptureState:
     softmaxes that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that
     met no values yet; ``offset`` is the absolute position of the first query of the last
     self-attention, ``asked`` the last two attentions with their queries and keys, ``signs`` what
-    stands for their weights, ``layers`` the layer that each stack has reached, ``giving`` what
-    other runs lend to this one, ``running`` the hand-written norm that runs now, ``shapes_scores``
-    whether any edit needs scores.
+    stands for their weights, ``powers`` what makes these, ``layers`` the layer that each stack has
+    reached, ``giving`` what other runs lend to this one, ``running`` the hand-written norm that
+    runs now, ``shapes_scores`` whether any edit needs scores.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class CaptureState:
         self.layers: dict[str, int] = {}
         self.running: Any = None
         self.biases: dict[int, tuple[Tensor, Small | None]] = {}
+        self.powers: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     @property
     def request(self) -> CaptureRequest:
@@ -101,3 +103,4 @@ class CaptureState:
         self.asked.clear()
         self.signs.clear()
         self.biases.clear()
+        self.powers.clear()

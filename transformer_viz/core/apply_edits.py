@@ -173,6 +173,8 @@ class Plan:
     def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
         """Return the plan of a block's heads from ``first`` on, None if no edit touches it."""
         edits = named(intervention, replace(site, head=None))
+        if not edits:
+            return None
         plans = [
             HeadPlan.of(edit for edit in edits if edit.head in (None, head))
             for head in range(first, first + heads)

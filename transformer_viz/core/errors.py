@@ -59,6 +59,8 @@ def visible(text: str) -> str:
     These are a terminal's commands, marks that turn the direction of writing and halves of
     characters (lone surrogates). Joiners stay: scripts and emoji are written with them.
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c in JOINERS else ascii(c)[1:-1] for c in text)
 
 

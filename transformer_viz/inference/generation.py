@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.renamed import accept_old_keywords
@@ -23,6 +21,7 @@ from .decoding.key_value_cache import (
     reads_on,
     shows_steps,
 )
+from .decoding.watched_calls import without_gradients
 from .donors import LentPasses
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited, limit_of
@@ -107,7 +106,7 @@ def translate(
     def search(batch: Batch) -> list[Path]:
         return [batch.sample(sample, seed)] if sample else batch.search(beam)[0]
 
-    with torch.no_grad():
+    with without_gradients(model):
         keep = target is None and beside is None and may_keep(intervention)
         keep = keep and (observer is None or shows_steps(model))
         trial = (
@@ -209,7 +208,7 @@ def translate_lines(
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
-        with torch.no_grad(), edited(model, rows[0], intervention) as run:
+        with without_gradients(model), edited(model, rows[0], intervention) as run:
             lent = run if isinstance(run, LentPasses) else None
             searched = Batch(model, rows, intervention, None, lent=lent, keep=keep)
             try:
@@ -299,7 +298,7 @@ def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) 
     if heard is None or not isinstance(target, str) or not model.config.get("opening_ids"):
         return target_ids(model, target)
     steps = len(model.config["opening_ids"])
-    with torch.no_grad():
+    with without_gradients(model):
         first = Batch(model, heard, None, steps).search(1)[0][0].ids
     start = [] if model.bos_id is None else [model.bos_id]
     return target_ids(model, [*start, *first, *target_pieces(model, target)])

@@ -37,7 +37,7 @@ from .capture_to_numpy import (
     untiled,
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
-from .decoding.watched_calls import laws_of_notes, watched_call
+from .decoding.watched_calls import laws_of_notes, watched_call, without_gradients
 from .donors import lends, lent_to
 from .long_texts import proof_too_large, refuse_flood
 from .model_inputs import (
@@ -256,10 +256,10 @@ def _watch(
     grad = "gradients" in words
     plain = not (grad or request.check or lends(intervention))
     if asked is not None and plain and may_read_apart(model, read.tensors[0], intervention):
-        with torch.no_grad():
+        with without_gradients(model):
             both = watched(model, read.tensors, intervention, request, asked[1], asked[0])
         return *both, []
-    mode = torch.enable_grad() if grad else torch.no_grad()
+    mode = torch.enable_grad() if grad else without_gradients(model)
     donations = lent_to(model, read, intervention)
     with mode:
         capture, output = watched_call(
@@ -293,7 +293,7 @@ def _clean_run(
         request = capture_request(model, (), None, read, check=True)
         capture, output, _ = _watch(model, read, Intervention(), request, ())
     start = time.perf_counter()
-    with torch.no_grad():
+    with without_gradients(model):
         plain = read.through(model)
     seconds, seen = time.perf_counter() - start, output.detach()
     return CleanRun(capture, output_difference(seen, plain), apart([seen], [plain]), seconds)

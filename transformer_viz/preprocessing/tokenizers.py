@@ -318,6 +318,8 @@ def visible(text: str) -> str:
     text = text.strip(" ") or ("␣" if text else "")
     if text and unicodedata.combining(text[0]):
         text = "◌" + text  # an accent needs a letter to stand on
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else SHAPES.get(c, f"U+{ord(c):04X}") for c in text)
 
 

@@ -65,10 +65,12 @@ def read_words(text: str) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise ValueError(constant)
 
+    if not text:
+        return {}
     words = None
     try:
         if len(text) <= MAX_OVERRIDE_CHARACTERS:
-            words = json.loads(text or "{}", parse_constant=refuse)
+            words = json.loads(text, parse_constant=refuse)
         plain = whole(json.dumps(words, ensure_ascii=False))  # no half of a character
     except (ValueError, RecursionError):
         plain = False

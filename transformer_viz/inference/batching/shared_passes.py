@@ -118,7 +118,7 @@ class SharedSearch:
         sites = sites_of(model.size("decoder_layers"), cross)
         self.plans = plans_of(edits, sites, model.size("heads"))
         late = cross and all_after_encoder(model, edits, sites)
-        with torch.no_grad(), nullcontext() if late else edited(model, self.ids, edits):
+        with torch.inference_mode(), nullcontext() if late else edited(model, self.ids, edits):
             encode = partial(self.known.states, model) if late and self.known else None
             self.batch = Batch(
                 model, [self.ids], edits, None, self.on_progress, keep=True, encode=encode
@@ -197,7 +197,7 @@ class SharedPasses:
         model = searches[0].model
         self.device = model.device
         self.sites = sites_of(model.size("decoder_layers"), cross=searches[0].memory > 0)
-        with torch.no_grad():
+        with torch.inference_mode():
             self.reader = NativeReader.joined(readers)
         #: Which rows of the reader are whose.
         self.rows: dict[SharedSearch, slice] = {}
@@ -226,7 +226,7 @@ class SharedPasses:
             rows = self._place(search, len(search.beams.live))
             if search.plans:
                 edits.append(RowEdits(rows, search.plans, search.text, search.memory))
-        with torch.no_grad():
+        with torch.inference_mode():
             if came != list(range(self.reader.rows)):
                 self.reader.select(torch.tensor(came, device=self.device))
             ids = torch.tensor(given, device=self.device)
@@ -240,7 +240,7 @@ class SharedPasses:
 
     def part(self) -> None:
         """Give each search that goes on what it has kept, so that it can join others."""
-        with torch.no_grad():
+        with torch.inference_mode():
             for search in self.searches:
                 search.reader = self.reader.part(self.rows[search], search.memory)
 

@@ -46,8 +46,7 @@ class ProofProgress:
         self.done, self.of = MADE, LATER if KNOWN.get(model.module) else first
         self.on_progress, self.stopped = Progress(on_progress), ""
         self.begun = time.perf_counter()
-        calls = replace(model.calls, forward=self._counted(model)).standing_in(model.calls.on)
-        self.model = replace(model, calls=calls)
+        self.model = model
         self.long = FACTOR * seconds * (self.of - self.done) > LEAST
 
     def run(self, make: Callable[[Model], T]) -> T | None:
@@ -57,19 +56,23 @@ class ProofProgress:
             BaseException: what the callback raised.
         """
         try:
-            return make(self.model)
+            return make(self._counted())
         except ProofStopped:
             if self.on_progress.error is not None:
                 raise self.on_progress.error from None
             self.stopped = f"The proof was stopped after {self.done} of {self.of} passes."
             return None
 
-    def _counted(self, model: Model) -> Callable[..., Any]:
+    def _counted(self) -> Model:
+        """Return the model with its forward passes counted."""
+        calls = self.model.calls
+
         def forward(*inputs: Any, **named: Any) -> Any:
             self._step()
-            return model.calls.forward(*inputs, **named)
+            return calls.forward(*inputs, **named)
 
-        return forward
+        counted = replace(calls, forward=forward).standing_in(calls.on)
+        return replace(self.model, calls=counted)
 
     def _step(self) -> None:
         """Before a pass: tell how many are done."""

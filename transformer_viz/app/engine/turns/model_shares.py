@@ -34,8 +34,10 @@ class ModelShares:
         Raises:
             ValueError: it is one more than a visit may load in ten minutes; says when it may.
         """
+        if not isinstance(visitor, str) or not (is_own(name) or parted(name)[1]):
+            return
         most = settings.MODELS_A_VISIT.number
-        if not most or not isinstance(visitor, str) or not (is_own(name) or parted(name)[1]):
+        if not most:
             return
         with self._lock:
             now = self.clock()
