@@ -13,8 +13,9 @@ class Mix:
     files whose neighbouring lines belong together; ``held_back``: files of which each 40th line
     is never learned from. ``names`` and ``numbers`` are the shares of the pairs in which these
     are exchanged, ``joined`` that of the rows of two to four sentences, ``rough`` that of the
-    rows without large letters or last mark, ``phrases`` and ``agreement`` those of generated
-    pairs; ``agreement_late`` holds once the learning rate falls. ``updates`` are those of a pass.
+    rows in capitals, or without large letters or last mark, ``phrases`` and ``agreement`` those
+    of generated pairs; ``agreement_late`` holds once the learning rate falls. ``updates`` are
+    those of a pass.
     """
 
     updates: int

@@ -18,6 +18,10 @@ Text = tuple[str, str]
 ENDS = (".", "!", "?", '"', "“", ")")
 LONGEST = 420  # characters of an English side that is joined of several
 COUNTS, CHANCES = (2, 3, 4), (0.5, 0.28, 0.22)  # how many sentences are joined
+CAPITALS = 0.2  # of the roughened rows
+TWO_LETTERS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
+)
 HELD_BACK = 40  # of the further files, each such line is kept to watch the loss with
 
 
@@ -110,10 +114,16 @@ def joined(pairs: list[Text], share: float, random: Random) -> list[Text]:
 
 
 def roughened(pair: Text, share: float, random: Random) -> Text:
-    """English as it is typed in haste: no large letters, no last mark, or neither."""
+    """Return English as it is typed in haste; the German side stays.
+
+    All capitals, or no large letters, no last mark, or neither; umlauts become two letters.
+    """
     english, german = pair
     if random.random() >= share or len(english.split()) < 3:
         return pair
+    english = english.translate(TWO_LETTERS)
+    if random.random() < CAPITALS:
+        return english.upper(), german
     fate = random.random()
     if fate < 0.6:
         english = english.lower()
