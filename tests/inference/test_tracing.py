@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.conftest import make_module
 from tests.support.head_formulas import FORMULAS
@@ -323,26 +324,44 @@ def test_the_model_is_left_as_it_was(tiny_model):
         assert not part._forward_hooks and not part._forward_pre_hooks
 
 
+class Lazy(nn.Module):
+    """Makes a table on its first call, and goes on with it."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.table = part, None
+
+    def forward(self, *inputs, **words):
+        self.table = torch.ones(1) if self.table is None else self.table
+        return self.part(*inputs, **words) * self.table
+
+
+class Derived(Transformer):
+    """The reference Transformer with a table that its first call makes."""
+
+    table = None
+
+    def logits(self, x):
+        self.table = torch.ones(1) if self.table is None else self.table
+        return super().logits(x) * self.table
+
+
 def test_a_model_that_was_watched_can_still_be_trained(build_model):
-    """Inference mode leaves tensors that no training takes; only the reference Transformer, which
-    makes none, runs in it."""
-
-    class Derived(Transformer):
-        """Makes a table on its first call."""
-
-        table = None
-
-        def logits(self, x: torch.Tensor) -> torch.Tensor:
-            self.table = torch.ones(1) if self.table is None else self.table
-            return super().logits(x) * self.table
-
+    """Inference mode leaves tensors that no training takes. Only the reference Transformer as it
+    was built runs in it: it makes no tables, and nobody else keeps what it makes."""
     for positions in ("sinusoidal", "learned", "rotary", "none"):
-        for derived in (False, True):
-            model = build_model(positions=positions, d_k=4, d_v=4)
-            if derived:
+        for kind in ("as built", "derived", "exchanged", "hooked"):
+            model, kept = build_model(positions=positions, d_k=4, d_v=4), []
+            norm = model.module.decoder.layers[0].self_norm
+            if kind == "derived":
                 model.module.__class__ = Derived
-            trace(model, SOURCE, TARGET, check=False)
-            edited(model, edit.Temperature(value=2.0), check=False)
+            elif kind == "exchanged":
+                model.module.decoder.layers[0].self_norm = Lazy(norm)
+            elif kind == "hooked":
+                norm.register_forward_hook(lambda part, given, out, kept=kept: kept.append(out))
+            for check in (False, True)[: 2 if kind == "as built" else 1]:
+                trace(model, SOURCE, TARGET, check=check)
+                edited(model, edit.Temperature(value=2.0), check=check)
             translate(model, SOURCE, beam=2, max_tokens=4)
             translate(model, SOURCE, intervention=Intervention((edit.Temperature(value=2.0),)))
             ids = (
@@ -351,7 +370,25 @@ def test_a_model_that_was_watched_can_still_be_trained(build_model):
             )
             model.module.train()(*ids).square().mean().backward()
             grads = [x.grad for x in model.module.parameters()]
-            assert all(x is not None and torch.isfinite(x).all() for x in grads), positions
+            assert all(x is not None and torch.isfinite(x).all() for x in grads), (positions, kind)
+            assert not any(x.is_inference() for x in kept), positions
+            assert bool(kept) == (kind == "hooked")
+
+
+def test_gradients_do_not_depend_on_the_mode_of_the_caller(full, tiny_model):
+    found = []
+
+    def ask(*done):
+        found.append(trace(tiny_model, SOURCE, TARGET, keep=["gradients"], check=False))
+
+    translate(tiny_model, SOURCE, beam=1, max_tokens=2, on_progress=ask)
+    with torch.no_grad():
+        ask()
+    with torch.inference_mode():
+        ask()
+    assert len(found) >= 3
+    for one in found:
+        np.testing.assert_array_equal(one.gradients("cross"), full.gradients("cross"))
 
 
 def test_a_run_that_would_fill_a_memory_is_refused_before_it_begins(tiny_model, monkeypatch):

@@ -114,13 +114,17 @@ def test_rows_are_joined_in_the_asked_share_and_nothing_is_lost() -> None:
 
 
 def test_roughened_english_keeps_the_german_as_it_is() -> None:
-    made = {roughened(("Where is Tom?", "Wo ist Tom?"), 1.0, random(n)) for n in range(40)}
-    assert {german for _, german in made} == {"Wo ist Tom?"}
-    forms = {"where is tom?", "where is tom", "Where is Tom", "WHERE IS TOM?"}
-    assert {english for english, _ in made} == forms
-    pair = ("Mr Müller lives in Zürich.", "Herr Müller wohnt in Zürich.")
-    english, german = roughened(pair, 1.0, random())
-    assert english.lower().rstrip(".") == "mr mueller lives in zuerich" and german == pair[1]
+    pair, mix = ("Where is Tom?", "Wo ist Tom?"), Mix(updates=1, rough=1.0)
+    made = {roughened(pair, mix, random(n)) for n in range(40)}
+    forms = {"where is tom?", "where is tom", "Where is Tom"}
+    assert made == {(english, pair[1]) for english in forms}
+    mix = Mix(updates=1, rough=1.0, capitals=0.2)
+    made = {roughened(pair, mix, random(n)) for n in range(40)}
+    assert made == {(english, pair[1]) for english in {*forms, "WHERE IS TOM?"}}
+    long = ("Mr Müller lives in Zürich. " * 3, "Herr Müller wohnt in Zürich. " * 3)
+    made = {roughened(long, mix, random(n)) for n in range(40)}
+    assert not any(english.isupper() for english, _ in made), "in capitals it has many pieces"
+    assert all("mueller lives in zuerich" in english.lower() for english, _ in made)
 
 
 def test_a_pass_is_the_same_for_the_same_seed_and_another_for_the_next() -> None:

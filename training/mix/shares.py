@@ -13,9 +13,9 @@ class Mix:
     files whose neighbouring lines belong together; ``held_back``: files of which each 40th line
     is never learned from. ``names`` and ``numbers`` are the shares of the pairs in which these
     are exchanged, ``joined`` that of the rows of two to four sentences, ``rough`` that of the
-    rows in capitals, or without large letters or last mark, ``phrases`` and ``agreement`` those
-    of generated pairs; ``agreement_late`` holds once the learning rate falls. ``updates`` are
-    those of a pass.
+    rows without large letters or last mark, ``capitals`` how many of these are in capitals,
+    ``phrases`` and ``agreement`` those of generated pairs; ``agreement_late`` holds once the
+    learning rate falls. ``updates`` are those of a pass.
     """
 
     updates: int
@@ -26,6 +26,7 @@ class Mix:
     numbers: float = 0.3
     joined: float = 0.22
     rough: float = 0.08
+    capitals: float = 0.0
     phrases: float = 0.02
     agreement: float = 0.09
     agreement_late: float = 0.035

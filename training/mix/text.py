@@ -18,7 +18,7 @@ Text = tuple[str, str]
 ENDS = (".", "!", "?", '"', "“", ")")
 LONGEST = 420  # characters of an English side that is joined of several
 COUNTS, CHANCES = (2, 3, 4), (0.5, 0.28, 0.22)  # how many sentences are joined
-CAPITALS = 0.2  # of the roughened rows
+SHORT = 60  # characters of an English side in capitals, which are 3.5 times as many pieces
 TWO_LETTERS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
 )
@@ -64,7 +64,7 @@ def pass_text(corpus: Corpus, mix: Mix, seed: int, number: int, late: bool) -> l
     pairs += generated(phrase_pair, mix.phrases, len(pairs), random)
     order = random.permutation(len(pairs))
     rows = joined([pairs[i] for i in order], mix.joined, random)
-    return [roughened(row, mix.rough, random) for row in rows]
+    return [roughened(row, mix, random) for row in rows]
 
 
 def varied(pair: Text, mix: Mix, random: Random) -> Text:
@@ -113,17 +113,19 @@ def joined(pairs: list[Text], share: float, random: Random) -> list[Text]:
     return rows
 
 
-def roughened(pair: Text, share: float, random: Random) -> Text:
+def roughened(pair: Text, mix: Mix, random: Random) -> Text:
     """Return English as it is typed in haste; the German side stays.
 
-    All capitals, or no large letters, no last mark, or neither; umlauts become two letters.
+    No large letters, no last mark, or neither. With a share of capitals, some short rows are in
+    capitals, and umlauts of names are two letters.
     """
     english, german = pair
-    if random.random() >= share or len(english.split()) < 3:
+    if random.random() >= mix.rough or len(english.split()) < 3:
         return pair
-    english = english.translate(TWO_LETTERS)
-    if random.random() < CAPITALS:
-        return english.upper(), german
+    if mix.capitals:
+        english = english.translate(TWO_LETTERS)
+        if random.random() < mix.capitals and len(english) <= SHORT:
+            return english.upper(), german
     fate = random.random()
     if fate < 0.6:
         english = english.lower()

@@ -106,7 +106,7 @@ def translate(
     def search(batch: Batch) -> list[Path]:
         return [batch.sample(sample, seed)] if sample else batch.search(beam)[0]
 
-    with without_gradients(model):
+    with without_gradients(model, on_progress, observer):
         keep = target is None and beside is None and may_keep(intervention)
         keep = keep and (observer is None or shows_steps(model))
         trial = (
@@ -208,7 +208,7 @@ def translate_lines(
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
-        with without_gradients(model), edited(model, rows[0], intervention) as run:
+        with without_gradients(model, on_progress), edited(model, rows[0], intervention) as run:
             lent = run if isinstance(run, LentPasses) else None
             searched = Batch(model, rows, intervention, None, lent=lent, keep=keep)
             try:

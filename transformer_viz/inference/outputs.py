@@ -174,6 +174,7 @@ def _scored(
     )
 
 
+@torch.enable_grad()
 def gradients_of(
     model: Model,
     read: Read,

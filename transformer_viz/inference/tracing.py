@@ -144,17 +144,19 @@ def traced(
     """What `trace` gives, for whoever asks again and again.
 
     Args:
-        known: what the model's encoder gave before: taken from there, and kept there, where it is
-            the same. The model's weights must not have changed since.
+        known: what the encoder gave before, used again for the same source and the same weights.
     """
-    given: object = model
-    if isinstance(given, nn.Module):
+    given: dict[str, Any] = locals()
+    if isinstance(given["model"], nn.Module):
         raise ValueError(
-            f"tv.trace takes what tv.load gave; got a {type(given).__name__}. Open it with "
+            f"tv.trace takes what tv.load gave; got a {type(model).__name__}. Open it with "
             "tv.load(module), or watch it as it is with tv.probe(module)."
         )
-    intervention = intervention_of(intervention)
     words = None if keep is None else _words(keep)
+    if "gradients" in (words or ()) and torch.is_inference_mode_enabled():
+        with torch.inference_mode(False):
+            return traced(**given | {"keep": words})
+    intervention = intervention_of(intervention)
     read = read_source(unlimited(model), source, target, intervention, produced, masked, image)
     made_for, model = model.max_tokens, longer(model, len(read.source))
     long = max(len(read.source), len(read.target or ())) > LONG

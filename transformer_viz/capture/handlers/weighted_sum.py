@@ -243,7 +243,7 @@ def sign_of(state: CaptureState, weights: Tensor) -> Tensor | None:
     like = weights.shape[-1], weights.dtype, weights.device
     if like not in state.powers:
         state.powers[like] = torch.logspace(0, 1, like[0], dtype=like[1], device=like[2])
-    return weights.detach() @ state.powers[like]
+    return (weights.detach() * state.powers[like]).sum(-1)
 
 
 def finish(

@@ -8,6 +8,6 @@ None, and the probe is to be used. Tests hold both to the same numbers.
 May import capture and its handlers, and model.
 """
 
-from .noting_transformer import NotingTransformer, noting
+from .noting_transformer import NotingTransformer, as_built, noting
 
-__all__ = ["NotingTransformer", "noting"]
+__all__ = ["NotingTransformer", "as_built", "noting"]

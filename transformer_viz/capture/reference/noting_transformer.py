@@ -81,7 +81,7 @@ def noting(
         return None
     if not all(isinstance(edit, ATTENTION_EDITS) for edit in intervention):
         return None
-    if any(map(request.qkv, _sites(module.config))) or not _as_built(module):
+    if any(map(request.qkv, _sites(module.config))) or not as_built(module):
         return None
     return NotingTransformer.of(module, intervention, request)
 
@@ -101,10 +101,11 @@ def _sites(config: ModelConfig) -> list[Site]:
     ]
 
 
-def _as_built(module: nn.Module) -> bool:
-    """Whether each part stands once, where it was built, and runs as its class was written: nothing
-    before, behind or in its place, and masks that the probe takes for masks."""
-    if nn.modules.module._has_any_global_hook():
+def as_built(module: nn.Module) -> bool:
+    """Return whether a module is the reference Transformer and each of its parts stands once, where
+    it was built, and runs as its class was written: nothing before, behind or in its place, and
+    masks that the probe takes for masks."""
+    if type(module) is not Transformer or nn.modules.module._has_any_global_hook():
         return False
     if any(getattr(kind, name) is not method for kind, name, method in WRITTEN):
         return False

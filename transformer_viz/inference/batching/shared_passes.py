@@ -3,7 +3,8 @@
 Where an edit may act in the encoder, source and first token are read in one pass that the probe
 watches as ever, so an edit that finds no place says so there. From then on a search needs its last
 tokens and what it has kept of all before, and such rows can stand one below the other, whoever they
-belong to.
+belong to. The app alone searches so: nothing of these passes takes part in a training, and they run
+in inference mode.
 """
 
 from __future__ import annotations

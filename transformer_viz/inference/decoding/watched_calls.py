@@ -13,23 +13,27 @@ from ...capture import AttentionRecord, Capture, CaptureRequest
 from ...capture.donations import Donation
 from ...capture.module_names import Names
 from ...capture.probe import watching
-from ...capture.reference import noting
+from ...capture.reference import as_built, noting
 from ...checkpoints.common.model import Calls, Model
 from ...core.interventions import Intervention
-from ...model import Transformer
 
 NOTES = "own notes"  # the law that what a model tells of itself is what the probe sees
 Laws = dict[str, dict[str, float | None]]
 
 
-def without_gradients(model: Model) -> AbstractContextManager[object]:
+def without_gradients(model: Model, *callbacks: object) -> AbstractContextManager[object]:
     """Return the mode of passes that need no gradients.
 
-    Inference mode is 4 % faster, but tables that a module makes on its first call there can never
-    be trained. The reference Transformer makes none; a class derived from it may.
+    Inference mode is faster, but nothing that is made in it can take part in a training: neither
+    tables that a module makes on its first call, nor what a hook or a callback keeps. So it is used
+    for the reference Transformer as it was built alone, which makes no tables.
+
+    Args:
+        model: whose passes they are.
+        callbacks: what is called between them, None where there is none.
     """
-    known = type(model.module) is Transformer
-    return torch.inference_mode() if known else torch.no_grad()
+    alone = all(one is None for one in callbacks) and as_built(model.module)
+    return torch.inference_mode() if alone else torch.no_grad()
 
 
 def watched_call(
