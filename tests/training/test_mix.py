@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from tests.support.paths import ROOT
 from training.mix.names import (
     COUNTRIES,
     FOUND,
@@ -22,7 +23,7 @@ from training.mix.text import (
     joined,
     neighbours,
     pass_text,
-    roughened,
+    roughen,
 )
 
 PAIR = (
@@ -113,16 +114,16 @@ def test_rows_are_joined_in_the_asked_share_and_nothing_is_lost() -> None:
         assert re.findall(r"\d+", german) == list(map(str, numbers))
 
 
-def test_roughened_english_keeps_the_german_as_it_is() -> None:
+def test_rough_english_keeps_the_german_as_it_is() -> None:
     pair, mix = ("Where is Tom?", "Wo ist Tom?"), Mix(updates=1, rough=1.0)
-    made = {roughened(pair, mix, random(n)) for n in range(40)}
+    made = {roughen(pair, mix, random(n)) for n in range(40)}
     forms = {"where is tom?", "where is tom", "Where is Tom"}
     assert made == {(english, pair[1]) for english in forms}
     mix = Mix(updates=1, rough=1.0, capitals=0.2)
-    made = {roughened(pair, mix, random(n)) for n in range(40)}
+    made = {roughen(pair, mix, random(n)) for n in range(40)}
     assert made == {(english, pair[1]) for english in {*forms, "WHERE IS TOM?"}}
     long = ("Mr Müller lives in Zürich. " * 3, "Herr Müller wohnt in Zürich. " * 3)
-    made = {roughened(long, mix, random(n)) for n in range(40)}
+    made = {roughen(long, mix, random(n)) for n in range(40)}
     assert not any(english.isupper() for english, _ in made), "in capitals it has many pieces"
     assert all("mueller lives in zuerich" in english.lower() for english, _ in made)
 
@@ -140,3 +141,15 @@ def test_files_are_read_as_often_as_asked_and_held_back_lines_are_not_learned() 
     corpus = gather({"one": [PAIR], "two": PLAIN}, mix)
     assert corpus.held_back == PLAIN[::40]
     assert len(corpus.pairs) == 1 + 2 * 195 and not set(corpus.held_back) & set(corpus.pairs)
+
+
+def test_sentences_by_topic_are_sixty_that_stand_in_no_other_table() -> None:
+    tables = ROOT / "training" / "tables"
+    rows = [line.split("\t") for line in (tables / "topics.tsv").read_text("utf-8").splitlines()]
+    sentences = [english for _, english in rows[1:]]
+    assert rows[0] == ["topic", "english"] and len(set(sentences)) == len(sentences) == 60
+    assert min(len(english.split()) for english in sentences) >= 8
+    others = "".join(
+        (tables / f"{name}.tsv").read_text("utf-8") for name in ("everyday", "pronouns")
+    )
+    assert not [english for english in sentences if english in others]

@@ -64,7 +64,7 @@ def pass_text(corpus: Corpus, mix: Mix, seed: int, number: int, late: bool) -> l
     pairs += generated(phrase_pair, mix.phrases, len(pairs), random)
     order = random.permutation(len(pairs))
     rows = joined([pairs[i] for i in order], mix.joined, random)
-    return [roughened(row, mix, random) for row in rows]
+    return [roughen(row, mix, random) for row in rows]
 
 
 def varied(pair: Text, mix: Mix, random: Random) -> Text:
@@ -113,7 +113,7 @@ def joined(pairs: list[Text], share: float, random: Random) -> list[Text]:
     return rows
 
 
-def roughened(pair: Text, mix: Mix, random: Random) -> Text:
+def roughen(pair: Text, mix: Mix, random: Random) -> Text:
     """Return English as it is typed in haste; the German side stays.
 
     No large letters, no last mark, or neither. With a share of capitals, some short rows are in

@@ -154,7 +154,7 @@ def traced(
         )
     words = None if keep is None else _words(keep)
     if "gradients" in (words or ()) and torch.is_inference_mode_enabled():
-        with torch.inference_mode(False):
+        with torch.inference_mode(False):  # what is made in it has no gradients
             return traced(**given | {"keep": words})
     intervention = intervention_of(intervention)
     read = read_source(unlimited(model), source, target, intervention, produced, masked, image)
