@@ -79,7 +79,10 @@ class Sentences:
         """The batches of one pass after another, each of ``mix.updates`` of them."""
         first, skip = divmod(after, mix.updates)
         for number in count(first):
-            pairs = encode_pairs(self.text(number), self.pieces, self.recipe.data)
+            random = np.random.default_rng((self.recipe.seed, number))
+            pairs = encode_pairs(
+                self.text(number), self.pieces, self.recipe.data, mix.other_cuts, random
+            )
             batches = epoch_batches(pairs, tokens, self.recipe.seed, number)
             for batch in islice(cycle(batches), skip, mix.updates):
                 yield [pairs[i] for i in batch]

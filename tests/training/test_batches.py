@@ -91,3 +91,16 @@ def test_joined_sentences_are_the_pieces_of_the_joined_text(pieces):
     for row in whole:
         assert pieces.encode(pieces.decode(row[:-1]), add_eos=True) == row
         assert sorted(pieces.decode(row[:-1]).split()) == sorted(" ".join(texts).split())
+
+
+def test_a_share_of_the_sources_is_cut_into_other_pieces_of_the_same_text(pieces):
+    pairs = [("the red cat run", "the red dog eats")] * 400
+    words = Data(train="x", valid="x")
+    usual = encode_pairs(pairs, pieces, words)
+    varied = encode_pairs(pairs, pieces, words, 0.5, random(2))
+    changed = [row for row, old in zip(varied, usual, strict=True) if row != old]
+    assert 120 < len(changed) < 200  # 1 of 16 draws gives the usual pieces: 187 are expected
+    assert all(target == usual[0][1] and source[-1] == 3 for source, target in varied)
+    assert {pieces.decode(source[:-1]) for source, _ in varied} == {"the red cat run"}
+    assert varied == encode_pairs(pairs, pieces, words, 0.5, random(2))  # again after a kill
+    assert usual == encode_pairs(pairs, pieces, words, 0.0, random(2))

@@ -20,7 +20,7 @@ RECIPE = recipe_text(
     name="tiny", seed=5, log_every=2, save_every=2, keep=3,
     data={"train": ["one.tsv", "two.tsv"], "valid": "one.tsv", "vocabulary": 560,
           "whole_words": 30, "max_tokens": 200},
-    mix={"updates": 5, "held_back": ["two"], "agreement": 0.2, "agreement_late": 0.0},
+    mix={"updates": 5, "held_back": ["two"], "agreement": 0.2, "agreement_late": 0.0, "other_cuts": 0.3},
     model={"d_model": 8, "heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1,
            "max_positions": 256, "tied": "all"},
     schedule={"steps": 100, "decay_from": 100, "warmup": 2, "peak": 0.01, "fade_from": 4,

@@ -15,7 +15,8 @@ class Mix:
     are exchanged, ``joined`` that of the rows of two to four sentences, ``rough`` that of the
     rows without large letters or last mark, ``capitals`` how many of these are in capitals,
     ``phrases`` and ``agreement`` those of generated pairs; ``agreement_late`` holds once the
-    learning rate falls. ``updates`` are those of a pass.
+    learning rate falls. ``other_cuts`` is the share of the rows whose source side is cut into
+    other pieces than usual. ``updates`` are those of a pass.
     """
 
     updates: int
@@ -30,3 +31,4 @@ class Mix:
     phrases: float = 0.02
     agreement: float = 0.09
     agreement_late: float = 0.035
+    other_cuts: float = 0.0
