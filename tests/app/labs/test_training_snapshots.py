@@ -16,6 +16,8 @@ from training.evaluate import bleu
 from training.snapshots import forced_loss, main, measure, moments
 from transformer_viz.app.heads.jobs import measured as head_measures
 from transformer_viz.app.labs.experiments.training_snapshots import (
+    BOUNDS,
+    LEARNING,
     SnapshotResult,
     answer,
     entropies,
@@ -93,11 +95,19 @@ def test_entropies_are_the_mean_over_the_heads_of_a_map() -> None:
 
 
 def test_the_answer_is_the_moment_from_which_on_the_text_stays() -> None:
-    steps = (4, 256, 1024, 16384)
+    steps = (4, 256, 4096, 16384)
     moments = tuple(Moment(step, "", 0, 0) for step in steps)
     for option, texts in enumerate(("aaaa", "abbb", "babb", "bbba")):
         found = SnapshotResult(moments, tuple(texts), {}, np.zeros(4))
         assert found.first.step == steps[option] and answer(found) == option, texts
+
+
+def test_the_kept_snapshots_decide_between_the_options() -> None:
+    """A bound without a snapshot would leave open on which side of it the text settled."""
+    kept = {moment.step for moment in measured()[1]}
+    for number, bound in enumerate(BOUNDS):
+        assert bound in kept
+        assert all(f"{bound:,}" in option for option in LEARNING.options[number : number + 2])
 
 
 @pytest.mark.shipped

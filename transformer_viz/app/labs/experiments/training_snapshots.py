@@ -26,7 +26,7 @@ from ..learning_curves import curves
 from ..measure_curves import measure_curves
 from ..snapshots import Moment, measured
 
-BOUNDS = (100, 1000, 10_000)  # updates, between the options
+BOUNDS = (64, 1024, 4096)  # updates between the options; each has a snapshot, so each decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +132,19 @@ def _attention(bench: Bench, trace: Trace, block: str, step: int) -> tuple[str, 
         )
     with right:
         layout.heading(f"L{layer} H{head}", 3)
-        head_map.head(bench, "head", trace, block, layer, head)
+        head_map.head(bench, "head", trace, block, layer, head, direction=_direction(block))
     return block, layer, head
+
+
+def _direction(block: str) -> str | None:
+    """Return what the rows of a map are: every snapshot is run on the final text, which gives the
+    last row no next token but the snapshot's own guess."""
+    if block == "encoder":
+        return None
+    return say(
+        "each row is named after the token it writes (the last: this snapshot's own guess), and "
+        "looks at columns"
+    )
 
 
 def _open(said: object) -> None:
@@ -210,10 +221,10 @@ LEARNING = Lab(
         "does at the end?"
     ),
     options=(
-        mark("Within the first 100 updates."),
-        mark("Between 100 and 1,000."),
-        mark("Between 1,000 and 10,000."),
-        mark("Only after 10,000."),
+        mark("Within the first 64 updates."),
+        mark("Between 64 and 1,024."),
+        mark("Between 1,024 and 4,096."),
+        mark("Only after 4,096."),
     ),
     experiment=experiment,
     answer=answer,
