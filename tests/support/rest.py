@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 from tests.support.scripts import script
 
@@ -21,10 +21,14 @@ def rest(page: Page, *, still: int = STILL, patience: float | None = None) -> No
             the page's own.
 
     Raises:
-        playwright.sync_api.TimeoutError: it does not in time.
+        playwright.sync_api.TimeoutError: it does not in time; a note says what it waited for.
     """
     calm = False
     while not calm:
-        page.wait_for_function(RESTS, timeout=patience, polling=OFTEN)
+        try:
+            page.wait_for_function(RESTS, timeout=patience, polling=OFTEN)
+        except TimeoutError as error:
+            error.add_note(f"still busy: {page.evaluate(f'({RESTS})(true)')}")
+            raise
         page.wait_for_timeout(still)
         calm = bool(page.evaluate(RESTS))
