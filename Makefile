@@ -61,7 +61,7 @@ bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 soak: $(DEV) ## a monkey, two visitors, other tools, odd inputs, faults in the probe, other packages
 	@./.ci/chromium
 	$(BIN)/python -m tests.soak $(ARGS)
-	$(BIN)/python -m tests.foreign.mutants --tests --write docs/mutations.md
+	$(BIN)/python -m tests.foreign.mutants --tests --write
 	$(BIN)/python -m tests.soak.foreign
 	$(PYTEST) $(SPREAD) -m soak
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from typing import Any
@@ -28,6 +29,8 @@ REPORT = "report.html"
 SENTENCE = "The animal didn't cross the street because it was too tired."
 #: What the theme would fetch from elsewhere, and our own in its place.
 SHIM, OURS = "https://unpkg.com/iframe-worker/shim", "site/worker.js"
+#: A paragraph that is only a link to a table beside the pages.
+TABLE = re.compile(r"^\[[^\]]*\]\((tables/[\w-]+\.csv)\)$", re.MULTILINE)
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+|(?=[\w.-]))([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -47,7 +50,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links into the clone: to the site's page where there is one, else the words alone."""
+    """Show each linked table; point links into the clone to the site's page, or keep the words."""
     came = {place: name for name, place in BESIDE.items()}.get(page.file.src_uri)
     depth = page.file.src_uri.count("/")
 
@@ -70,7 +73,17 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return f"[{words}]({back}{inside.removeprefix('docs/')}{anchor})"
         return f"{words} (`{inside}`)" if words.strip("`") != inside else f"`{inside}`"
 
-    return LINK.sub(fit, markdown)
+    return TABLE.sub(lambda found: f"{found[0]}\n\n{show_table(found[1])}", LINK.sub(fit, markdown))
+
+
+def show_table(path: str) -> str:
+    """Return ``docs/{path}``, a CSV file, as a table in Markdown."""
+    with (ROOT / "docs" / path).open(encoding="utf-8", newline="") as file:
+        columns, *rows = csv.reader(file)
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(
+        f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *escaped)
+    )
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:

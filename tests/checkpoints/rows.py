@@ -1,4 +1,4 @@
-"""One row of the table in docs/checkpoints.md, and how its two figures are measured."""
+"""One row of the table of checkpoints, and how its two figures are measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/checkpoints.md is what was measured, every row is within rounding, the ruler is true."""
+"""The table of checkpoints is what was measured, within rounding, and the ruler is true."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import pytest
 import torch
 
 from tests.conftest import make_model
+from tests.support.measured_tables import read_table
 from transformer_viz.checkpoints import loader
 
 from .rows import ATTENTION, LOGITS, Row, compared, worst
-from .table import PAGE, collect, figure, page, stale
+from .table import COLUMNS, TABLE, cells, collect, figure, stale
 
 
-def test_the_page_holds_a_row_within_rounding_for_every_layout():
+def test_the_table_holds_a_row_within_rounding_for_every_layout():
     rows = collect()
-    assert not stale(PAGE.read_text(encoding="utf-8"), rows)
+    assert not stale(read_table(TABLE), rows)
     assert not [row for row in rows if not row.passed]
     layouts = {layout.NAME for layout in loader.layouts}
     assert layouts - {"transformer_viz"} <= {row.layout for row in rows}
@@ -26,13 +27,15 @@ def test_the_page_holds_a_row_within_rounding_for_every_layout():
 ROW = Row("a", "b", 1e-6, 1e-5, "c")
 
 
-def test_a_page_that_lacks_a_row_or_tells_another_verdict_is_stale():
+def test_a_table_that_lacks_a_row_or_has_another_verdict_is_stale():
     rows = [ROW, replace(ROW, variant="d")]
-    assert not stale(page(rows), rows)
-    assert not stale(page(rows), [replace(ROW, attention=3e-7), rows[1]])
+    table = [cells(row) for row in rows]
+    assert tuple(table[0]) == COLUMNS
+    assert not stale(table, rows)
+    assert not stale(table, [replace(ROW, attention=3e-7), rows[1]])
     for changed in ({"variant": "e"}, {"layout": "z"}, {"witness": "z"}, {"logits": 1.0}):
-        assert stale(page(rows), [ROW, replace(rows[1], **changed)]), changed
-    assert stale(page(rows), rows[:1]) and stale(page(rows), rows[::-1])
+        assert stale(table, [ROW, replace(rows[1], **changed)]), changed
+    assert stale(table, rows[:1]) and stale(table, rows[::-1])
 
 
 def test_the_ruler_is_true():

@@ -1,5 +1,4 @@
-"""``python -m tests.families.explained``: writes its part of docs/why-this-word.md; ``--check``
-compares it.
+"""``python -m tests.families.explained``: write docs/tables/explained.csv; ``--check`` compares it.
 
 For every checkpoint layout and every Hugging Face kind that opens: do the contributions sum to what
 each block made, and the direct terms to the logit?
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.support.paths import ROOT
+from tests.support.measured_tables import read_table, write_table
 from transformer_viz.checkpoints import Model
 from transformer_viz.inference.explanation.explaining import Explainer
 from transformer_viz.inference.explanation.question import ask
@@ -27,9 +26,7 @@ from transformer_viz.inference.explanation.question import ask
 from .catalogue import Family, inputs
 from .table import EACH, figure, opened, without_figures
 
-PAGE = ROOT / "docs" / "why-this-word.md"
-#: Where the tables stand on the page.
-BEGIN, END = "<!-- tests.families.explained -->", "<!-- end of tests.families.explained -->"
+TABLE = "explained"
 CONTRIBUTIONS, LOGITS = 1e-5, 1e-4  # the most that each figure may be
 #: Modules of tests/checkpoints that measure layouts, and those whose ``compared`` they call.
 LAYOUTS = (
@@ -37,7 +34,7 @@ LAYOUTS = (
     *("torch_core", "torch_tutorial"),
 )
 COMPARE = ("annotated", "drawn", "hugging_face", "jadore", "labml")
-COLUMNS = ("model", "kind", "contributions", "bias apart", "logits", "note")
+COLUMNS = ("of", "model", "kind", "contributions", "bias apart", "logits", "note")
 
 
 @dataclass(frozen=True)
@@ -158,47 +155,31 @@ def families() -> list[Row]:
     return sorted((of_family(family) for family in EACH), key=lambda one: one.name)
 
 
-def line(one: Row) -> str:
+def cells(of: str, one: Row) -> dict[str, str]:
+    """Return a row of the table, by column; ``of``: a layout of checkpoints, or a family."""
     apart = "-" if one.apart is None else "yes" if one.apart else "no"
-    cells = (one.name, one.kind, figure(one.contributions), apart, figure(one.logits), one.note)
-    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+    sums, logits = figure(one.contributions), figure(one.logits)
+    values = (of, one.name, one.kind, sums, apart, logits, one.note)
+    return dict(zip(COLUMNS, values, strict=True))
 
 
-def page() -> str:
-    """The tables, between their marks."""
-    bars = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
-    layouts, kinds = of_layouts(), families()
-    parts = []
-    for title, rows in (("Checkpoint layouts", layouts), ("Hugging Face families", kinds)):
-        sums = [
-            sum(getattr(r, name) is not None for r in rows) for name in ("contributions", "logits")
-        ]
-        said = (
-            f"{len(rows)} were tried; contributions are served by {sums[0]} of them, direct logits "
-            f"by {sums[1]}."
-        )
-        parts.append(f"### {title}\n\n{said}\n\n{bars}" + "\n".join(map(line, rows)) + "\n")
-    return f"{BEGIN}\n\n" + "\n".join(parts) + f"\n{END}"
-
-
-def placed(text: str, part: str) -> str:
-    """The page with this part between the marks."""
-    before, _, rest = text.partition(BEGIN)
-    return before + part + rest.partition(END)[2]
+def measured_rows() -> list[dict[str, str]]:
+    """Measure all layouts, then all families."""
+    layouts = [cells("layout", one) for one in of_layouts()]
+    return layouts + [cells("family", one) for one in families()]
 
 
 def stands(one: Row) -> bool:
-    """Whether a row stands in the page as it is, figures aside."""
-    return without_figures(line(one)) in without_figures(PAGE.read_text(encoding="utf-8"))
+    """Return whether the table in docs has this row of a family, figures aside."""
+    return without_figures(cells("family", one)) in map(without_figures, read_table(TABLE))
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    made = placed(text, page())
+    found = measured_rows()
     if "--check" not in sys.argv[1:]:
-        PAGE.write_text(made, encoding="utf-8")
-    elif without_figures(text) != without_figures(made):
-        sys.exit("docs/why-this-word.md is stale; run python -m tests.families.explained")
+        write_table(TABLE, found)
+    elif list(map(without_figures, found)) != list(map(without_figures, read_table(TABLE))):
+        sys.exit("docs/tables/explained.csv is stale; run python -m tests.families.explained")
 
 
 if __name__ == "__main__":

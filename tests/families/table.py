@@ -1,4 +1,4 @@
-"""``python -m tests.families.table``: writes docs/families.md; with ``--check``, compares it.
+"""``python -m tests.families.table``: write docs/tables/families.csv; with ``--check``, compare it.
 
 One row a kind of Hugging Face model: a tiny one with strong random weights is saved as a folder and
 opened again, and what the probe sees is held against what the model itself reports, eager.
@@ -20,7 +20,7 @@ import transformers
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import transformer_viz as tv
-from tests.support.paths import ROOT
+from tests.support.measured_tables import read_table, write_table
 from transformer_viz.checkpoints import CheckpointError, Model
 from transformer_viz.checkpoints.hugging_face.config import UNSHOWN
 
@@ -28,7 +28,7 @@ from . import laws
 from .catalogue import FAMILIES, Family, built, real, reported, run
 from .more import MORE
 
-PAGE = ROOT / "docs" / "families.md"
+TABLE = "families"
 EACH = (*FAMILIES, *MORE)
 ATTENTION, FOLDER, EDITS = 1e-6, 1e-5, 1e-5  # the most that each figure may be
 #: Kinds whose own fused and eager code differ, so that only the eager one can be compared.
@@ -37,29 +37,6 @@ COLUMNS = (
     *("model", "opens as", "attentions", "difference", "from a folder", "temperature", "head off"),
     "note",
 )
-HEAD = """# Hugging Face models that were tried
-
-Written by `python -m tests.families.table`, which builds a tiny model of each kind with strong
-random weights, saves it with `save_pretrained`, and opens the folder with `tv.load`. Nothing here
-was trained, and nothing comes from a network.
-
-- **attentions**: how many the probe finds in one forward pass.
-- **difference**: the largest between the captured weights and those that the model reports itself
-  (`output_attentions=True`), both with the library's eager code; rows of padding are left out.
-- **from a folder**: the same for the model opened from its folder, which runs the library's fused
-  code where there is some, here on PyTorch's math kernel; eager and fused code round differently.
-- **temperature**: temperature 2 in every head, against queries and added biases halved by hand.
-- **head off**: a head switched off, against its slice zeroed before the output projection.
-
-Figures are rounded up to a power of ten; 0 is an exact zero.
-
-"""
-FOOT = """
-Any other architecture of the library is opened the same way: its class runs once on a small input
-when it is opened, and the maps are what the probe sees there. Where there is nothing to show, a
-sentence says why. Models that `tv.load` has no input for (several inputs at once) or no picture for
-(windows) can still be run inside `tv.probe`, as their rows above were.
-"""
 
 
 @dataclass(frozen=True)
@@ -149,40 +126,40 @@ def figure(value: float | None) -> str:
     return f"1e{math.ceil(math.log10(max(value, 1e-7))):+03d}"
 
 
-def line(one: Row) -> str:
+def cells(one: Row) -> dict[str, str]:
+    """Return a row of the table, by column."""
     figures = map(figure, (one.difference, one.folder, one.temperature, one.head))
-    cells = (one.name, one.opens, str(one.attentions), *figures, one.note)
-    return "| " + " | ".join(cells) + " |"
+    values = (one.name, one.opens, str(one.attentions), *figures, one.note)
+    return dict(zip(COLUMNS, values, strict=True))
 
 
-def page() -> str:
-    """The whole page."""
-    bars = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
-    return HEAD + bars + "\n".join(map(line, rows())) + "\n" + FOOT
-
-
-def without_figures(text: str) -> str:
-    """A page in which figures count as there or not there: they differ between machines."""
-    text = re.sub(r"\| (0|1e[+-]\d\d)(?= \|)", "| measured", text)
-    return re.sub(r"miss by [\d.e+-]+\d", "miss by some", text)
+def without_figures(row: dict[str, str]) -> dict[str, str]:
+    """Return a row in which figures count as there or not there: they differ between machines."""
+    return {
+        column: re.sub(
+            r"^(0|1e[+-]\d\d)$", "measured", re.sub(r"miss by [\d.e+-]+\d", "miss", cell)
+        )
+        for column, cell in row.items()
+    }
 
 
 def stale() -> bool:
-    """Whether the page in docs is not the one that would be written now."""
-    return without_figures(PAGE.read_text(encoding="utf-8")) != without_figures(page())
+    """Return whether the table in docs is not the one that would be written now."""
+    now = [without_figures(cells(one)) for one in rows()]
+    return [without_figures(row) for row in read_table(TABLE)] != now
 
 
 def stands(one: Row) -> bool:
-    """Whether a row stands in the page as it is, figures aside."""
-    return without_figures(line(one)) in without_figures(PAGE.read_text(encoding="utf-8"))
+    """Return whether the table in docs has this row, figures aside."""
+    return without_figures(cells(one)) in map(without_figures, read_table(TABLE))
 
 
 def main() -> None:
     if "--check" in sys.argv[1:]:
         if stale():
-            sys.exit("docs/families.md is stale; run python -m tests.families.table")
+            sys.exit("docs/tables/families.csv is stale; run python -m tests.families.table")
         return
-    PAGE.write_text(page(), encoding="utf-8")
+    write_table(TABLE, map(cells, rows()))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""docs/families.md and docs/why-this-word.md: a sample is measured anew, all within bounds."""
+"""The tables of families: a sample is measured anew, all within bounds."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 import transformers
 
 import transformer_viz as tv
+from tests.support.measured_tables import read_table
 from transformer_viz.checkpoints import CheckpointError, Model
 
 from . import explained, table
@@ -68,12 +68,10 @@ def test_explained_families_stand_in_the_page_and_within_bounds() -> None:
             failed.append(row)
     assert not failed
     # P29 and P32 on every layout and family that serves; forty of them at least.
-    page = explained.PAGE.read_text(encoding="utf-8")
-    lines = [line.split(" | ") for line in page.splitlines()]
-    rows = [line for line in lines if len(line) == 6 and re.match(r"\| \w", line[0])]
-    sums = [float(row[2]) for row in rows if row[2] not in ("-", "contributions")]
-    logits = [float(row[4]) for row in rows if row[4] not in ("-", "logits")]
+    rows = read_table(explained.TABLE)
+    sums = [float(row["contributions"]) for row in rows if row["contributions"] != "-"]
+    logits = [float(row["logits"]) for row in rows if row["logits"] != "-"]
     assert max(sums) <= explained.CONTRIBUTIONS and max(logits) <= explained.LOGITS
     assert len(sums) > 100 and len(logits) > 60
     for row in rows:
-        assert row[5].strip(" |") or "-" not in (row[2], row[4]), row
+        assert row["note"] or "-" not in (row["contributions"], row["logits"]), row

@@ -79,8 +79,9 @@ class Row:
         ranked = sorted(self.faults, key=lambda fault: -VERDICTS.index(fault[0]))
         return "; ".join(what for _, what in ranked if _ != "said") or self.said
 
-    def cells(self) -> list[str]:
-        return [str(getattr(self, column)).replace("|", "/") for column in COLUMNS]
+    def cells(self) -> dict[str, str]:
+        """Return the row of the table, by column."""
+        return {column: str(getattr(self, column)) for column in COLUMNS}
 
 
 def row(style: Style) -> Row:
@@ -345,13 +346,11 @@ def _effect(style: Style, law: str, before: Seen, got: Seen, shown: list[int] | 
     return Effect(f"off {off:.0e}", "wrong", "off")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """All rows in Markdown, and how many there are of each verdict."""
+def total(rows: Sequence[Row]) -> str:
+    """Return how many rows there are of each verdict."""
     counts = Counter(one.verdict for one in rows)
-    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
-    lines += [f"| {' | '.join(one.cells())} |" for one in rows]
-    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    return "\n".join([*lines, "", f"{len(rows)} styles: {total}."])
+    found = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    return f"{len(rows)} styles: {found}."
 
 
 def measured(styles: Sequence[Style]) -> tuple[list[Row], list[str]]:
@@ -372,7 +371,7 @@ def main(names: Sequence[str]) -> None:
         raise SystemExit(f"No style is called {unknown[0]!r}; known are {', '.join(STYLES)}.")
     torch.set_num_threads(1)
     rows, lacking = measured([STYLES[name] for name in names or STYLES])
-    print(table(rows))
+    print(*(" | ".join(one.cells().values()) for one in rows), "", total(rows), sep="\n")
     print("".join(f"\n{text}" for text in lacking))
     print(f"\nMeasured in {time.perf_counter() - start:.0f} s.\n")
     for one in rows:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.support.measured_tables import read_table
 from tests.support.paths import ROOT
 
 FETCHED = re.compile(
@@ -47,6 +48,14 @@ def test_every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> N
     assert {"changelog.html", "history.html", "contributing.html", "results.html"} <= pages
     fetched = {page: FETCHED.findall((site / page).read_text(encoding="utf-8")) for page in pages}
     assert not {page: addresses for page, addresses in fetched.items() if addresses}
+
+
+def test_linked_tables_are_shown(site: Path) -> None:
+    for page, table in (("foreign", "foreign-packages"), ("mutations", "mutations")):
+        text = (site / f"{page}.html").read_text(encoding="utf-8")
+        for row in read_table(table):
+            assert all(f"<td>{cell}</td>" in text for cell in row.values() if cell.isalnum()), row
+        assert (site / "tables" / f"{table}.csv").is_file(), table
 
 
 def test_links_between_pages_lead_somewhere(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who sees the faults: ``python -m tests.foreign.mutants [--tests] [--write FILE] [name ...]``.
+"""Who sees the faults: ``python -m tests.foreign.mutants [--tests] [--write] [name ...]``.
 
 Says for each fault which models' reports it turns from green; with ``--tests`` also whether a fast
 part of the ordinary tests fails (minutes). The models must all be green without a fault.
@@ -17,6 +17,8 @@ from pathlib import Path
 
 import torch
 
+from tests.support.measured_tables import write_table
+
 from .faults import FAULT, Fault, faults
 from .models import MODELS
 from .runner import GREEN, Verdicts, verdict, verdicts
@@ -24,23 +26,8 @@ from .runner import GREEN, Verdicts, verdict, verdicts
 ROOT = Path(__file__).parents[3]
 ORDINARY = ("tests/capture", "tests/foreign/test_foreign.py", "tests/inference")
 SECONDS = 600  # that the ordinary tests may take with one fault
-ABOUT = """# Faults put into the probe
-
-Each line below was put, alone, into the source of the probe (`transformer_viz/capture/` and
-`transformer_viz/core/apply_edits.py`), and the capture report was made of {models} small models
-that together write attention in every way: eager, causal, with a bias, rotary, cross,
-`nn.MultiheadAttention`, fused, with few keys, by einsum, in windows, with a sink, by hand, heads in
-a list, in parts, with a cache, two towers. Without a fault all reports are green. A fault is *seen*
-if one of them is not. What it proves, and how: [how-the-proof-works.md](how-the-proof-works.md).
-
-The faults stand in `tests/foreign/mutants/`; `make soak` makes them anew and writes this
-page (`python -m tests.foreign.mutants --tests --write docs/mutations.md`).
-
-**{seen} of {all} are seen by the report{tests}.**
-
-| fault | file | what it breaks | lines of the report that are not green | ordinary tests |
-|---|---|---|---|---|
-"""
+TABLE = "mutations"
+NOT_SEEN = "not seen"
 
 
 @dataclass(frozen=True)
@@ -52,13 +39,16 @@ class Result:
     tests: bool | None = None
 
     @property
-    def line(self) -> str:
-        """The row of the table."""
+    def cells(self) -> dict[str, str]:
+        """The row of the table, by column."""
         words = sorted({word for text in self.said.values() for word in self.words(text)})
-        said = ", ".join(words) or "green: **not seen**"
-        tests = {None: "", True: "fail", False: "pass"}[self.tests]
-        fault = self.fault
-        return f"| {fault.name} | `{fault.file}` | {fault.breaks} | {said} | {tests} |"
+        return {
+            "fault": self.fault.name,
+            "file": self.fault.file,
+            "breaks": self.fault.breaks,
+            "not green": ", ".join(words) or NOT_SEEN,
+            "ordinary tests": {None: "", True: "fail", False: "pass"}[self.tests],
+        }
 
     @staticmethod
     def words(text: str) -> list[str]:
@@ -91,21 +81,13 @@ def fails(fault: Fault) -> bool:
     return done.returncode != 0
 
 
-def page(results: Sequence[Result], models: int) -> str:
-    """All results in Markdown."""
+def total(results: Sequence[Result]) -> str:
+    """Return how many of the faults are seen by the report, and by the ordinary tests."""
     asked = [one for one in results if one.tests is not None]
-    failed = sum(bool(one.tests) for one in asked)
-    return "".join(
-        (
-            ABOUT.format(
-                models=models,
-                seen=sum(bool(one.said) for one in results),
-                all=len(results),
-                tests=f", {failed} of {len(asked)} by the ordinary tests" if asked else "",
-            ),
-            *(f"{one.line}\n" for one in results),
-        )
-    )
+    seen = f"{sum(bool(one.said) for one in results)} of {len(results)} are seen by the report"
+    if not asked:
+        return f"{seen}."
+    return f"{seen}, {sum(bool(one.tests) for one in asked)} of {len(asked)} by the ordinary tests."
 
 
 def main() -> int:
@@ -114,7 +96,7 @@ def main() -> int:
     parser.add_argument("--tests", action="store_true", help="run ordinary tests too (hours)")
     parser.add_argument("--first", action="store_true", help="end at the first report not green")
     parser.add_argument("--models", nargs="+", metavar="NAME", choices=MODELS, help="these alone")
-    parser.add_argument("--write", metavar="FILE", help="write the table there")
+    parser.add_argument("--write", action="store_true", help="write docs/tables/mutations.csv")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     verdict("eager")  # what torch imports at its first use is there before any child begins
@@ -129,11 +111,14 @@ def main() -> int:
             continue
         start = time.perf_counter()
         results.append(result(fault, asked))
-        print(results[-1].line, f"{time.perf_counter() - start:.1f} s", flush=True)
-    text = page(results, len(base))
+        print(
+            " | ".join(results[-1].cells.values()),
+            f"{time.perf_counter() - start:.1f} s",
+            flush=True,
+        )
     if asked.write:
-        Path(asked.write).write_text(text, encoding="utf-8")
-    print(next(line for line in text.splitlines() if line.startswith("**")))
+        write_table(TABLE, [one.cells for one in results])
+    print(total(results))
     return 0
 
 

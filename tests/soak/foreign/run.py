@@ -1,4 +1,4 @@
-"""Run each package in a process of its own and write `docs/foreign.md`."""
+"""Run each package in a process of its own and write the two tables of `docs/foreign.md`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ import venv
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.foreign import scoreboard
+from tests.foreign.styles import STYLES
+from tests.support.measured_tables import write_table
+
 from .models import lucidrains
-from .table import written
 from .verdict import Row, measure
 
 ROOT = Path(__file__).resolve().parents[3]
 LIST = Path(__file__).with_name("requirements.txt")
 FOLDER = ROOT / ".venv-foreign"
 PYTHON = FOLDER / "bin" / "python"
-PAGE = ROOT / "docs" / "foreign.md"
+TABLES = ("foreign-packages", "foreign-styles")
 SECONDS = 900
 #: The distribution's name, and the file here that holds its configurations.
 PACKAGES = {
@@ -92,7 +95,7 @@ def inside(package: str) -> None:
 
 
 def main() -> None:
-    """Run all packages and write the page; with ``--only``, one, and print its part."""
+    """Run all packages and write the tables; with ``--only``, run one, and print its rows."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.foreign")
     parser.add_argument("--only", choices=PACKAGES)
     parser.add_argument("--inside", choices=PACKAGES, help=argparse.SUPPRESS)
@@ -104,15 +107,11 @@ def main() -> None:
     pins = dict(line.split("==") for line in LIST.read_text().split())
     pins["transformers"] = importlib.metadata.version("transformers")  # is installed here anyway
     names = [given.only] if given.only else list(PACKAGES)
-    found = {f"{name} {pins[name]}": rows(name) for name in names}
+    found = [
+        {"package": f"{name} {pins[name]}"} | asdict(row) for name in names for row in rows(name)
+    ]
     if given.only:
-        print(written(found))
-    else:
-        PAGE.write_text(written(found, styles()))
-
-
-def styles() -> str:
-    """The scoreboard of attention written by hand, from a process of its own."""
-    command = [sys.executable, "-m", "tests.foreign.scoreboard"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+        print("\n".join(" | ".join(row.values()) for row in found))
+        return
+    write_table(TABLES[0], found)
+    write_table(TABLES[1], [one.cells() for one in scoreboard.measured(tuple(STYLES.values()))[0]])

@@ -58,7 +58,7 @@ class Configuration:
 class Row:
     """One line of the table."""
 
-    name: str
+    configuration: str
     found: str
     axes: str
     values: str
