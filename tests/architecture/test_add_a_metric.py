@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.support.added_metric import followed
 from tests.support.component_stage import decoded
 from transformer_viz.core.head_metrics import shown_metrics
 
 
+@pytest.mark.slow
 def test_the_page_is_followed() -> None:
     added = followed()
     # Every head has the new column, and the link can sort by it.

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.support.paths import ROOT
 
 PACKAGE = ROOT / "transformer_viz"
@@ -257,6 +259,7 @@ def test_every_file_stands_in_a_room_and_every_room_is_there() -> None:
     assert set(FLOORS) == {room_of(file) for file in files()} - {""}
 
 
+@pytest.mark.slow
 def test_imports_point_downward_only() -> None:
     upward = [
         f"{line.place} ({line.room}, floor {FLOORS[line.room]}) imports {line.name}"

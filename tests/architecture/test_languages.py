@@ -51,6 +51,7 @@ def fields(text: str) -> list[tuple[str, str | None]]:
     return sorted(found, key=str)
 
 
+@pytest.mark.slow
 def test_every_text_has_a_translation_that_names_the_same_and_is_one() -> None:
     wanted = set(translations.texts())
     for code in OTHERS:

@@ -30,6 +30,7 @@ SAID = {
 HEAVY = {"app", "browser"}  # they need a process or a shipped model of themselves
 
 
+@pytest.mark.slow
 def test_every_heavy_test_carries_its_marker(request: pytest.FixtureRequest) -> None:
     items = request.session.items
     unmarked = {

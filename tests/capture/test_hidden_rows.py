@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -63,6 +64,7 @@ class Masked(nn.Module):
 CLOSE = {torch.float32: 1e-5, torch.bfloat16: 0.02, torch.float16: 2e-3}
 
 
+@pytest.mark.slow
 def test_rows_that_hide_all_keys_obey_each_edit_as_the_softmax_does():
     others = (("left", LEFT), ("row", ROW), ("right", RIGHT))
     for dtype, close in CLOSE.items():

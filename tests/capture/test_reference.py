@@ -151,6 +151,7 @@ UNPADDED = ("decoder", "decoder, post", "vectors")
 ATTEND = ("pre", "dot", "-1e9", "-1e4", "gated, odd widths", "decoder", "vectors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("part", range(2))
 def test_notes_are_what_the_probe_sees(part: int, step: int) -> None:
@@ -189,6 +190,7 @@ def text(length: int) -> list[int]:
     return [4 + (7 * n) % 30 for n in range(length)]
 
 
+@pytest.mark.slow
 def test_notes_of_other_types_sizes_and_requests() -> None:
     few = {"max_positions": 3}  # a table of so few rows is none to the probe
     deep = DECODER | {"decoder_layers": 6, "max_positions": 400}

@@ -68,6 +68,7 @@ class Two(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_two_layers_show_and_edit_what_plain_torch_gives() -> None:
     for style in STYLES:
         first, second = made(style), made(style)

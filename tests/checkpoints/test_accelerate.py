@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import accelerate  # noqa: F401 - the library loads it by itself
 import numpy as np
+import pytest
 import torch
 
 import transformer_viz as tv
@@ -13,6 +14,7 @@ from .hugging_face import CASES, IDS, folder_of
 from .opening import refused
 
 
+@pytest.mark.slow
 def test_spreading_a_model_changes_no_number(tmp_path):
     folder = folder_of(CASES["llama"], "safetensors", tmp_path / "llama")
     alone = tv.load(folder, device="cpu")

@@ -69,6 +69,7 @@ def test_a_bare_state_dict_opens_with_guesses(tmp_path):
     assert {"heads", "d_k", "d_v"} <= set(tv.load(path).guesses)
 
 
+@pytest.mark.slow
 def test_padding_on_either_side_changes_nothing(tmp_path):
     for name, variant in fairseq.VARIANTS.items():
         model = tv.load(save(tmp_path, variant)[0])

@@ -189,6 +189,7 @@ def test_half_precision_is_computed_in_float32(tmp_path):
     torch.testing.assert_close(model.calls.forward(*given), logits, atol=2e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_of_labml(tmp_path):
     path = save(tmp_path, labml.state({}))
     model = opens(path, ids=(None, None, None), layout="labml", kind="encoder-decoder",

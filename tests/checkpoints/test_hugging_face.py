@@ -144,6 +144,7 @@ def test_numbers_without_end_are_read_as_the_library_writes_them(tmp_path):
     assert found.module.config.time_step_limit == model.config.time_step_limit
 
 
+@pytest.mark.slow
 def test_the_class_is_found_by_the_weights_where_none_is_named(tmp_path):
     bert = ("BertConfig", TEXT | BERT | SMALL)
     for cls, (config, words), gives in (
@@ -275,6 +276,7 @@ def test_maps_whose_rows_do_not_sum_to_one_say_so(tmp_path):
     assert "made without a softmax" in linear.notes[0]
 
 
+@pytest.mark.slow
 def test_experts_that_cost_no_modules_do_not_close_a_folder(tmp_path):
     """Routing of Doge's experts mixes tokens, as its own code says: that is amber."""
     ids = [3, 17, 5, 29, 8]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -112,6 +113,7 @@ FAULTS: list[tuple[str, str, Tensor | str | None, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_fit_are_named_as_in_the_file(tmp_path):
     for file, name, value, message in FAULTS:
         path = changed(FILES[file](tmp_path), name, value)
@@ -147,6 +149,7 @@ OVERRIDES: list[tuple[str, State, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_overrides_that_do_not_fit_are_refused(tmp_path):
     for file, words, message in OVERRIDES:
         refused(FILES[file](tmp_path), message, **words)

@@ -90,6 +90,7 @@ def run_by_library(name: str, folder: Path, captions: tuple[str, ...]) -> Any:
         return module(**text, pixel_values=pixels, output_attentions=True)
 
 
+@pytest.mark.slow
 def test_probabilities_and_maps_are_the_models_own(folders):
     for name in CASES:
         model = tv.load(folders(name), device="cpu", part="both")

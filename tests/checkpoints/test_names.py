@@ -49,6 +49,7 @@ PROVED = (
 )
 
 
+@pytest.mark.slow
 def test_a_module_under_mapped_names_is_proved_and_says_what_is_a_guess(tmp_path: Path) -> None:
     path, hand, gpt = tmp_path / "mine.pt", Translator(), Gpt()
     chosen = {"heads", "norm", "activation", "norm_eps", "embedding_scale", "positions"}
@@ -80,6 +81,7 @@ def test_a_module_under_mapped_names_is_proved_and_says_what_is_a_guess(tmp_path
             assert trace.report.status == "green", name
 
 
+@pytest.mark.slow
 def test_an_encoder_of_ones_own_is_the_saved_module(tmp_path: Path) -> None:
     for rows, how, torch_layers, names, words, gives in (
         (17, "causal", False, HAND, PRE | {"kind": "decoder-only"}, "words"),

@@ -39,6 +39,7 @@ def theirs(folder: Path, dtype: torch.dtype) -> Any:
         return module(IDS[:1]).logits
 
 
+@pytest.mark.slow
 def test_a_folder_computes_in_the_type_that_was_asked_for(folder):
     ids = IDS[0].tolist()
     whole = tv.trace(tv.load(folder, device="cpu"), ids[:6])
@@ -163,6 +164,7 @@ def test_words_that_cannot_be(folder, tmp_path, monkeypatch):
             tv.load(folder, **words)
 
 
+@pytest.mark.slow
 def test_maps_are_those_of_the_rounded_weights_with_scores_in_float32(tmp_path):
     """The witness: softmax in float64 of the queries and keys that the rounded weights gave."""
     folder, ids = folder_of(CASES["bert"], "safetensors", tmp_path), IDS[:1, :6]

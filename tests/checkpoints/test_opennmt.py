@@ -50,6 +50,7 @@ def test_each_word_says_where_it_came_from(tmp_path):
         assert bool(biases) == variant.ffn_bias, name
 
 
+@pytest.mark.slow
 def test_words_and_special_tokens_are_those_of_the_lists(tmp_path):
     path, content = content_of(tmp_path)
     model = tv.load(path)

@@ -196,6 +196,7 @@ CASES: list[tuple[Callable[[], Any], dict[str, str], str, str, Callable[[Any], T
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:Support for mismatched")
 def test_a_module_is_what_its_trial_shows_and_is_called_as_its_author_calls_it() -> None:
     for make, words, kind, gives, call in CASES:

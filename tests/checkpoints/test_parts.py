@@ -86,6 +86,7 @@ def agree(case: str, trace: tv.Trace, output: Any) -> None:
     assert trace.report.status == "green", case
 
 
+@pytest.mark.slow
 def test_a_model_that_sees_is_a_language_model_on_text(tmp_path):
     for name in SEEING:
         folder = folder_of(name, tmp_path)
@@ -120,6 +121,7 @@ def test_a_model_that_sees_is_a_language_model_on_text(tmp_path):
             assert other.module.config.text_config.rms_norm_eps == 1e-3
 
 
+@pytest.mark.slow
 def test_each_part_opens_alone(tmp_path):
     for name, part in PARTS:
         folder = folder_of(name, tmp_path)
@@ -136,6 +138,7 @@ def test_each_part_opens_alone(tmp_path):
         assert f"only the part {part} is opened" in model.notes[-1], (name, part)
 
 
+@pytest.mark.slow
 def test_a_whole_that_needs_both_names_its_parts(tmp_path):
     for name, parts in (
         ("clip", "part=text_model or part=vision_model"),
@@ -158,6 +161,7 @@ def test_a_whole_that_needs_both_names_its_parts(tmp_path):
     assert json.loads(said.stdout)["takes"] == "image"
 
 
+@pytest.mark.slow
 def test_a_part_that_attends_in_windows_is_not_advised(tmp_path):
     """Donut, one with a Swin, and one with a plain ViT, as folders and in memory."""
     library, swin = transformers, {"image_size": 32, "patch_size": 4, "embed_dim": 8}

@@ -68,6 +68,7 @@ def kept(module: Any, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_folders_and_modules_compute_what_peft_computes(base, tmp_path):
     plain = tv.load(base, device="cpu").calls
     for kind, config in KINDS.items():
@@ -157,6 +158,7 @@ def _grown_base(which: str) -> tuple[Any, list[str]]:
     return transformers.LlamaForCausalLM(llama), ["q_proj", "v_proj"]
 
 
+@pytest.mark.slow
 def test_bases_whose_tables_grew_compute_what_peft_computes(tmp_path):
     made = {which: _grown_base(which) for which, *_ in GROWN.values()}
     for which, (module, _) in made.items():

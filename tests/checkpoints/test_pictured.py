@@ -104,6 +104,7 @@ def off_by(run: tv.Trace, other: Any) -> float:
     return float(np.abs(run.logits - logits).max())
 
 
+@pytest.mark.slow
 def test_words_and_patches_stand_on_one_map(folders):
     """In float64: what rounding makes of float32 depends on the processor, and reaches 1e-6."""
     for name in PICTURED:
@@ -303,6 +304,7 @@ def test_models_without_eyes_say_so():
         tv.trace(tv.load("digits"), picture(8, 8), image=picture(8, 8))
 
 
+@pytest.mark.slow
 def test_processors_that_do_not_fit_say_so(tmp_path):
     """Also one that is missing, and pictures of families that are not known."""
     unusable, large = "image processor of this model cannot be used.*", 10**12

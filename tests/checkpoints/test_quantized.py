@@ -143,6 +143,7 @@ def same_as_library(model: Model, folder: Path, method: str) -> None:
     assert not trace.report.unrecognised
 
 
+@pytest.mark.slow
 def test_a_quantised_folder_opens_where_its_package_is(tmp_path):
     for case, (method, write) in FOLDERS.items():
         if lacking(method):

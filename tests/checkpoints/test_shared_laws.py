@@ -119,6 +119,7 @@ SOURCE, TARGET = [4, 9, 6], [2, 7]
 TEXT = [4, 9, 6, 12, 5]
 
 
+@pytest.mark.slow
 def test_traces_are_the_witness_and_masked_padding_changes_nothing(foreign) -> None:
     for layout, one in foreign.items():
         given = (TEXT, None) if one.decoder_only else (SOURCE, TARGET)
@@ -143,6 +144,7 @@ def test_traces_are_the_witness_and_masked_padding_changes_nothing(foreign) -> N
             assert abs(padded.logits - trace.logits).max() < 1e-5, (layout, count)
 
 
+@pytest.mark.slow
 def test_decoding_is_the_witness_step_by_step_also_in_a_batch(foreign) -> None:
     lines = ["4 9 6", "5 7 11 8 18 4", "13"]
     for layout, one in foreign.items():
@@ -196,6 +198,7 @@ SOURCES = [4, 9, 6, 1], [8, 3, 10, 9, 4, 6, 5, 1], [12, 1]
 EDITS = (), (Temperature(value=2.5),), (Window(radius=1), ScaleHead(value=0.0, layer=0, head=0))
 
 
+@pytest.mark.slow
 def test_searches_that_share_passes_give_what_the_code_base_gives(tmp_path: Path, foreign) -> None:
     variant = labml.VARIANTS["encoder-decoder, learned positions, gelu"]
     held = labml.state(variant)

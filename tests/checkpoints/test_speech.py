@@ -55,6 +55,7 @@ def eager(name: str) -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_every_map_is_the_models_own_and_its_tokens_are_frames(models):
     for name in SPEECH:
         model = models(name)
@@ -131,6 +132,7 @@ def test_words_are_written_greedily(models):
         assert len(run.produced.ids) == len(ids), name
 
 
+@pytest.mark.slow
 def test_whisper_begins_as_generate_begins(tmp_path):
     """By language and task, by ``forced_decoder_ids``, or with a language that it hears itself."""
     plain = {"lang_to_id": {"<|de|>": 3, "<|en|>": 4}, "no_timestamps_token_id": 6}
@@ -207,6 +209,7 @@ def reworded(folder: Path, file: str, words: dict[str, Any]) -> None:
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | words))
 
 
+@pytest.mark.slow
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     extractor, config = "preprocessor_config.json", "config.json"
     lacks = r"needs a preprocessor_config\.json beside its"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -128,6 +129,7 @@ def wrapped(weights: Any, **beside: Any) -> dict[str, Any]:
     ) | beside
 
 
+@pytest.mark.slow
 def test_what_a_file_does_not_state_is_a_guess_and_what_it_states_is_none(tmp_path):
     for name, (make, heads, guesses) in SILENT.items():
         folder = tmp_path / name

@@ -16,6 +16,7 @@ from .rows import ATTENTION, LOGITS, Row, compared, worst
 from .table import COLUMNS, TABLE, cells, collect, figure, stale
 
 
+@pytest.mark.slow
 def test_the_table_holds_a_row_within_rounding_for_every_layout():
     rows = collect()
     assert not stale(read_table(TABLE), rows)

@@ -79,6 +79,7 @@ def written(module: Any, ids: list[int], **words: Any) -> list[int]:
     return found[1 if module.config.is_encoder_decoder else len(ids) :]
 
 
+@pytest.mark.slow
 def test_a_given_text_reads_what_the_library_trains_on(tmp_path):
     nllb = {"src_lang": "eng_Latn", "tgt_lang": "deu_Latn"}
     mbart = {"src_lang": "en_XX", "tgt_lang": "de_DE"}
@@ -109,6 +110,7 @@ def test_a_given_text_reads_what_the_library_trains_on(tmp_path):
             assert scored.text == TARGET, case
 
 
+@pytest.mark.slow
 def test_the_first_token_that_is_forced_stands_in_a_given_text_too(tmp_path):
     tokenizer = speaks("NllbTokenizer", src_lang="eng_Latn", tgt_lang="deu_Latn")
     french = tokenizer.convert_tokens_to_ids("fra_Latn")
@@ -167,6 +169,7 @@ def test_a_tokenizer_elsewhere_frames_targets_alike():
         assert far.target_ids(TARGET) == [2, *far.frame()[0], *near.piece_ids(TARGET)]
 
 
+@pytest.mark.slow
 def test_each_rule_of_generate_is_followed_from_memory_and_folder(tmp_path):
     torch.manual_seed(0)
     gpt = transformers.GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=4, bos_token_id=0,

@@ -38,6 +38,7 @@ def close(found: Tensor, expected: Tensor) -> bool:
     return float((found - expected).detach().abs().max()) <= LOGITS
 
 
+@pytest.mark.slow
 def test_every_kind_of_core_is_recognised_and_traced(tmp_path: Path) -> None:
     for variant in VARIANTS:
         model_of(variant, tmp_path)
@@ -105,6 +106,7 @@ def test_cores_under_other_prefixes_open(tmp_path: Path) -> None:
         assert close(tv.load(path, heads=H).calls.forward(*given), expected), variant
 
 
+@pytest.mark.slow
 def test_position_tables_of_any_shape_and_name_are_the_same_model(tmp_path: Path) -> None:
     """Batch-first copies of the tutorial, and those that store no table."""
     own, stored, rows = "positional_encoding.pos_embedding", tutorial.table(), tutorial.P

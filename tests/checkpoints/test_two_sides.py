@@ -45,6 +45,7 @@ def bert(size: int, width: int = 8, layers: int = 1, **more: Any) -> Any:
     return transformers.BertConfig(**words, **BERT, **more)
 
 
+@pytest.mark.slow
 def test_an_encoder_and_a_decoder_of_two_models_write_what_the_library_writes(tmp_path):
     pairs = {
         "two BERTs": (bert(30), bert(30, layers=2, **CROSS), (30, 30, 2, 32)),

@@ -172,6 +172,7 @@ def test_a_list_says_where_a_target_starts_and_ends() -> None:
     assert len(tv.translate(other, TEXT, max_tokens=3)[0].ids) == 3
 
 
+@pytest.mark.slow
 def test_a_sample_of_a_model_with_words_on_one_side_runs() -> None:
     for given in ({"tokenizer": SOURCE}, {"target_tokenizer": TARGET}):
         about = inspect(tv.load(translator(), **given))

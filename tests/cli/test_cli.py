@@ -120,6 +120,7 @@ def inspected(translator: str) -> str:
     return answer("inspect", translator, "--json")
 
 
+@pytest.mark.slow
 def test_inspect_says_what_the_library_says(translator: str, inspected: str):
     model, found = tv.load(translator), json.loads(inspected)
     own = inspection.inspect(model).to_dict()
@@ -162,6 +163,7 @@ def test_inspect_of_a_decoder_alone_and_of_a_name_that_would_move_the_cursor(tmp
     assert [(s["stack"], s["block"]) for s in found["sites"]] == [("decoder", "self")] * 2
 
 
+@pytest.mark.slow
 def test_trace_and_report_give_what_the_library_gives(translator: str, tmp_path: Path):
     out, page = str(tmp_path / "run.safetensors"), tmp_path / "page.html"
     given = ("--ids", "5 6 7 3", "--target-ids", "2, 8, 9")
@@ -216,6 +218,7 @@ def test_trace_takes_a_picture(tmp_path: Path):
     assert json.loads(answer("inspect", folder, "--json"))["report"] == "green"
 
 
+@pytest.mark.slow
 def test_trace_and_report_take_a_sound(tmp_path: Path):
     out, page = str(tmp_path / "run.safetensors"), tmp_path / "report.html"
     sound, given = tmp_path / "x.wav", ("--audio", str(tmp_path / "x.wav"))
@@ -237,6 +240,7 @@ def test_trace_and_report_take_a_sound(tmp_path: Path):
             assert "takes audio" in about and "capture report: green" in about
 
 
+@pytest.mark.slow
 def test_a_picture_stands_beside_a_text(tmp_path: Path):
     folder = str(pictured_folder("llava", tmp_path / "llava"))
     picture().save(tmp_path / "cat.png")
@@ -273,6 +277,7 @@ def test_trace_takes_a_pair(tmp_path: Path):
     assert np.array_equal(stored.attention("encoder"), own.attention("encoder"))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_config_is_opened_by_its_words(tmp_path: Path):
     folder = checkpoint_folder(tmp_path / "tiny", **SIZES)
     words = json.loads((folder / "config.json").read_text())

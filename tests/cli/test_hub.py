@@ -27,6 +27,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))
 
 
+@pytest.mark.slow
 def test_inspect_and_trace_by_id(hub: Hub, folder: Folder, tmp_path: Path):
     hub.add("tiny/gpt2", folder("gpt2"))
     found = run("inspect", "tiny/gpt2@main")

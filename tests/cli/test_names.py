@@ -16,6 +16,7 @@ from .test_cli import answer, refusal, write_text
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
 
+@pytest.mark.slow
 def test_from_a_state_dict_to_its_cross_attention(tmp_path: Path):
     torch.manual_seed(2)
     own = Own(PLANS["the journey: no position buffer, scaled"])

@@ -124,6 +124,7 @@ def test_the_texts_are_those_of_the_head() -> None:
     assert header["reads"] == "" and header["row"] == chained("encoder")[0].source.labels[2]
 
 
+@pytest.mark.slow
 @EVERY
 def test_every_kind_of_model_is_told_whole(every: bool) -> None:
     """No text is left with a hole, each picture has its array, and each address its number."""

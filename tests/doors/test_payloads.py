@@ -99,6 +99,7 @@ def test_payloads_are_many_and_each_stands_once() -> None:
     assert len(texts) == len(names) == len(PAYLOADS)
 
 
+@pytest.mark.slow
 def test_html_of_the_pages() -> None:
     def pages(trace: Trace, text: str) -> list[Any]:
         words = {"layer": [1], "best": [text], "probability": [0.5], "rank": [1]}
@@ -131,6 +132,7 @@ def test_the_worksheet() -> None:
     assert not [one.name for one in PAYLOADS if pages(one.text) != known]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Glyph")  # a font need not have invisible characters
 @pytest.mark.parametrize("picture", ["map", "lines"])
 def test_svg(picture: str) -> None:
@@ -177,6 +179,7 @@ def test_markdown() -> None:
         assert "".join(c for c in read if c != "\u2060") == one.text, one.name
 
 
+@pytest.mark.slow
 def test_the_terminal() -> None:
     """Also of the repr of a trace."""
     for one in PAYLOADS:

@@ -40,6 +40,7 @@ def test_no_style_is_green(kind, every):
     assert not green
 
 
+@pytest.mark.slow
 def test_what_is_shown_rightly_stays_green():
     reports = {name: report_of(make) for name, make in blind_spots.SOUND.items()}
     wrong = {name: report for name, report in reports.items() if report.status != "green"}

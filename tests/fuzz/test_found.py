@@ -167,6 +167,7 @@ TRACES: tuple[Callable[[Words], object], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_traces_with_words_of_other_types(tmp_path: Path) -> None:
     content = NAMED["trace"].seeds()[0].files["run.safetensors"]
     path = tmp_path / "run.safetensors"

@@ -32,6 +32,7 @@ def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     assert not (tmp_path / CANARY).exists()
 
 
+@pytest.mark.slow
 def test_what_is_sound_is_opened() -> None:
     def check(reader: Reader) -> None:
         for seed in reader.seeds()[: 2 if reader.heavy or reader.name in SLOW else 6]:
@@ -41,6 +42,7 @@ def test_what_is_sound_is_opened() -> None:
     each(NAMED.items(), check)
 
 
+@pytest.mark.slow
 def test_odd_inputs_are_opened_or_refused_in_a_sentence() -> None:
     def check(reader: Reader) -> None:
         @settings(

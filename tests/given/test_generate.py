@@ -96,6 +96,7 @@ SLIDING_WAYS: dict[str, dict[str, Any]] = WAYS | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_steps_of_a_sliding_cache_are_one_pass_over_what_was_read(part: int) -> None:
     for family in list(SLIDING)[part::2]:

@@ -216,6 +216,7 @@ EDITS = (
 )
 
 
+@pytest.mark.slow
 def test_an_edited_run_is_decoded_under_its_edits(tiny_model, tiny_gpt):
     """Each step's probability is that of one edited pass over the finished words."""
     for one, beam in itertools.product(EDITS, (1, 4)):
@@ -299,6 +300,7 @@ def test_each_pass_tells_how_far_the_search_is(model):
     assert translate(model, SOURCE) == clean
 
 
+@pytest.mark.slow
 def test_a_search_may_be_ended_before_any_of_its_passes():
     def ended(beam: int, last: int) -> tuple[tv.Model, int, int]:
         """Return a fresh model, its passes, and how often ``on_progress`` was called."""

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 import tokenizers
 import torch
 import transformers
@@ -315,6 +316,7 @@ class Counted(Wrapper):
         return super().forward(input_ids, places < lengths[:, None])
 
 
+@pytest.mark.slow
 def test_a_wrapper_whose_forward_needs_a_mask_is_no_encoder_decoder():
     for cls in (Wrapper, Segmented, Counted):
         module = cls().eval()

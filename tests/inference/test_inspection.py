@@ -117,6 +117,7 @@ def test_every_word_says_where_it_came_from_and_whether_it_is_a_guess(tiny_model
     assert words == {"a": "inf", "b": [1, {"2": None}], "c": "torch.float16"}
 
 
+@pytest.mark.slow
 def test_a_sample_runs_through_every_kind_of_model():
     for words in (
         {},
@@ -138,6 +139,7 @@ def test_a_sample_runs_through_every_kind_of_model():
         assert json.loads(json.dumps(found.to_dict()))["report"] == "green", words
 
 
+@pytest.mark.slow
 def test_a_sample_is_the_same_each_time_and_fits_the_model(tiny_model, tiny_vocabulary):
     ids = sample_source(tiny_model)
     assert ids == sample_source(tiny_model)
@@ -177,6 +179,7 @@ CHANGED: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_report_that_does_not_agree_turns_amber(tiny_model, monkeypatch):
     run = tv.trace(tiny_model, sample_source(tiny_model), sample_target(tiny_model))
     for changes, place, sentence in CHANGED:

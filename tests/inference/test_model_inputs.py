@@ -111,6 +111,7 @@ def test_pairs_and_classes(judge, masked):
         assert np.abs(gradients[:, 1:]).max() == 0, chosen
 
 
+@pytest.mark.slow
 def test_a_masked_model_fills_its_masks(masked, judge):
     ids = [2, 9, MASK, 11, MASK, 3]
     run = trace(masked, ids)
@@ -195,6 +196,7 @@ def test_things_of_a_wrong_kind_are_refused():
 SOURCE, OTHER, HELD = [5, 17, 6, 29, 3], [30, 9, 12, 22, 3], [2, 7, 31, 9]
 
 
+@pytest.mark.slow
 def test_results_in_a_notebook(tiny_model):
     run = tv.trace(tiny_model, SOURCE, HELD)
     explained = tv.explain(tiny_model, SOURCE, 1, HELD)

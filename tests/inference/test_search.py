@@ -45,6 +45,7 @@ def forced(model, source, ids, edits):
     return trace(model, source, target=target, intervention=edits, check=False)
 
 
+@pytest.mark.slow
 def test_it_is_the_search_of_translate(model):
     for way, edits in itertools.product((*WAYS.values(), {"beam": 7}), EDITS):
         words, case = way | {"intervention": Intervention(edits), "max_tokens": 9}, (way, edits)
@@ -58,6 +59,7 @@ def test_it_is_the_search_of_translate(model):
             assert (seen.fates[one] == ENDED) == hypothesis.finished, case
 
 
+@pytest.mark.slow
 def test_each_token_has_the_row_and_the_chances_of_a_forced_pass(model):
     """Every text that ended, token by token: each row against a traced pass over its prefix."""
     for way, edits in itertools.product(WAYS.values(), EDITS):
@@ -84,6 +86,7 @@ def test_each_token_has_the_row_and_the_chances_of_a_forced_pass(model):
                 assert (logs > logs[ids[step]] + 1e-6).sum() < seen.ranks[line[step]], case
 
 
+@pytest.mark.slow
 def test_one_pass_over_the_finished_words_has_all_rows(tiny_model):
     """Row t of the whole pass is the step that produced token t, as long as nobody looks ahead."""
     for way, edits in itertools.product(WAYS.values(), (*EDITS[:5], EDITS[6])):

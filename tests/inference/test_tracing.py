@@ -95,6 +95,7 @@ def test_weights_and_head_statistics_equal_their_formulas(full):
             np.testing.assert_allclose(attention.scores[seen], raw[seen], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_produced_says_what_each_row_predicts(full, tiny_model):
     assert full.produced.ids == (7, 31, 9, 4, int(full.logits[-1].argmax()))
     logits = full.logits.astype(np.float64)
@@ -128,6 +129,7 @@ def test_gradients_equal_a_finite_difference(full, tiny_model):
     assert full.gradients("cross", layer=1)[where] == pytest.approx(expected, rel=2e-2)
 
 
+@pytest.mark.slow
 def test_the_report_proves_the_capture(full, tiny_model, monkeypatch):
     report = full.report
     assert report.status == "green"
@@ -210,6 +212,7 @@ def test_clean_and_edited_runs_are_separate(tiny_model):
         ), one
 
 
+@pytest.mark.slow
 def test_only_what_is_asked_for_is_kept(tiny_model):
     """Whatever the proof or the edits."""
     site = Site("decoder", "cross", 1)
@@ -231,6 +234,7 @@ def test_only_what_is_asked_for_is_kept(tiny_model):
             assert states.hidden("encoder").shape == (4, 7, 22), case
 
 
+@pytest.mark.slow
 def test_padding_masked_changes_nothing_and_unmasked_does(tiny_model):
     clean = trace(tiny_model, SOURCE, TARGET)
     masked = edited(tiny_model, edit.Pad(count=4))
@@ -272,6 +276,7 @@ def test_vectors_go_into_a_core():
     refuses("give the target's vectors too", trace, both, rows)
 
 
+@pytest.mark.slow
 def test_devices_precisions_and_numbers_of_heads(full, build_model):
     for device in ("cpu", *["cuda"] * torch.cuda.is_available()):
         other = trace(build_model().to(device), SOURCE, TARGET)
@@ -346,6 +351,7 @@ class Derived(Transformer):
         return super().logits(x) * self.table
 
 
+@pytest.mark.slow
 def test_a_model_that_was_watched_can_still_be_trained(build_model):
     """Inference mode leaves tensors that no training takes. Only the reference Transformer as it
     was built runs in it: it makes no tables, and nobody else keeps what it makes."""

@@ -131,6 +131,7 @@ def test_shared_scores_are_symmetric_and_own_ones_are_pytorchs():
     assert lopsidedness(np.array([[1.0, 2.0], [0.0, 1.0]])) == pytest.approx(2 / 6)
 
 
+@pytest.mark.slow
 def test_the_variance_of_random_products_is_their_width():
     """Var(q·k) = d_k. Of n products, the estimate strays by about d_k sqrt((2 + 6 / d_k) / n):
     the fourth moment of a sum of d_k products of unit normals is 3 d_k² + 6 d_k."""
@@ -161,6 +162,7 @@ def test_the_jacobian_of_a_softmax_is_that_of_autograd():
     assert found.gradient == pytest.approx(np.sqrt(4 * (3 / 16) ** 2 + 12 / 16**2))
 
 
+@pytest.mark.slow
 def test_the_heads_of_a_model_are_measured_over_what_they_may_see(tiny_model):
     """Compare with q·k of the trace cell by cell, and with the weights that the model used."""
     run = tv.trace(tiny_model, [5, 9, 14, 3], target=[2, 7, 11], keep=("scores", "qkv"))

@@ -139,6 +139,7 @@ def test_labels_say_where_a_norm_stands(plain):
     assert norm_sites(more, "encoder") == norm_sites(plain, "encoder")
 
 
+@pytest.mark.slow
 def test_heads_that_are_off_move_no_norm():
     """Without biases a silenced attention adds nothing: its own lengths tell no place."""
     every_head = (

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
+import pytest
 
 import transformer_viz as tv
 from tests.support import long_models
@@ -51,6 +52,7 @@ def signed_largest(change: np.ndarray, step: int) -> np.ndarray:
     return np.take_along_axis(cells, at[..., None], -1)[..., 0]
 
 
+@pytest.mark.slow
 def test_a_tile_is_the_difference_of_the_matrices():
     for case in product(("gpt2", "mistral", "bloom"), [edit for edit in EDITS if edit]):
         layout, edit = case

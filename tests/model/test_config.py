@@ -32,6 +32,7 @@ OTHER: dict[str, tuple] = {
 ELSEWHERE = {"source_vocab", "max_positions", "dropout", "bos_id", "eos_id"}
 
 
+@pytest.mark.slow
 def test_every_word_changes_the_run_and_choices_go_together(build_module):
     words = {field.name for field in dataclasses.fields(ModelConfig)}
     assert words == set(OTHER) | ELSEWHERE

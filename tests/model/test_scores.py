@@ -112,6 +112,7 @@ def test_fused_attention_and_a_finite_fill(tiny_config):
     assert attention(tiny_config)(x, memory, mask)[:, 2].isnan().all()
 
 
+@pytest.mark.slow
 def test_each_score_learns(build_module):
     """Copy tokens into a new alphabet: the loss falls, and the score's own weights move."""
     for kind in CHOICES["score"]:

@@ -110,6 +110,7 @@ def test_a_head_a_mask_and_the_way_back(widget: Explorer, browser_of: FrontEnd) 
     assert widget.intervention == NOTHING and browser_of.header["changed"] is False
 
 
+@pytest.mark.slow
 def test_python_sets_edits_head_source_and_trace(widget, browser_of, tiny_model) -> None:
     as_dict = {"edits": [{"kind": "temperature", "value": 2.0}]}
     for given, meant in ((HOT, HOT), (HOT.to_json(), HOT), (as_dict, HOT), (None, NOTHING)):
@@ -219,6 +220,7 @@ def test_two_views_of_a_widget_share_its_state_and_two_widgets_do_not(widget, ti
     other.close()
 
 
+@pytest.mark.slow
 def test_pictures_of_every_view_and_of_the_difference(widget, browser_of) -> None:
     def still() -> np.ndarray:
         return np.asarray(Image.open(io.BytesIO(widget.still())))

@@ -113,6 +113,7 @@ MESSAGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_file_whose_code_fills_the_disk_is_refused_in_a_sentence(
     tmp_path: Path, unguarded: Open, left: Callable[[], list[str]]
 ) -> None:

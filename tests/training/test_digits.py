@@ -42,6 +42,7 @@ def words(made) -> Recipe:
     return Recipe.read(made.run.parent / "tiny.toml")
 
 
+@pytest.mark.slow
 def test_three_whole_sheets_are_held_out():
     """Every sheet begins with three times 0 to 9; 14 of them stand one after another."""
     images, labels = read_digits()
@@ -72,6 +73,7 @@ def test_a_moved_image_is_the_image_with_paper_behind_it():
     assert len(seen) == 9
 
 
+@pytest.mark.slow
 def test_batches_depend_on_seed_and_update_alone_and_never_show_what_is_held_out(words):
     task = Digits(words)
     stream = task.batches(0)
@@ -90,6 +92,7 @@ def test_batches_depend_on_seed_and_update_alone_and_never_show_what_is_held_out
     assert float(pixels.std()) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was_saved(words, made, tmp_path):
     straight = Run(words, None, made.run, "cpu")
     assert straight.tokens == 150 * 32

@@ -74,6 +74,7 @@ def test_a_new_piece_is_the_mean_of_the_old_pieces_of_its_text(recipe, pairs, tm
     assert fresh >= 1
 
 
+@pytest.mark.slow
 def test_a_run_grows_from_a_packaged_model_with_other_pieces(recipe, pairs, toy, tmp_path):
     words = recipe.read_text().replace("vocabulary = 288", "vocabulary = 291")
     recipe.write_text(words.replace("encoder_layers = 1", "encoder_layers = 2"))

@@ -58,6 +58,7 @@ def run(recipe: Recipe, folder: Path, steps: int) -> Run:
     return work
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(recipe: Recipe, tmp_path: Path) -> None:
     run(recipe, tmp_path / "whole", 12)
     run(recipe, tmp_path / "twice", 6)

@@ -57,6 +57,7 @@ def test_a_stopped_run_ends_with_the_same_weights(sentences, made, tmp_path):
         assert resumed.tokens == straight["tokens"]
 
 
+@pytest.mark.slow
 def test_both_learn(sentences, tmp_path):
     for kind in KINDS:
         recipe = write_recipe(kind, tmp_path)

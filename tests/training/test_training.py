@@ -71,6 +71,7 @@ def test_a_killed_run_ends_with_the_same_weights_bit_for_bit(recipe, pairs, toy,
         assert (killed / f"step-{step}.pt").is_file()
 
 
+@pytest.mark.slow
 def test_training_learns_and_leaves_a_log_and_a_picture_of_it(recipe, pairs, tmp_path, capsys):
     longer = recipe.read_text().replace("steps = 12", "steps = 60").replace("= 9", "= 40")
     recipe.write_text(longer.replace("warmup = 4", "warmup = 4\npeak = 0.02"))
@@ -149,6 +150,7 @@ def test_packages_without_test_data_or_a_run_or_of_odd_weights(recipe, pairs, to
     refuses(r"but the config makes it \[16", package, wider, toy.run, out)
 
 
+@pytest.mark.slow
 def test_a_lost_resume_file_is_continued_from_the_packaged_weights(recipe, pairs, toy, tmp_path):
     folder, again = tmp_path / "next", tmp_path / "again"
     model = load(toy.out, device="cpu")

@@ -41,6 +41,7 @@ def runs(checkpoint: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
 PLACE = ("--block", "cross", "--layer", "1", "--head", "0")
 
 
+@pytest.mark.slow
 def test_export_writes_what_it_says(runs: tuple[str, str], tmp_path: Path) -> None:
     starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "csv": b"from"}
     for kind, start in starts.items():
@@ -102,6 +103,7 @@ def test_export_refuses_in_a_sentence(runs: tuple[str, str], tmp_path: Path) -> 
         exported(marks, "svg", "map", ("cross", 1, 0), special=False)
 
 
+@pytest.mark.slow
 def test_reports_from_the_command_line(checkpoint: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     words = ("5 6 7", "--target", "4 8 6")  # left alone it says one token over and over
@@ -132,6 +134,7 @@ def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
     return found
 
 
+@pytest.mark.slow
 def test_buttons_make_what_the_library_makes(
     runs: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def assert_parted(lines: list[str]) -> None:
     assert len(lines) > 3 and not any(line[0] in "，。" for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_dejavu")
 def test_without_a_font_signs_are_named_with_what_to_install() -> None:
     assert_parted(sheet.wrapped(TEXT, 60))

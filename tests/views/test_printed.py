@@ -96,6 +96,7 @@ def test_another_library_renders_the_svg() -> None:
         assert 0.02 < (drawn != drawn[0]).any(axis=1).mean() < 0.98, name
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_holds_outlines_words_and_its_manifest() -> None:
     dc = "{http://purl.org/dc/elements/1.1/}"
     for name, (picture, _, *place) in PICTURES.items():
@@ -180,6 +181,7 @@ def test_a_difference_is_drawn_around_zero_and_edits_are_named() -> None:
     assert "temperature" in content.decode().partition("<metadata>")[2].partition("</metadata>")[0]
 
 
+@pytest.mark.slow
 def test_a_map_follows_the_look_of_the_screen() -> None:
     """Threshold, gamma, the enlarged part and the end of the colours, by the screen's own rule."""
     weights = CLEAN.attention("encoder", layer=1)[2].astype(np.float64)
@@ -302,6 +304,7 @@ def test_long_texts_are_pooled_and_words_stay_words() -> None:
 # ---- what stays the same, and what is refused ----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_threads_get_the_same_bytes_and_settings_stay() -> None:
     before = dict(matplotlib.rcParams)
     found: dict[str, bytes] = {}

@@ -54,6 +54,7 @@ def _named(picture: go.Figure, name: str) -> list[go.Scatter]:
     return [trace for trace in picture.data if trace.name == name]
 
 
+@pytest.mark.slow
 def test_every_view_draws_asks_a_question_and_is_told(clean: Trace, warm: Trace) -> None:
     """The caption is HTML, where marks are written out; the words for a screen reader are not."""
     for view in VIEWS:

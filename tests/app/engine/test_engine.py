@@ -61,6 +61,7 @@ class Reluctant(Task):
         super().step(done, of)
 
 
+@pytest.mark.slow
 def test_an_abandoned_run_leaves_nothing_behind(engine: Engine) -> None:
     engine.model("tiny")
     words = (ASKED.text, "The dog sat on the mat.", None, 1, None, ())
@@ -84,6 +85,7 @@ def test_an_abandoned_run_leaves_nothing_behind(engine: Engine) -> None:
     assert engine.free(ASKED, warm(), Task()) == engine.free(ASKED, warm())
 
 
+@pytest.mark.slow
 def test_a_slider_does_not_wait_for_others_who_are_translated_for(engine: Engine) -> None:
     class Waiting(Task):
         """A task that says when its run has begun, and goes on when it may."""

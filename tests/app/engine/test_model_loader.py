@@ -54,6 +54,7 @@ def loaded(models: Models) -> str:
     return "".join(name for name in "abcd" if models.ready(f"path:{name}"))
 
 
+@pytest.mark.slow
 def test_the_models_used_last_stay_and_the_others_go(models: Models) -> None:
     assert models.start("path:a").result(timeout=LONG).parameters > 0  # though nobody waits
     assert models.ready("path:a")
@@ -83,6 +84,7 @@ def test_a_file_that_was_written_again_is_loaded_and_run_again(models, shelf, tm
     assert abs(second.attention("cross") - first.attention("cross")).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_cached_runs_and_pictures_do_not_keep_their_model(models: Models, shelf: Path) -> None:
     engine = Engine(str(shelf / "tiny"))
     engine.models.most = 1
@@ -131,6 +133,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error_in_words(models: Models, tmp_
     assert not models.ready("path:a") and "path:a" in models
 
 
+@pytest.mark.slow
 def test_models_of_visitors_are_loaded_one_after_the_other(models, monkeypatch) -> None:
     """Many links at once take the memory of one load, and ours do not wait for them."""
     inside: list[str] = []
@@ -166,6 +169,7 @@ def test_models_of_visitors_are_loaded_one_after_the_other(models, monkeypatch) 
     until(lambda: f"path:{left}" not in models)  # when its turn has come
 
 
+@pytest.mark.slow
 def test_only_bundled_models_are_opened_in_the_server(models, tmp_path, monkeypatch) -> None:
     """Uploads, paths and what the settings name go through another process, unless it is off."""
     ways: list[str] = []

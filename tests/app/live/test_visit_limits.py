@@ -210,6 +210,7 @@ def test_uploads_that_stand_still_or_crawl_end(clock, monkeypatch) -> None:
 # ---- pages and their messages ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_flood_of_messages_delays_itself_alone(clock, monkeypatch) -> None:
     """Pages that flood get their rate and are closed in the end; one behind their address that
     does not is never more than one message of each behind."""

@@ -85,6 +85,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.send", "bytes": message["bytes"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", ["pings", "pieces"])
 def test_floods_that_no_app_sees_wait(flood: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second connection is answered at once meanwhile."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 from torch import nn
 
@@ -37,6 +38,7 @@ def test_tiles_are_pieces_of_the_matrix_however_it_is_written():
             assert apart(seen) <= CLOSE, (style, case)
 
 
+@pytest.mark.slow
 def test_tiles_of_long_fused_attention_never_saw_a_matrix():
     module = Fused(fused=True)
     for (mask, (given, own)), (name, edits) in itertools.product(MASKS.items(), EDITS.items()):
@@ -77,6 +79,7 @@ def test_biases_follow_distances_or_not(monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_tiles_of_the_reference_transformer():
     edits = (Temperature(value=2.0, head=0), Causal(on=False, stack="decoder", layer=1))
     for case in itertools.product(CHOICES["score"], CHOICES["positions"], ((), edits)):

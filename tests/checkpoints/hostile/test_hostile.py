@@ -84,6 +84,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], tuple[Path,
     return make
 
 
+@pytest.mark.slow
 def test_a_hostile_checkpoint_is_refused_in_a_sentence(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:

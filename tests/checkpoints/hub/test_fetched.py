@@ -64,6 +64,7 @@ def kind(name: str, **words: str) -> str:
     return tv.load(name, device="cpu", **words).kind
 
 
+@pytest.mark.slow
 def test_a_model_by_its_id_is_the_model_of_the_folder(hub, folder):
     for name in ("gpt2", "bert", "marian"):
         hub.add(f"tiny/{name}", folder(name))

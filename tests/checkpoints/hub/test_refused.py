@@ -141,6 +141,7 @@ def rows() -> dict[str, tuple[list[str], str]]:
     return {about: (re.findall("`([^`=]+)`", typed), read) for about, typed, read in table}
 
 
+@pytest.mark.slow
 def test_what_is_read(files, tmp_path_factory, monkeypatch):
     """Each row of the page is a case; three dots are more of the sentence."""
     page = rows()

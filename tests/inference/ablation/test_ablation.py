@@ -104,6 +104,7 @@ def losses(module: nn.Module, examples: tuple[Example, ...]) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_removal_is_the_projection_without_the_head(build_model):
     """P19: zero is W_O without the head's columns, mean that and a constant of all real rows."""
     for words, method in product(({}, LONE, {"norm": "post", "final_norm": False}), METHODS[:2]):
@@ -117,6 +118,7 @@ def test_removal_is_the_projection_without_the_head(build_model):
         assert per_token.max() <= EXACT, case
 
 
+@pytest.mark.slow
 def test_one_pass_gives_what_single_passes_give(tiny_model, monkeypatch):
     """P21: many copies from cached layers, against one copy and one sentence at a time."""
     for method in METHODS:
@@ -129,6 +131,7 @@ def test_one_pass_gives_what_single_passes_give(tiny_model, monkeypatch):
         same_tables(many, few, method)
 
 
+@pytest.mark.slow
 def test_one_pass_gives_what_the_probe_gives(tiny_model, tiny_gpt):
     """One head at a time, and several together as edits of one run."""
     heads = [("encoder", "self", 0, 1), ("decoder", "self", 1, 0), ("decoder", "cross", 0, 1)]

@@ -117,6 +117,7 @@ class Causal(nn.Module):
         return self.head(x if self.batch_first else x.transpose(0, 1))
 
 
+@pytest.mark.slow
 def test_a_module_on_lists_of_ids():
     for batch_first, shared in product((True, False), (True, False)):
         case = batch_first, shared

@@ -90,12 +90,14 @@ def compared(model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1, leave
             same(search, translate(model, source, beam, None, change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", [0, 0.1])
 def test_searches_with_edits_of_their_own_also_where_some_leave(tiny_model, leave):
     for seed in range(1, 5 if leave else 3):
         compared(tiny_model, (*EDITS, *OF_ENCODER), seed, leave)
 
 
+@pytest.mark.slow
 def test_other_models(tiny_gpt, build_model):
     compared(tiny_gpt, EDITS)
     for words in (

@@ -82,6 +82,7 @@ def test_a_permutation_permutes_every_table(twins):
         assert (row.divergence, row.margin) == pytest.approx((near, margin), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_equal_models_are_at_0_and_others_by_hand(build_model):
     model = build_model(decoder_layers=0)
     same = tv.compare(model, model, IDS)

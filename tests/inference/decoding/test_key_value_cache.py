@@ -112,6 +112,7 @@ def test_every_variant_of_the_model(monkeypatch, build_model):
                 both(monkeypatch, lambda: translate(made, SOURCE, beam, max_tokens=9), case)  # noqa: B023
 
 
+@pytest.mark.slow
 def test_edits_under_which_earlier_rows_stay(monkeypatch, models):
     for model in models:
         for one in STEADY:
@@ -145,6 +146,7 @@ def test_samples_and_lines_that_share_their_passes(monkeypatch, models):
     both(monkeypatch, lambda: translate_lines(models[0], LINES, beam=3, batch=5), "lines")
 
 
+@pytest.mark.slow
 def test_a_search_is_recorded_alike(monkeypatch, models):
     """Also the rows: the last row of a pass over all is that of a pass of one."""
     for model in models:
@@ -221,6 +223,7 @@ def with_reader(made: Model, reader: type[Forgetful]) -> Model:
     return dataclasses.replace(made, calls=calls)
 
 
+@pytest.mark.slow
 def test_a_reader_that_fails_in_a_longer_text_is_found_out_at_its_end(monkeypatch, build_model):
     """What was recorded of the wrong search is forgotten with it."""
     for where in (generation, search):
@@ -294,6 +297,7 @@ EARLY = (
 )
 
 
+@pytest.mark.slow
 def test_trace_and_best_text_are_the_same(tiny_model):
     for edits in (*LATE, *EARLY):
         known, change = ReadSources(), Intervention(edits)

@@ -111,6 +111,7 @@ def test_with_one_word_hidden_nothing_is_above_removal():
     assert (table["loss"] <= best + 1e-5).all() and (table["high"] <= best + 1e-5).all()
 
 
+@pytest.mark.slow
 def test_many_sentences_are_judged_together():
     """Each mean is that of the sentences' curves; chance is above chance by nothing."""
     model, generator = drawn(), np.random.default_rng(0)

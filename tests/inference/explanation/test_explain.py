@@ -85,6 +85,7 @@ def test_weights_and_gradients_of_a_row():
     assert values(longer) == pytest.approx(values(alone), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_contributions_sum_to_what_each_block_made_and_direct_terms_to_the_logit():
     """P29, P32: norm before and after, with biases; a term for each head and feed-forward layer."""
     for name, words in CONFIGS.items():
@@ -193,6 +194,7 @@ def test_removal_is_a_run_with_the_word_hidden():
                 assert values(found, sentence)[key] == pytest.approx(wanted, abs=1e-5), where
 
 
+@pytest.mark.slow
 def test_captions_say_what_a_method_cannot():
     """Another word written by the same row: rollout and contributions are blind to it, and say
     so; gradient, removal, lens and direct logits are not."""

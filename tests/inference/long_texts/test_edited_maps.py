@@ -66,6 +66,7 @@ def long(request: pytest.FixtureRequest) -> tuple[Model, list[int], Trace]:
     return model, text, run(model, text)
 
 
+@pytest.mark.slow
 def test_an_edited_map_is_the_matrix_of_the_edited_run(long, monkeypatch):
     model, text, clean = long
     tiles = clean.tiles[1]
@@ -90,6 +91,7 @@ def test_an_edited_map_is_the_matrix_of_the_edited_run(long, monkeypatch):
                 assert np.array_equal(hidden, largest(wanted, 16, deep) == 0), case
 
 
+@pytest.mark.slow
 def test_a_page_of_2048_tokens():
     model, text = make(2048)
     edits = Temperature(value=0.5, layer=2), Window(radius=300, layer=2)
@@ -100,6 +102,7 @@ def test_a_page_of_2048_tokens():
         assert abs(made.pooled(step)[0] - largest(wanted, step, step)).max() <= CLOSE
 
 
+@pytest.mark.slow
 def test_of_a_run_with_edits_others_can_be_made_and_taken_back(long):
     """Lower layers are edited in both runs; of the open head's layer only the later one."""
     model, text, clean = long
@@ -249,6 +252,7 @@ def test_links_under_edits(block):
             matches(tiled, weights, block, head, count=7, once=once)
 
 
+@pytest.mark.slow
 def test_the_matrix_is_never_built_and_a_search_can_be_stopped(page):
     tiled, said = page[0], []
     tracemalloc.start()

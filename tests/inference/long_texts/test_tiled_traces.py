@@ -169,6 +169,7 @@ def kept(model, *edits, keep=("tiles",), **words):
     return trace(model, SOURCE, TARGET, keep=keep, **words)
 
 
+@pytest.mark.slow
 def test_tiles_are_the_matrix_under_every_edit(tiny_model):
     assert {kind.kind for kind in EDITS} - set(EDIT) == {iv.MeanHead.kind}
     for kind, edits in {"clean": (), **{kind: (edit,) for kind, edit in EDIT.items()}}.items():

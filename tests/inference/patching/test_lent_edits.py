@@ -83,6 +83,7 @@ def test_everything_from_the_other_is_the_other(translator):
     np.testing.assert_allclose(own, traced(translator).logits, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_search_is_one_pass_over_its_words(translator):
     """Each step's probability is that of one traced pass, whose donor reads the same words."""
     line = " ".join(map(str, OWN))
@@ -112,6 +113,7 @@ def test_a_gpt_goes_on_with_its_own_words_in_both_runs():
         assert best.steps == pytest.approx(steps, abs=1e-4), kind
 
 
+@pytest.mark.slow
 def test_a_swap_beside_other_edits(translator):
     edits = (EDITS["head"], Temperature(value=2.0, stack="encoder"))
     run = traced(translator, *edits, keep=("weights", "gradients"), check=None)

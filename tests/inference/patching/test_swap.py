@@ -124,6 +124,7 @@ def test_patterns_are_the_others_weights_times_own_values():
             assert found.parts[part][layer, head] == pytest.approx(wanted, abs=EXACT), part
 
 
+@pytest.mark.slow
 def test_everything_is_one_nothing_is_zero_and_each_cell_is_its_own_run():
     """P21: each cell of the grid, alone, and as an edit of tv.trace."""
     model = ready()

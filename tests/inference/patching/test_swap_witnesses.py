@@ -28,6 +28,7 @@ def only(part: np.ndarray, place: tuple[int, int]) -> bool:
     return bool(np.abs(part - wanted).max() < EXACT)
 
 
+@pytest.mark.slow
 def test_the_head_that_carries_is_the_written_one():
     """An induction head copies what followed: it alone carries the difference, in any order."""
     for seed in (None, 0, 1, 2):

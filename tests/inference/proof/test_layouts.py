@@ -114,6 +114,7 @@ def proof_of(
     return prove(module, run, alone=lambda: module(x[:1]), together=run, **words)
 
 
+@pytest.mark.slow
 def test_tokens_in_another_order_are_named_and_others_proved_in_every_layer():
     stay = (as_they_are, routed, looked_up)
     move = (turned, in_turn, sorted_by_hash, sorted_by_a_matrix, sorted_in_python, picked_in_python)

@@ -52,6 +52,7 @@ class Alive(TorchDispatchMode):
         return out
 
 
+@pytest.mark.slow
 def test_a_proof_holds_less_than_three_copies_of_the_maps(monkeypatch) -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -93,6 +94,7 @@ class Ended(Model):
         return x if self.after is None else self.after(x)
 
 
+@pytest.mark.slow
 def test_mixing_around_the_output_layer_is_seen_without_its_output(monkeypatch) -> None:
     def mixes(x: Tensor) -> Tensor:
         return x + 0.5 * x.cumsum(1)
@@ -151,6 +153,7 @@ def counted(module: nn.Module) -> tuple[tv.Model, list[int]]:
     return model, made
 
 
+@pytest.mark.slow
 def test_each_pass_of_a_long_proof_is_told_and_a_short_one_is_silent(monkeypatch) -> None:
     model, made = counted(random_gpt2())
     told: list[tuple[int, int, int]] = []
@@ -172,6 +175,7 @@ def test_each_pass_of_a_long_proof_is_told_and_a_short_one_is_silent(monkeypatch
     assert told == [(2, 3, 2)], "of a later text three passes are made"
 
 
+@pytest.mark.slow
 def test_a_stopped_proof_leaves_the_maps_and_says_so(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(proof_progress, "LEAST", 0.0)
     warm = tv.Intervention((Temperature(value=2.0),))
@@ -310,6 +314,7 @@ late = lambda x: mean(x) * (x.shape[1] > 10)  # noqa: E731
 BY_TEXT["only past a length"] = (lambda: Model(adds(late), Attention(causal)), TEXT[:9], TEXT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("part", range(2))
 def test_a_fault_that_one_text_hides_is_found_on_the_next(part, step):
@@ -328,6 +333,7 @@ def test_a_fault_that_one_text_hides_is_found_on_the_next(part, step):
             assert tv.trace(tv.load(strong(make())), second).report.status == "amber", name
 
 
+@pytest.mark.slow
 def test_weights_and_code_that_change_between_two_texts_are_proved_anew():
     class Gated(Model):
         def __init__(self):
@@ -377,6 +383,7 @@ def test_a_proof_keeps_no_module_alive():
         assert gone() is None, change
 
 
+@pytest.mark.slow
 def test_full_tries_every_law_by_itself_and_remembers_nothing():
     made, counts = [], []
     module = strong(Model(Attention(causal), Attention(causal)))

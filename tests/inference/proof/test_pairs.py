@@ -60,6 +60,7 @@ def carried(attend: Attend, token: int, row: int) -> Attention:
     return Attention(attend, around=add)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [4, pytest.param(8, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("count", [5, 12, 40])
 def test_no_pair_of_tokens_is_missed(count, turns):
@@ -119,6 +120,7 @@ class Averaged(Model):
         return x + (x.mean(0) if len(x) > 3 else 0 * x)
 
 
+@pytest.mark.slow
 def test_texts_run_one_by_one_where_a_batch_is_none():
     kinds = {OneText: "amber", Leading: "amber", Averaged: "green", Model: "green"}
     for kind, status in kinds.items():
@@ -171,6 +173,7 @@ CHOICES: dict[str, Choose] = {
 }
 
 
+@pytest.mark.slow
 def test_words_that_attention_weights_choose_are_never_green():
     for name, choose in CHOICES.items():
         torch.manual_seed(0)
@@ -252,6 +255,7 @@ READS = (twice, gated_by_entropy, scaled_by_received)
 SOUND = (two_value_streams, renormalised, with_distances)
 
 
+@pytest.mark.slow
 def test_weights_that_reach_rows_in_another_way_are_never_green():
     models = {one.__name__: lambda one=one: Model(Attention(), Attention(one)) for one in READS}
     faults = {*models, "reused"}
@@ -282,6 +286,7 @@ def word_before(part: Attention, x: Tensor) -> Tensor:
     return part.inner(x) + F.pad(x, (0, 0, DILATION, 0))[:, : x.shape[1]]
 
 
+@pytest.mark.slow
 def test_faults_that_a_short_text_cannot_show_are_seen_on_a_longer_one():
     for part in (lambda: Attention(dilated), lambda: Attention(around=word_before)):
         torch.manual_seed(0)

@@ -90,6 +90,7 @@ def test_rows_of_a_kernel_may_lie_in_any_order_of_the_axes():
     }
 
 
+@pytest.mark.slow
 def test_a_clean_run_is_proved_at_every_place(tiny_model):
     report = trace(tiny_model, WORDS).report
     assert (report.status, report.missed, report.broken, report.untold) == ("green", (), {}, ())
@@ -107,6 +108,7 @@ def test_a_clean_run_is_proved_at_every_place(tiny_model):
     )
 
 
+@pytest.mark.slow
 def test_a_wrong_edit_is_named(tiny_model, monkeypatch):
     right = Plan.changed_scores
 
@@ -185,6 +187,7 @@ def test_exchanged_tokens_change_their_own_rows_and_columns():
         assert gap == error, token
 
 
+@pytest.mark.slow
 def test_the_report_compares_the_models_own_notes_with_the_probe(tiny_model, monkeypatch):
     words = {"target": [2, 8, 11], "intervention": Intervention((Temperature(value=2.0),))}
     run = lambda: trace(tiny_model, [5, 9, 31, 3], check=True, **words).report  # noqa: E731
@@ -204,6 +207,7 @@ def test_the_report_compares_the_models_own_notes_with_the_probe(tiny_model, mon
         assert {law for laws in report.broken.values() for law in laws} == {"own notes"}, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_laws_are_tried_once_a_module_and_each_text_in_three_passes(dtype, monkeypatch):
     sizes = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
