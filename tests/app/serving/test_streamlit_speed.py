@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.script_data import ScriptData
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.testing.v1 import AppTest
 
@@ -72,6 +78,59 @@ def test_a_message_that_fails_is_reported_and_the_others_come(loop: Loop) -> Non
     closed = asyncio.new_event_loop()
     closed.close()
     message_batches._soon(Session(closed), lambda: None)  # is dropped
+
+
+FRAGMENTS = """
+import streamlit as st
+
+@st.fragment
+def first():
+    st.text("first fragment")
+
+@st.fragment
+def second():
+    st.text("second fragment")
+
+first()
+second()
+"""
+
+
+def test_a_run_that_ends_as_another_is_asked_for_sends_its_last_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fragment asks after the end of a run, before its messages were delivered."""
+    for owner, name in (
+        (AppSession, "_call_soon_on_event_loop"),
+        (AppSession, "_create_scriptrunner"),
+        (Runtime, "_enqueued_some_message"),
+    ):
+        monkeypatch.setattr(owner, name, vars(owner)[name])  # put back at the end
+    message_batches.gather()
+    page = tmp_path / "page.py"
+    page.write_text(FRAGMENTS, encoding="utf-8")
+    monkeypatch.setattr(Runtime, "_instance", MagicMock())
+
+    async def texts() -> list[str]:
+        session: Any = AppSession(
+            ScriptData(str(page), is_hello=False), MemoryUploadedFileManager("/upload"),
+            ScriptCache(), None, {},
+        )  # fmt: skip
+        session.request_rerun(None)
+        while session._scriptrunner is not None:
+            await asyncio.sleep(0.01)
+        deltas = [one.delta for one in session.flush_browser_queue() if one.HasField("delta")]
+        fragments = list(dict.fromkeys(d.fragment_id for d in deltas if d.fragment_id))
+        assert len(fragments) == 2
+        session.request_rerun(ClientState(fragment_id=fragments[0]))
+        session._scriptrunner._script_thread.join()  # the loop is busy meanwhile
+        session.request_rerun(ClientState(fragment_id=fragments[1]))
+        while session._scriptrunner is not None:
+            await asyncio.sleep(0.01)
+        sent = [one.delta for one in session.flush_browser_queue() if one.HasField("delta")]
+        return [text for delta in sent if (text := delta.new_element.text.body)]
+
+    assert asyncio.run(texts()) == ["first fragment", "second fragment"]
 
 
 def test_on_the_loop_the_event_is_set_at_once(loop: Loop) -> None:

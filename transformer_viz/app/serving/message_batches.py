@@ -16,12 +16,14 @@ from weakref import WeakKeyDictionary
 
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner import RerunData
 
 WAIT = 0.008  # seconds, half of the time that a screen shows one picture
 
 Callback = Callable[[], None]
 _wake_for = AppSession._call_soon_on_event_loop
 _wake = Runtime._enqueued_some_message
+_create_runner = AppSession._create_scriptrunner
 
 
 class Batch:
@@ -58,6 +60,7 @@ def gather() -> None:
     session: Any = AppSession
     runtime: Any = Runtime
     session._call_soon_on_event_loop, runtime._enqueued_some_message = _soon, _enqueued
+    session._create_scriptrunner = _create_after_delivery
 
 
 def _soon(session: AppSession, callback: Callback) -> None:
@@ -65,6 +68,19 @@ def _soon(session: AppSession, callback: Callback) -> None:
     batch = _BATCHES.get(session) or _BATCHES.setdefault(session, Batch())
     if batch.add(callback):
         _wake_for(session, partial(_later, session._event_loop, batch))
+
+
+def _create_after_delivery(session: AppSession, rerun_data: RerunData) -> None:
+    """In the place of `AppSession._create_scriptrunner`: the last run's messages are kept.
+
+    A session ignores what an older runner sends. If a fragment asks for a run just after the last
+    run has ended, its final messages would still be in the batch, and a browser would go on
+    showing "…". Messages of a run that was stopped for a newer one stay ignored.
+    """
+    batch = _BATCHES.get(session)
+    if batch is not None and asyncio._get_running_loop() is session._event_loop:
+        batch.call()
+    _create_runner(session, rerun_data)
 
 
 def _later(loop: asyncio.AbstractEventLoop, batch: Batch) -> None:
