@@ -1,6 +1,6 @@
 """What each setting of a server opens, found by a run over all combinations.
 
-python -m tests.support.reach_table        (writes the tables of docs/security.md)
+python -m tests.support.reach_table        (writes the table of docs/security.md)
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def combinations() -> Iterator[tuple[tuple[str, ...], str, dict[str, str]]]:
 
 
 def written() -> str:
-    """The two tables, as docs/security.md holds them."""
+    """Return the table of docs/security.md."""
     lines = [
         "| for | who can reach it | paths | uploads | Hub | token | shares |",
         "|---" * 7 + "|",
@@ -93,24 +93,6 @@ def written() -> str:
         lines.append(_row(use, started(words)))
     proxied = started(USES["oneself"]) | {reach.PASSED_ON: "a proxy passed on a request"}
     lines.append(_row("oneself, once a proxy or tunnel has passed on a request", proxied))
-    lines += ["", "All combinations; `--models` names the folder, and `--no-uploads` takes uploads"]
-    lines += ["away in every row:", ""]
-    lines.append(
-        "| listens on | name | proxy | runs in | who can reach it | paths, without and with"
-    )
-    lines[-1] += " `--models` | Hub | token | shares |"
-    lines.append("|---" * 9 + "|")
-    rows: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
-    for (*where, option), _, found in combinations():
-        who = {"who": _who(found)}
-        rows.setdefault(tuple(where), {})[option] = opened(found) | who
-    for where, by_option in rows.items():
-        plain, closed, named = by_option.values()
-        assert closed == plain | {"uploads": settings.OFF}
-        assert named == plain | {"paths": f"below `{FOLDER}`"} and plain["uploads"] == settings.ON
-        cells = (plain["who"], f"{plain['paths']}; {named['paths']}")
-        rest = (plain["Hub"], plain["token"], plain["shares"])
-        lines.append("| " + " | ".join((*where, *cells, *rest)) + " |")
     return "\n".join(lines)
 
 
