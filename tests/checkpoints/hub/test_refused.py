@@ -1,4 +1,4 @@
-"""Wrong ids and broken answers: each is one sentence that says what to do. docs/hub.md shows it."""
+"""Wrong ids and broken answers give one sentence each: docs/tables/hub-answers.csv."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ import transformer_viz as tv
 from tests.support.cases import each
 from tests.support.hub_fixtures import hub_at
 from tests.support.hub_server import Hub
-from tests.support.paths import ROOT
+from tests.support.measured_tables import read_table
 from transformer_viz.checkpoints.files.errors import CheckpointError, CheckpointMissing
 
-PAGE = ROOT / "docs" / "hub.md"
 HERE = "transformer_viz.checkpoints.hub"
 CLIENT = "huggingface_hub.constants"
-#: Rows of the page that test_fetched.py holds.
+#: Rows of the table that test_fetched.py holds.
 ELSEWHERE = {
     "too little room",
     "the process is killed in the middle",
@@ -33,7 +32,7 @@ Prepare = Callable[[Hub, Files], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """How the Hub and the client are, for a row of the page; it says what is typed and read."""
+    """How the Hub and the client are, for a row of the table; it says what is typed and read."""
 
     hub: Prepare = lambda hub, files: hub.add("tiny/model", files)
     missing: bool = False  # there is nothing, rather than something that is refused
@@ -134,16 +133,16 @@ def files(folder) -> Files:
 
 
 def rows() -> dict[str, tuple[list[str], str]]:
-    """Return what is typed and what is read, by the first cell of each row of the page."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    table = [row for row in cells if len(row) == 3 and "`" in row[1]]
-    return {about: (re.findall("`([^`=]+)`", typed), read) for about, typed, read in table}
+    """Return what is typed and what is read, by the first cell of each row of the table."""
+    return {
+        row["what is wrong"]: (re.findall("`([^`=]+)`", row["typed"]), row["read"])
+        for row in read_table("hub-answers")
+    }
 
 
 @pytest.mark.slow
 def test_what_is_read(files, tmp_path_factory, monkeypatch):
-    """Each row of the page is a case; three dots are more of the sentence."""
+    """Each row of the table is a case; three dots are more of the sentence."""
     page = rows()
     assert set(CASES) | ELSEWHERE == set(page)
 
