@@ -1,4 +1,4 @@
-"""Who sees the faults: ``python -m tests.foreign.mutants [--tests] [--write] [name ...]``.
+"""Count who sees the faults: ``python -m tests.foreign.mutants [--tests] [--write] [name ...]``.
 
 Says for each fault which models' reports it turns from green; with ``--tests`` also whether a fast
 part of the ordinary tests fails (minutes). The models must all be green without a fault.
