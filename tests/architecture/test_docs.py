@@ -1,4 +1,4 @@
-"""What README and docs show is run: Python blocks, command lines, make targets, links."""
+"""Run what README and docs show: Python blocks, command lines, make targets, links."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_links_lead_somewhere() -> None:
     assert not lost
 
 
-def test_the_tour_names_every_kind_of_edit_and_readme_every_command() -> None:
+def test_docs_name_each_kind_of_edit_and_each_command() -> None:
     tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     assert [edit.kind for edit in EDITS if f"`{edit.kind}`" not in tour] == []
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in main.commands if f"transformer-viz {name}" not in readme] == []
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert [name for name in main.commands if f"transformer-viz {name}" not in page] == []
 
 
 def test_every_page_has_its_picture() -> None:

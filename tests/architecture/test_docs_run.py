@@ -19,7 +19,6 @@ NOT_RUN = {
     "transformer-viz train": "data that is not in the repository: tests/training",
     "transformer-viz match my-clip": "a model that is not in the box: tests/cli",
     "mine.pt": "a file of the reader's own: tests/cli/test_names.py",
-    "path/to/checkpoint": "stands for the reader's own",
 }
 #: Blocks of other languages: how many a page has, and why they are not run as they stand.
 OTHER = {
@@ -28,7 +27,6 @@ OTHER = {
     ("deploy.md", "text"): (1, "needs Docker"),
     ("hub.md", "text"): (1, "needs the Hub: tests/checkpoints/hub runs the same on a small one"),
     ("open-your-own.md", "text"): (3, "models that are not in the box: tests/families"),
-    ("README.md", "text"): (1, "a file of the reader's own: tests/cli/test_names.py"),
     ("public-api.md", "text"): (21, "signatures, compared by tests/architecture/test_public.py"),
     ("take-it-with-you.md", "text"): (2, "outputs of a reader's model: tests/given, tests/cli"),
 }
@@ -57,7 +55,7 @@ def test_what_is_not_run_says_why() -> None:
     assert found == {place: count for place, (count, _) in OTHER.items()}
     every = "\n".join(block for page in PAGES for block in blocks(page, "sh"))
     assert [words for words in NOT_RUN if words not in every] == []
-    assert len(lines(ROOT / "README.md")) >= 12
+    assert len(lines(ROOT / "docs" / "command-line.md")) >= 12
 
 
 @pytest.mark.shipped

@@ -10,6 +10,8 @@ def test_pages_state_what_their_tables_count() -> None:
     ran = [row for row in read_table("foreign-packages") if row["verdict"] != "not run"]
     styles, faults = read_table("foreign-styles"), read_table("mutations")
     variants = read_table("checkpoints")
+    suggestions = [(row["model"], row["sensible"]) for row in read_table("suggestions")]
+    sensible = [f"{suggestions.count((model, 'yes'))} of 20" for model in ("en-lm", "en-mlm")]
 
     def counts(rows: list[dict[str, str]], *verdicts: str) -> str:
         found = [row["verdict"] for row in rows]
@@ -20,13 +22,17 @@ def test_pages_state_what_their_tables_count() -> None:
     failed = sum(row["ordinary tests"] == "fail" for row in faults)
     passed = sum(row["verdict"] == "passes" for row in variants)
     stated = (
-        ("foreign.md", f"{len(ran)} configurations of {len(packages)} packages were run: "),
-        ("foreign.md", counts(ran, "proved", "said", "wrong", "silent")),
-        ("foreign.md", f"{len(styles)} styles: "),
-        ("foreign.md", counts(styles, "ok", "said", "silent", "wrong", "crash")),
-        ("mutations.md", f"{seen} of {len(faults)} are seen by the report, "),
-        ("mutations.md", f"{failed} of {len(faults)} by the ordinary tests."),
-        ("checkpoints.md", f"{passed} variants of {len(layouts)} layouts were tried, and all pass"),
+        ("tested-models.md", f"{len(ran)} configurations of {len(packages)} packages were run: "),
+        ("tested-models.md", counts(ran, "proved", "said", "wrong", "silent")),
+        ("tested-models.md", f"{len(styles)} styles: "),
+        ("tested-models.md", counts(styles, "ok", "said", "silent", "wrong", "crash")),
+        ("how-the-proof-works.md", f"{seen} of {len(faults)} are seen by the report, "),
+        ("how-the-proof-works.md", f"{failed} of {len(faults)} by the ordinary tests."),
+        (
+            "tested-models.md",
+            f"{passed} variants of {len(layouts)} layouts were tried, and all pass",
+        ),
+        ("translator.md", f"{sensible[0]} are for `en-lm`, and {sensible[1]} for `en-mlm`."),
     )
     for page, sentence in stated:
         assert sentence in (ROOT / "docs" / page).read_text("utf-8"), (page, sentence)

@@ -8,12 +8,11 @@ from transformer_viz.app.session.url_edits import CLEAN
 from transformer_viz.app.session.url_state import KEYS, Key
 
 PATH = ROOT / "docs" / "link-keys.md"
-HEAD = """# The link: pages and keys
+HEAD = """# Link keys
 
 Written by `python -m tests.support.link_keys`; do not edit. `http://localhost:8501/norms?layer=1`
-opens Norms with layer 1; a key that is not in the link has its default. A value that cannot be read
-is left out, and the page says so. What a visitor changed in a model's config stands in one more
-key, `set`.
+opens Norms with layer 1. A missing key has its default. An invalid value is ignored with a warning.
+Changed configuration values of a model are in another key, `set`.
 """
 
 

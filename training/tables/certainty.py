@@ -1,9 +1,8 @@
-"""When the app says that a translator is not sure: writes docs/certainty.md.
+"""Write docs/tables/certainty.csv: how often the app calls a translation unsure.
 
     python -m training.tables.certainty --data DIR
 
-DIR holds tatoeba/ as recipes/en-de.toml wants it. What is everyday should rarely be flagged, and
-what the model never learned often.
+DIR holds tatoeba/ as `recipes/en-de.toml` expects it.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import pandas as pd
 
 import transformer_viz as tv
 from training.corpus import read_pairs
@@ -26,7 +26,7 @@ from training.evaluate import certainties
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "certainty.md"
+TABLE = HERE.parents[1] / "docs" / "tables" / "certainty.csv"
 MODELS = ("en-de", "en-de-small")
 MOST = 300  # sentences of a set
 SEED = 1
@@ -49,42 +49,33 @@ SCRIPTS = (
     *("שלום עולם", "مرحبا بالعالم", "Γειά σου Κόσμε", "Καλημέρα", "Σε αγαπώ", "नमस्ते दुनिया"),
     *("สวัสดีชาวโลก", "ขอบคุณ", "私は Tom です"),
 )
-INTRODUCTION = """# When the translator is not sure
-
-The certainty of a translation is the geometric mean of the probabilities of its pieces (beam 4).
-Below the model's own limit, which 95 % of the sentences of its validation file reach
-(`python -m training.evaluate --certainty`), the app says under the translation
-that the model is not sure. How often it does, on sentences that are in no training file, written by
-
-    python -m training.tables.certainty --data DIR
-
-A translation can be sure and wrong, and unsure and right; what the line tells is that the model
-rarely saw the like.
-"""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="When the app says that a model is not sure.")
+    parser = argparse.ArgumentParser(
+        description="Measure how often a translation is called unsure."
+    )
     parser.add_argument("--data", type=Path, required=True, metavar="DIR")
     sets = sentences(parser.parse_args().data / "tatoeba")
     limits = {}
     for name in MODELS:
         config = json.loads((PRETRAINED / name / CONFIG).read_text(encoding="utf-8"))
         limits[name] = config["sure_from"]
-    rows = [f"| limit | | {' | '.join(f'{limit:.1%}' for limit in limits.values())} |"]
+    rows = [{"text": "limit", "sentences": ""} | {n: f"{x:.1%}" for n, x in limits.items()}]
     models = [tv.load(name, device="cpu") for name in MODELS]
     for what, lines in sets.items():
-        shares = (np.mean(certainties(model, lines) < limits[model.name]) for model in models)
-        rows.append(f"| {what} | {len(lines)} | {' | '.join(f'{s:.0%}' for s in shares)} |")
+        shares = {
+            model.name: f"{np.mean(certainties(model, lines) < limits[model.name]):.0%}"
+            for model in models
+        }
+        rows.append({"text": what, "sentences": str(len(lines))} | shares)
         print(rows[-1], file=sys.stderr)
-    head = f"| said to be unsure | sentences | {' | '.join(f'`{name}`' for name in MODELS)} |"
-    table = "\n".join([head, "| --- | --- | --- | --- |", *rows])
-    PAGE.write_text(f"{INTRODUCTION}\n{table}\n", encoding="utf-8")
+    pd.DataFrame(rows).to_csv(TABLE, index=False)
     return 0
 
 
 def sentences(data: Path) -> dict[str, list[str]]:
-    """Sets by what they are; the first two are what the model learned to translate."""
+    """Return the sets by name; the model was trained on text like the first two."""
     random = np.random.default_rng(SEED)
 
     def column(file: str, number: int) -> list[str]:
@@ -107,13 +98,11 @@ def sentences(data: Path) -> dict[str, list[str]]:
         everyday = [row["english"] for row in rows]
     return {
         "everyday English, eng-deu.test": english,
-        "everyday English, `training/tables/everyday.tsv`": everyday,
-        "English, its words in an order by chance": [
-            " ".join(random.permutation(words)) for words in long
-        ],
+        "everyday English, training/tables/everyday.tsv": everyday,
+        "English, words in random order": [" ".join(random.permutation(words)) for words in long],
         "French, eng-fra.test": column("eng-fra.test.tsv.gz", 1)[:MOST],
         "German, eng-deu.test": column("eng-deu.test.tsv.gz", 1)[:MOST],
-        "letters by chance": made(MOST, letters),
+        "random letters": made(MOST, letters),
         "punctuation alone": made(60, marks),
         "other scripts": list(SCRIPTS),
     }

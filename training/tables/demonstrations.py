@@ -245,7 +245,7 @@ def special(given: argparse.Namespace) -> Found:
     """D8: heads of a BERT that look at special tokens; those that look beside the word."""
     sentences = [source for source, _ in _pairs()[:SPECIAL]]
     measured, _ = _stored("en-mlm")
-    found = {"en-mlm, in the box": _beside(measured)}
+    found = {"en-mlm, bundled": _beside(measured)}
     if given.bert is not None:
         model = tv.load(str(given.bert), device="cpu")
         ends = np.mean([_on_ends(tv.trace(model, one, check=False)) for one in sentences], 0)

@@ -11,16 +11,15 @@ from training.tables.it_head_page import sign_test, table
 Found = dict[str, Any]
 NEAR = 0.1  # nats a token that a pruned model may lose in D4
 
-INTRODUCTION = """# What papers found, asked of our own models
+INTRODUCTION = """# Findings from papers, measured on our models
 
-Each figure is measured by us, on models that are trained here within minutes or stand in the box,
-also where it disappoints. Written by
+The models are trained here within minutes or bundled. Results that disappoint are listed too.
+Written by
 
     python -m training.tables.demonstrations
 
-D1, D2 and D6 are tests too (`tests/demonstrations/`), as far as they hold over seeds. D7, alignment
-against gold that people drew, is not among them: the gold cannot be had without an account or a
-download that this project does not make.
+D1, D2 and D6 are also tests (`tests/demonstrations/`), as far as they hold over seeds. D7,
+alignment against links drawn by people, is missing: the data needs an account or a download.
 """
 
 
@@ -287,13 +286,13 @@ def special(found: Found) -> str:
     said = (
         ""
         if found["given"]
-        else " No BERT was given (`--bert FOLDER`), so the one in the box stands alone."
+        else " No BERT was given (`--bert FOLDER`), so only the bundled one is listed."
     )
     lines = [
         "## D8 Heads that look at [SEP], and beside the word\n",
-        f"Clark et al. 2019, figure 2, on {found['sentences']} sentences (500 for the model in the "
-        "box). How many heads give more than half of their weight to special tokens, to the first "
-        "token and to the end mark alone, and the heads with most on the word before and "
+        f"Clark et al. 2019, figure 2, on {found['sentences']} sentences (500 for the bundled "
+        "model). How many heads give more than half of their weight to special tokens, to the "
+        "first token and to the end mark alone, and the heads with most on the word before and "
         f"after.{said}\n",
         table(
             [

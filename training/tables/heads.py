@@ -1,10 +1,10 @@
-"""What the heads of the models in the box do: their stored tables, and docs/heads.md.
+"""Write the stored head tables of the bundled models, and docs/heads.md.
 
     python -m training.tables.heads --data DIR [MODEL ...]
 
-DIR holds tatoeba/ as recipes/en-de.toml wants it. Five hundred held-out pairs become
-pretrained/sentences.tsv; every head is measured on them, and ranked by removal on the first two
-hundred. The page Heads opens these tables.
+DIR holds tatoeba/ as `recipes/en-de.toml` expects it. 500 held-out pairs become
+`pretrained/sentences.tsv`. All heads are measured on them, and ranked by removal on the first 200.
+The page Heads opens these tables.
 """
 
 from __future__ import annotations
@@ -92,17 +92,18 @@ def measured(model: Model, pairs: list[tuple[str, str]]) -> tuple[dict[str, Any]
 
 
 def page() -> str:
-    """docs/heads.md, from what is stored."""
+    """Return docs/heads.md from the stored tables."""
     parts = [
-        "# What the heads of the models in the box do\n",
-        "Measured on 500 held-out sentences of Tatoeba (CC BY 2.0, `pretrained/NOTICE`), ranked "
-        "on the first 200 of them; written by\n",
+        "# Heads of the bundled models\n",
+        "Measured on 500 held-out sentences of Tatoeba (CC BY 2.0, `pretrained/NOTICE`), and "
+        "ranked on the first 200. Written by\n",
         "    python -m training.tables.heads --data DIR\n",
-        "A role is given by rule ([`roles`](measures.md#when-a-head-has-a-role)): score, lift "
-        "over chance, and the lower end of the interval above what random order gives, corrected "
-        "for all heads. "
-        "*No role found* is the usual answer. What a removal costs is in nats per target token; "
-        "the head gives its mean over these sentences instead.\n",
+        "Roles follow a [rule](measures.md#when-a-head-has-a-role): score, lift over chance, and a "
+        "lower end of the interval above the value in random order, corrected for all heads. Most "
+        "heads have none. The cost of a removal is in nats per target token; the head is replaced "
+        "by its mean over these sentences.\n",
+        "More: [the head with the famous picture](it-head.md), [findings from "
+        "papers](demonstrations.md), [attribution of one token](why-this-word.md).\n",
     ]
     for name in MODELS:
         file = PRETRAINED / name / HEADS
@@ -139,9 +140,9 @@ def of_model(name: str, stored: dict[str, Any]) -> list[str]:
     dull = int((~ranked["significant"].astype(bool)).sum())
     lines += [
         f"\nStates: {states}.\n",
-        f"Removal ({ranking['card']['method']}): halves of the sentences rank alike to "
-        f"{ranking['card']['split_half']:.2f} (Spearman); {dull} of {len(ranked)} heads cannot be "
-        "told from no effect on these sentences.\n",
+        f"Removal ({ranking['card']['method']}): Spearman's correlation between halves of the "
+        f"sentences is {ranking['card']['split_half']:.2f}; {dull} of {len(ranked)} heads have no "
+        "significant effect on these sentences.\n",
         "| rank | head | nats per token | 95 % | role |",
         "| --- | --- | --- | --- | --- |",
     ]

@@ -1,4 +1,4 @@
-"""The first suggestions of the two English models for everyday starts: writes docs/suggestions.md.
+"""Write docs/tables/suggestions.csv: first suggestions of the two English models.
 
     python -m training.tables.suggestions
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import pandas as pd
 import torch
 
 import transformer_viz as tv
@@ -24,51 +25,38 @@ from transformer_viz.checkpoints.common.model import Model
 
 HERE = Path(__file__).resolve().parent
 READ = HERE / "suggestions.tsv"
-PAGE = HERE.parents[1] / "docs" / "suggestions.md"
+TABLE = HERE.parents[1] / "docs" / "tables" / "suggestions.csv"
 MODELS = ("en-lm", "en-mlm")
 TOP = 3
-INTRODUCTION = f"""# What the two English models suggest first
-
-`en-lm` goes on with a start; `en-mlm` guesses the word in brackets, which it does not see. Their
-{TOP} most probable pieces with their probabilities, written by
-
-    python -m training.tables.suggestions
-
-The starts are everyday ones; a person read the first piece of each and said whether it is sensible
-there, in grammar and in meaning (`training/tables/suggestions.tsv`).
-"""
 
 
 def main() -> int:
     with READ.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     models = [tv.load(name, device="cpu") for name in MODELS]
-    sections = [INTRODUCTION, *(section(model, rows) for model in models)]
-    PAGE.write_text("\n".join(sections), encoding="utf-8")
-    print(f"written: {PAGE.name}", file=sys.stderr)
+    written = [row for model in models for row in rows_of(model, rows)]
+    pd.DataFrame(written).to_csv(TABLE, index=False)
+    print(f"written: {TABLE.name}", file=sys.stderr)
     return 0
 
 
-def section(model: Model, rows: list[dict[str, str]]) -> str:
-    """A model's suggestions, and how many of the first ones were read as sensible."""
-    lines, verdicts = [], []
+def rows_of(model: Model, rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return a model's rows: its suggestions, and the judgement of the first one."""
+    written = []
     for row in rows:
         line = row["start" if model.mask_id is None else "sentence"]
         found = suggestions(model, line)
         first = next(iter(found))
-        verdicts.append(row[f"{model.name} sensible"] if row[model.name] == first else "not read")
-        said = ", ".join(f"{piece} {chance:.0%}" for piece, chance in found.items())
-        lines.append(f"| {line} | {said} | {verdicts[-1]} |")
-    counted = f"Sensible: {verdicts.count('yes')} of {len(verdicts)}."
-    if unread := verdicts.count("not read"):
-        counted += f" Not read: {unread}."
-    head = "| text | suggestions | sensible |\n| --- | --- | --- |"
-    return "\n".join([f"## `{model.name}`", "", counted, "", head, *lines, ""])
+        verdict = row[f"{model.name} sensible"] if row[model.name] == first else "not read"
+        listed = ", ".join(f"{piece} {chance:.0%}" for piece, chance in found.items())
+        written.append(
+            {"model": model.name, "text": line, "suggestions": listed, "sensible": verdict}
+        )
+    return written
 
 
 def suggestions(model: Model, line: str) -> Mapping[str, float]:
-    """The most probable pieces after a text or in place of the word in brackets, by falling
-    probability."""
+    """Return the most probable pieces after a text, or for the word in brackets."""
     if model.mask_id is None:
         ids, place = model.tokenizer.prompt_ids(line), -1
     else:

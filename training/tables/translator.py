@@ -1,4 +1,4 @@
-"""How good the translator in the box is: writes docs/translator.md and translator.json.
+"""Measure the bundled translator; write docs/translator.md and translator.json.
 
     python -m training.tables.translator --data DIR [MODEL ...]
 
@@ -133,27 +133,50 @@ def page(kept: dict[str, Any], names: list[str]) -> str:
         table(["what", *names], pronoun_rows(columns)),
         carriers_said(columns[-1]),
         pictures_said(columns[-1]),
+        OTHERS,
     ]
     return "\n".join(parts) + "\n"
 
 
-INTRODUCTION = """# How good the translator is
+INTRODUCTION = """# Quality of the bundled models
 
-The model `en-de` beside the one it replaced; every figure is measured by
+The translator `en-de` beside its predecessor, measured by
 
     python -m training.tables.translator --data DIR
 
-None of these sentences was trained on. `pretrained/en-de/README.md` says what was.
+No sentence of these sets was trained on. `pretrained/en-de/README.md` lists the training data.
 """
 PRONOUNS = """
 ## Who is "it"?
 
-60 pairs of sentences that differ only in what "it" stands for, as in *too tired* and *too wide*;
-their nouns and frames are in none of the generated training sentences
-(`training/tables/pronouns.tsv`).
-The German is held up to the pronoun: which of *er*, *sie*, *es* has the highest probability?
-The lab "Who is it?" of the app asks the same of any pair of sentences.
+60 pairs of sentences differ only in the noun that "it" stands for, as in *too tired* and *too
+wide*. Their nouns and frames are in no generated training sentence
+(`training/tables/pronouns.tsv`). The German text is given up to the pronoun, and the most probable
+of *er*, *sie* and *es* is compared with the right one. The lab "Who is it?" of the app does the
+same for your own pair.
 """
+OTHERS = """
+## When it is not sure
+
+The certainty of a translation is the geometric mean of the probabilities of its tokens (beam 4).
+Each model has a limit that 95 % of the sentences of its validation file reach
+(`python -m training.evaluate --certainty`). Below it the app says that the model is not sure. The
+table gives the share of such translations, on sentences of no training file:
+
+[Share of unsure translations](tables/certainty.csv)
+
+An unsure translation can be right, and a sure one wrong.
+`python -m training.tables.certainty --data DIR` writes the table.
+
+## The two English models
+
+`en-lm` continues a text, and `en-mlm` predicts the word in brackets, which it does not see. The
+table gives the three most probable tokens for everyday texts. A person judged whether the
+first is sensible in grammar and meaning: 18 of 20 are for `en-lm`, and 20 of 20 for `en-mlm`.
+
+[Every suggestion](tables/suggestions.csv)
+
+`python -m training.tables.suggestions` writes the table."""
 
 
 def sets_of(columns: list[dict[str, Any]]) -> list[str]:

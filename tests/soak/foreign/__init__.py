@@ -1,1 +1,1 @@
-"""The proof on models of other packages, each in a process of its own: `docs/foreign.md`."""
+"""The proof on models of other packages, each in a process of its own: `docs/tested-models.md`."""

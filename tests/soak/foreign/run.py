@@ -1,4 +1,4 @@
-"""Run each package in a process of its own and write the two tables of `docs/foreign.md`."""
+"""Run each package in a process of its own and write the two tables of `docs/tested-models.md`."""
 
 from __future__ import annotations
 
