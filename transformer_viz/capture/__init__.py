@@ -1,7 +1,7 @@
-"""The probe: watches and edits the forward pass of any `nn.Module`, and leaves it as it was.
+"""The probe: captures and edits the forward pass of any `nn.Module`, and leaves it unchanged.
 
-May import model and core; needs to know nothing of checkpoints or text. `README.md` shows the way
-from a torch call to a head's statistics, and from an edit to the numbers.
+May import model and core; independent of checkpoints and text. `README.md` describes the steps from
+a torch call to a head's statistics, and from an edit to the numbers.
 """
 
 from typing import TYPE_CHECKING

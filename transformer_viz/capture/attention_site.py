@@ -1,4 +1,4 @@
-"""The place of an attention that starts: its stack, layer and heads, and what to keep of it."""
+"""Site of an attention that starts: its stack, layer and heads, and the data to keep of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tiles.written_out import Draft
 def heads_of(
     state: CaptureState, path: str, labels: tuple[str, ...], x: Tensor, origin: frozenset[int]
 ) -> int | None:
-    """The heads in a merged dimension: from the module, or from the batch of the input."""
+    """Return the heads in a merged dimension: from the module, or from the batch of the input."""
     if "bh" not in labels:
         return None
     merged_size = x.shape[labels.index("bh")]
@@ -46,8 +46,10 @@ def begin(
     pair: tuple[Tensor | None, Tensor | None],
     seen: Seen | None = None,
 ) -> AttentionRecord:
-    """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``pair``
-    its queries and keys where there are any."""
+    """Return the record of an attention that starts, at its site.
+
+    ``x`` are its masked scores or weights, ``pair`` its queries and keys, if there are any.
+    """
     kind = state.numbering.kind(path, *map(state.lineage.tokens, pair))
     canonical = layout.canonical(x)
     first, heads = canonical[0, 0, :, :keys], canonical.shape[1]
@@ -76,9 +78,11 @@ def begin(
 
 
 def repeated(state: CaptureState, record: AttentionRecord, sign: Any) -> AttentionRecord:
-    """Return the attention before this one, if both have the same queries, keys and weights: one
-    attention that meets its values in parts, and makes its softmax for each of them. ``sign`` is
-    compared where no weights were kept and nothing was measured."""
+    """Return the attention before this one, if queries, keys and weights are equal.
+
+    Such an attention meets its values in parts, and computes its softmax for each of them. ``sign``
+    is compared if no weights were kept and nothing was measured.
+    """
     state.signs = {id(one): state.signs.get(id(one)) for one, _ in state.asked}
     state.signs[id(record)] = sign
     if len(state.asked) < 2 or state.asked[1][0] is not record:
@@ -105,7 +109,7 @@ def repeated(state: CaptureState, record: AttentionRecord, sign: Any) -> Attenti
 
 
 def same_sign(one: Any, other: Any) -> bool:
-    """Return whether what stands for two maps of weights is the same."""
+    """Return True if two signs stand for the same weights."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return torch.equal(one, other)
     if not isinstance(one, tuple) or not isinstance(other, tuple):
@@ -115,14 +119,14 @@ def same_sign(one: Any, other: Any) -> bool:
 
 
 def same_place(x: Tensor | None, other: Tensor | None) -> bool:
-    """Return whether two tensors are the same numbers in memory."""
+    """Return True if two tensors are the same numbers in memory."""
     if x is None or other is None or (x.shape, x.stride()) != (other.shape, other.stride()):
         return False
     return x is other or (not x.is_meta and x.data_ptr() == other.data_ptr())
 
 
 def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
-    """The edits of this attention; they count as used."""
+    """Return the edits of this attention, and mark them as used."""
     plan = Plan.at(state.intervention, record.site, record.heads, record.first_head)
     state.used.update(matching(state.intervention, record.site, record.heads, record.first_head))
     if plan is not None:
@@ -132,7 +136,7 @@ def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
 
 
 def say_unsure(state: CaptureState, plan: Plan | None, path: str) -> None:
-    """Report keys of which rows that hide all keys do not tell whether they are padding."""
+    """Report keys for which fully masked rows leave open if they are padding."""
     if plan is not None and plan.unsure:
         state.say_unrecognised(
             f"rows of the attention in {path or 'this module'} hide all keys, so that padding and "
@@ -141,7 +145,7 @@ def say_unsure(state: CaptureState, plan: Plan | None, path: str) -> None:
 
 
 def positions_of(record: AttentionRecord, device: torch.device) -> Tensor:
-    """Absolute positions of the queries."""
+    """Return the absolute positions of the queries."""
     return torch.arange(record.shape[0], device=device) + record.offset
 
 
@@ -153,7 +157,7 @@ def keep(
     role: Scores,
     plan: Plan | None = None,
 ) -> None:
-    """Keep scores, q, k, their scale and a relative bias where they are asked for."""
+    """Keep scores, q, k, their scale and a relative bias if requested."""
     if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach().clone()
     if state.request.qkv(record.site):
@@ -171,7 +175,7 @@ def keep(
 
 
 def own_copy(x: Tensor | None) -> Tensor | None:
-    """Return a copy of what is kept: the module may write other numbers over its own tensor."""
+    """Return a copy of a kept tensor, since the module may overwrite its own."""
     return None if x is None else x.clone()
 
 
@@ -182,9 +186,9 @@ def vectors(
     heads: int,
     scores: Layout | None = None,
 ) -> Tensor | None:
-    """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known.
+    """Return q, k or v as ``[batch, head, token, width]``; None if its dimensions are unknown.
 
-    Copies of a learned query may be items or heads; the layout of the ``scores`` tells which.
+    Copies of a learned query may be items or heads; the layout of the ``scores`` decides.
     """
     if x is None or labels is None or len(labels) != x.dim():
         return None

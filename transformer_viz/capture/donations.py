@@ -1,4 +1,4 @@
-"""What one pass may lend to another one: heads' outputs, weights, the residual stream."""
+"""Patches from one pass to another: head outputs, weights, residual stream."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ OUTPUTS, PATTERNS, STREAM = "outputs", "patterns", "stream"
 
 @dataclass(frozen=True, eq=False)
 class Donation:
-    """Numbers that take the place of a pass's own at one site.
+    """Numbers that replace those of a pass at one site.
 
-    ``what`` is ``outputs`` (of heads, before the output projection), ``patterns`` (their weights)
-    or ``stream`` (behind a residual sum). ``values`` are ``[batch, head, row, width]``, of a stream
-    ``[batch, row, d_model]``; sizes of 1 stand for all. ``rows`` are the pass's own tokens, None
-    all of them; ``heads`` likewise; ``copies`` the items of the batch. ``edit`` is what asked for
-    it. ``nth`` is which sum of its site a stream's is, ``time_first`` whether tokens come before
-    items there.
+    Attributes:
+        what: ``outputs`` (of heads, before the output projection), ``patterns`` (their weights) or
+            ``stream`` (after a residual sum).
+        site: The site.
+        values: ``[batch, head, row, width]``, for a residual stream ``[batch, row, d_model]``;
+            sizes of 1 are broadcast.
+        rows: Tokens of the pass, None for all; ``heads`` likewise.
+        copies: Items of the batch, None for all.
+        edit: Edit that requested the patch.
+        nth: Index of the residual sum at its site.
+        time_first: True if tokens come before items there.
     """
 
     what: str
@@ -39,8 +44,11 @@ class Donation:
 
 @dataclass(eq=False)
 class Offered:
-    """What a pass gave, in call order: by site the heads' outputs ``[batch, head, query, width]``,
-    and the residual sums as the module has them. ``cut`` says where outputs were not found."""
+    """Values of a pass that may be patched into another, in call order.
+
+    By site: the heads' outputs ``[batch, head, query, width]``, and the residual sums as the module
+    has them. ``cut`` lists sites without separate outputs.
+    """
 
     outputs: dict[Site, list[Tensor]] = field(default_factory=dict)
     sums: dict[Site, list[Tensor]] = field(default_factory=dict)
@@ -48,7 +56,7 @@ class Offered:
 
 
 class Giving:
-    """The donations of one pass, and which of them were given."""
+    """Patches of one pass, and the unused ones among them."""
 
     def __init__(self, donations: tuple[Donation, ...] = ()):
         self.donations = donations
@@ -56,16 +64,18 @@ class Giving:
         self.sums: Counter[Site] = Counter()
 
     def of(self, what: str, site: Site, nth: int = 0) -> list[Donation]:
-        """Those for a site, in their order."""
+        """Return the patches of a site, in order."""
         return [d for d in self.donations if (d.what, d.site, d.nth) == (what, site, nth)]
 
     def at(self, site: Site) -> bool:
-        """Whether anything is lent to an attention."""
+        """Return True if an attention is patched."""
         return any(d.site == site and d.what != STREAM for d in self.donations)
 
     def put(self, x: Tensor, found: list[Donation], first_row: int = 0) -> Tensor:
-        """``x`` ``[batch, head, row, width]`` with these in their places; row 0 of it is the
-        pass's row ``first_row``."""
+        """Return ``x`` ``[batch, head, row, width]`` with the patches applied.
+
+        Its row 0 is row ``first_row`` of the pass.
+        """
         made = x.clone()
         for one in found:
             self.left.discard(id(one))

@@ -1,7 +1,7 @@
-"""The lineage store: the marks of one run, and how they travel from operands to results.
+"""Lineage store: the marks of one run, and their propagation from operands to results.
 
-A mark hangs on the tensor itself, so it ends with it and nothing outlives its layer; each run has a
-name of its own for its marks, so that those of another run are never read.
+A mark is an attribute of the tensor itself, so it ends with it. Each run has its own attribute
+name, so marks of another run are never read.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .refusals import refuse_wrapped
 from .roles import NOWHERE, Front, Ids, Mark, Scores, Table
 from .torch_calls import SEQUENCES, Args, Kwargs, in_place, swap, tensors
 
-KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
+KEY = "_transformer_viz"  # prefix of each probe's attribute name
 _numbers = itertools.count()
-ROOM = 4096  # so many marked tensors before those that ended are dropped from the list
+ROOM = 4096  # number of marked tensors before ended ones are dropped from the list
 HOLDERS = (Tensor, *SEQUENCES)
 
 
 class Lineage:
-    """Where every tensor of one run comes from and what it is, as marks that it looks up and sets.
+    """Origin and role of every tensor of one run, stored as marks.
 
-    ``lengths`` are the lengths that the token axis of each stream may have, by the stream's number;
-    ``last`` shape and mark of the newest scores, ``shapes`` those of the model's own tensors;
-    ``waves`` the angles behind the tables of sines and cosines that the model stores, by identity;
-    ``edited_angles`` the rotary angles after the edits, by stack: empty while none was met.
+    ``lengths`` are the possible lengths of each stream's token axis, by stream number; ``last``
+    shape and mark of the newest scores; ``shapes`` those of the model's own tensors; ``waves`` the
+    angles of the model's sine and cosine tables, by identity; ``edited_angles`` the edited rotary
+    angles, by stack.
     """
 
     def __init__(self, names: Names):
@@ -56,7 +56,7 @@ class Lineage:
     # ---- looking up --------------------------------------------------------------------------
 
     def mark(self, x: Any) -> Mark | None:
-        """The mark that this run left on a tensor."""
+        """Return the mark that this run left on a tensor."""
         if not isinstance(x, Tensor):
             return None
         found: Mark | None = x.__dict__.get(self.key)
@@ -77,23 +77,23 @@ class Lineage:
         return 0 if mark is None else mark.depth
 
     def serial(self, x: Any) -> int:
-        """When a tensor was made: a number that grows; 0 for what has no mark."""
+        """Return the creation number of a tensor, which grows; 0 without a mark."""
         mark = self.mark(x)
         return 0 if mark is None else mark.serial
 
     def origin(self, x: Any) -> frozenset[int]:
-        """The token streams a tensor was made from; empty for weights, masks and constants."""
+        """Return the token streams of a tensor; empty for weights, masks and constants."""
         mark = self.mark(x)
         return self.unmarked(x) if mark is None else mark.origin
 
     def unmarked(self, x: Any) -> frozenset[int]:
-        """The streams of what no call under this mode made."""
+        """Return the streams of a tensor that no call under this mode made."""
         if id(x) in self.owned or not isinstance(x, Tensor) or isinstance(x, nn.Parameter):
             return NOWHERE
         return self.input_origin(x)
 
     def input_origin(self, x: Tensor) -> frozenset[int]:
-        """An input of the model that nothing made here: a stream of vectors, or a mask."""
+        """Return the token stream of an unmarked float input: new for vectors, none for a mask."""
         if not x.dim() or not x.is_floating_point():
             return NOWHERE
         refuse_wrapped(x)
@@ -106,8 +106,7 @@ class Lineage:
         return self.inputs[id(x)][1]
 
     def unseen(self, x: Tensor) -> bool:
-        """Whether a tensor came up in the middle of a pass: made by what no mode sees (a scripted
-        function), or a parameter that was given from outside. It stands for what it was made of."""
+        """Return True, and mark it, if a tensor came from a scripted call or outside parameter."""
         if not self.lengths or self.names.given(x) is not False:
             return False
         if (x.shape, x.dtype) in self.shapes:
@@ -122,40 +121,40 @@ class Lineage:
         return True
 
     def new_stream(self, sizes: Any) -> frozenset[int]:
-        """A new token stream; ``sizes`` are the lengths its token axis may have."""
+        """Return a new token stream; ``sizes`` are the possible lengths of its token axis."""
         number = len(self.lengths) + 1
         self.lengths[number] = {int(size) for size in sizes}
         return frozenset((number,))
 
     def token_lengths(self, origin: Iterable[int]) -> set[int]:
-        """The lengths that the token axes of some streams may have."""
+        """Return the possible lengths of the token axes of some streams."""
         return set().union(*(self.lengths[stream] for stream in origin))
 
     def wave(self, x: Tensor) -> Tensor | None:
-        """The angles behind a tensor that was read from a stored table of waves."""
+        """Return the angles of a tensor that was read from a stored table of waves."""
         mark = self.mark(x)
         return self.waves.get(id(x)) if mark is None else mark.wave
 
     def front(self, x: Any) -> Front | None:
-        """What stands before the newest tokens of a tensor that grew."""
+        """Return the keys before the newest tokens of a tensor that grew."""
         mark = self.mark(x)
         return None if mark is None else mark.front
 
     def tokens(self, x: Any) -> frozenset[int]:
-        """The sequences whose tokens the rows of a tensor are."""
+        """Return the sequences whose tokens are the rows of a tensor."""
         mark = self.mark(x)
         if mark is not None:
             return mark.tokens
         return (self.unmarked(x) or frozenset((-id(x),))) if isinstance(x, Tensor) else NOWHERE
 
     def starts(self, x: Tensor, sizes: Any) -> None:
-        """Let a marked tensor start a token stream; ``sizes`` are the lengths of its token axis."""
+        """Start a token stream at a marked tensor; ``sizes`` are the lengths of its token axis."""
         mark = self.mark(x)
         assert mark is not None
         mark.origin = mark.tokens = self.new_stream(sizes)
 
     def grown(self, query: Any, key: Any) -> Front | None:
-        """What stands before the newest tokens of keys, and not before those of their queries."""
+        """Return what precedes the newest tokens of keys, but not those of their queries."""
         front, own = self.front(key), self.front(query) or Front()
         if front is None:
             return None
@@ -164,7 +163,7 @@ class Lineage:
         return replace(front, memory=max(0, memory), cached=max(0, cached), joined=joined)
 
     def axes(self, x: Tensor) -> Axes | None:
-        """What the axes of a tensor are made of; None where that is not known."""
+        """Return the composition of a tensor's axes; None if unknown."""
         mark = self.mark(x)
         if mark is not None:
             return mark.axes
@@ -176,8 +175,7 @@ class Lineage:
         return of_input(shape, x.is_floating_point() and x.dim() in (2, 3))
 
     def facts(self, x: Tensor) -> tuple[Any, ...] | None:
-        """All that the rules of axes ask about a tensor; None for an input that has no mark yet, as
-        asking for its streams would number them."""
+        """Return all facts that the axis rules need of a tensor; None for an unmarked input."""
         if type(x) is not Tensor and type(x) is not nn.Parameter:
             return None
         mark: Mark | None = x.__dict__.get(self.key)
@@ -200,8 +198,7 @@ class Lineage:
         deeper: int = 0,
         tokens: frozenset[int] | None = None,
     ) -> Any:
-        """Mark what a call gave: streams and depth from its operands, and a role; ``tokens`` are
-        those of its activations, if they are not given."""
+        """Mark a call's results: streams and depth of the operands, a role, and ``tokens``."""
         origin, depth, rows, constant, scored = NOWHERE, 0, NOWHERE, NOWHERE, 0
         product = isinstance(role, Scores)
         for parent in parents:
@@ -227,7 +224,7 @@ class Lineage:
         return out
 
     def attach(self, x: Tensor, mark: Mark) -> None:
-        """Hang a mark on a tensor; those of the model's own tensors are kept beside them."""
+        """Attach a mark to a tensor; marks of the model's own tensors are kept separately."""
         before = x.__dict__.get(self.key) or self.kept.get(id(x))
         if before is not None:  # overwritten in place: its axes stay
             mark.axes = before.axes
@@ -241,7 +238,7 @@ class Lineage:
             self.room = 2 * len(self.marked) + ROOM
 
     def name_axes(self, out: Any, func: Any, args: Args, kwargs: Kwargs) -> None:
-        """Note what the axes of a call's results are made of."""
+        """Record the composition of the axes of a call's results."""
         marks = [(x, self.mark(x)) for x in (out if isinstance(out, SEQUENCES) else (out,))]
         made = [(x, mark) for x, mark in marks if mark is not None]
         if not made:
@@ -253,7 +250,7 @@ class Lineage:
                 self.last = (tuple(x.shape), mark)
 
     def forget(self) -> None:
-        """Take the marks off all tensors that are still alive."""
+        """Remove the marks from all tensors that are still alive."""
         for ref in self.marked:
             x = ref()
             if x is not None:
@@ -268,9 +265,9 @@ class Lineage:
         parents = [] if func in torch_calls.SHAPED else tensors(args, kwargs)
         parents = parents[:1] if func in torch_calls.AS else parents
         if not parents and (func in torch_calls.GIVEN or not self.computing(func)):
-            return out  # made by chance, of Python's numbers, or between calls: an input
+            return out  # random, from Python's numbers, or between calls: an input
         if id(out) in map(id, parents) and not in_place(func):
-            return out  # a call that gave back its operand, such as dropout outside training
+            return out  # a call that returned its operand, such as dropout outside training
         marks = [self.mark(parent) for parent in parents]
         role: Any = packed(func, parents, out)
         if role is None and func in torch_calls.KEEP:
@@ -292,7 +289,7 @@ class Lineage:
         return out
 
     def keep_front(self, out: Any, parents: list[Mark | None]) -> None:
-        """What stands before the newest tokens stays there while keys are moved about."""
+        """Keep the preceding keys of the newest tokens while keys are moved."""
         front = next((mark.front for mark in parents if mark and mark.front is not None), None)
         if front is None:
             return
@@ -302,7 +299,7 @@ class Lineage:
                 mark.front = front
 
     def grow(self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: Kwargs) -> None:
-        """Tokens that are joined to older ones, or written after them into a store."""
+        """Handle tokens joined to older ones, or written after them into a cache."""
         mark = self.mark(out)
         if mark is None:
             return
@@ -315,7 +312,7 @@ class Lineage:
             mark.front = Front(cached=start, written=True)
 
     def joined_front(self, parts: list[Tensor], dim: int) -> Front | None:
-        """What stands before the newest of some parts that are joined: memory, or older tokens."""
+        """Return the part before the newest of some joined tensors: memory, or older tokens."""
         if len(parts) < 2:
             return self.front(parts[0]) if parts else None
         newest = max((max(self.origin(p), default=0) for p in parts if self.mark(p)), default=0)
@@ -332,11 +329,11 @@ class Lineage:
         return None
 
     def computing(self, func: Any) -> bool:
-        """Whether the model computes now, so that what a call makes of nothing is a constant."""
+        """Return True if the model computes now; a call without operands then makes a constant."""
         return self.names.computing(func is torch.arange)
 
     def ids_role(self, func: Any, parents: list[Tensor], marks: list[Mark | None]) -> Ids | None:
-        """Integers of the input stay ids while they are only moved about."""
+        """Return the role of integers of the input, which stay ids while they are only moved."""
         for x, mark in zip(parents, marks, strict=True):
             role = None if mark is None else mark.role
             if x.is_floating_point():
@@ -352,7 +349,7 @@ class Lineage:
     def table_role(
         self, func: Any, parents: list[Tensor], marks: list[Mark | None]
     ) -> Table | None:
-        """Rows of a table that the model owns."""
+        """Return the role of rows of a table that the model owns."""
         if not parents or marks[0] is not None or func not in torch_calls.RESHAPE:
             return None
         x = parents[0]
@@ -368,7 +365,7 @@ class Lineage:
         args: Args,
         kwargs: Kwargs,
     ) -> None:
-        """What a constant would be with edited rotary angles, carried along beside it."""
+        """Compute a constant's value with edited rotary angles beside it."""
         if not isinstance(out, Tensor) or self.origin(out):
             return
         shadows = {
@@ -384,7 +381,7 @@ class Lineage:
     def propagate_waves(
         self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: Kwargs
     ) -> None:
-        """The angles of a stored table go the same way as its values."""
+        """Propagate the angles of a stored table like its values."""
         waves = {id(p): wave for p in parents if (wave := self.wave(p)) is not None}
         if not waves or func not in torch_calls.READ | torch_calls.CAST:
             return

@@ -1,4 +1,4 @@
-"""Heads or rows that a model runs one after another become one attention."""
+"""Merging of heads or rows that a model computes one after another into one attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .statistics import cells, shrunk, thumbnail
 
 
 def merge_heads(capture: Capture) -> None:
-    """Join the records of sibling heads, and of rows that follow, to the record they belong to."""
+    """Join the records of sibling heads, and of consecutive rows, into one record."""
     whole: list[AttentionRecord] = []
     for record in capture.attentions:
         place = next((i for i, before in enumerate(whole) if precedes(before, record)), None)
@@ -35,13 +35,13 @@ def merge_heads(capture: Capture) -> None:
 
 
 def precedes(first: AttentionRecord, second: AttentionRecord) -> bool:
-    """Whether the rows of one record end where those of another begin."""
+    """Return True if the rows of one record end where those of another begin."""
     same = first.site == second.site and first.first_head == second.first_head
     return same and second.first_row == first.first_row + first.shape[0]
 
 
 def with_heads(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:
-    """Two records of one block as one with the heads of both."""
+    """Return two records of one block as one with the heads of both."""
     names = ("weights", "scores", "q", "k", "v", "thumbnail")
     parts = joined(first, second, dict.fromkeys(names, (HEADS, 0.0)))
     statistics = {
@@ -53,13 +53,13 @@ def with_heads(first: AttentionRecord, second: AttentionRecord) -> AttentionReco
 
 
 def common(first: str, second: str) -> str:
-    """A glob for both of two module paths."""
+    """Return a glob for two module paths."""
     pairs = zip(first.split("."), second.split("."), strict=False)
     return ".".join(a if a == b else "*" for a, b in pairs)
 
 
 def with_rows(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:
-    """Two records of one block as one with the rows of both; keys that a row has not weigh 0."""
+    """Return two records of one block as one with the rows of both; missing keys weigh 0."""
     how = {"weights": (ROWS, 0.0), "scores": (ROWS, float("-inf")), "q": (ROWS, 0.0)}
     parts = joined(first, second, how)
     more = first if first.shape[1] > second.shape[1] else second
@@ -88,7 +88,7 @@ def with_rows(first: AttentionRecord, second: AttentionRecord) -> AttentionRecor
 def joined(
     first: AttentionRecord, second: AttentionRecord, how: dict[str, tuple[int, float]]
 ) -> dict[str, Any]:
-    """Tensors of two records side by side, along the given dimension and filled as given."""
+    """Return tensors of two records joined along the given dimension, padded as given."""
     parts: dict[str, Any] = {"rebuilt": None, "leaves": (*first.leaves, *second.leaves)}
     parts["untiled"] = first.untiled or second.untiled
     parts["tiles"] = () if parts["untiled"] else (*first.tiles, *second.tiles)
@@ -102,7 +102,7 @@ def joined(
 
 
 def side_by_side(parts: Sequence[Tensor], dim: int, fill: float = 0.0) -> Tensor:
-    """Tensors joined along a dimension; where one has fewer columns, it is filled up."""
+    """Return tensors joined along a dimension; missing columns are filled."""
     longest = max(x.shape[-1] for x in parts)
     return torch.cat(
         [

@@ -1,4 +1,4 @@
-"""Which module is running: read from the calling frames, so that no hook is needed."""
+"""The running module, read from the calling frames, so that no hook is needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPUTING = frozenset(("forward", "__call__", "_call_impl"))
 
 
 def holds(value: Any, x: Tensor, deep: int = 4) -> bool:
-    """Whether something that a model was given is a tensor, or holds it."""
+    """Return True if a value given to a model is a tensor, or contains it."""
     if value is x:
         return True
     if deep == 0 or isinstance(value, Tensor | nn.Module | str | bytes | int | float):
@@ -42,8 +42,7 @@ def holds(value: Any, x: Tensor, deep: int = 4) -> bool:
 
 
 def beside(held: dict[str, Any], deep: int = 3) -> list[Tensor]:
-    """The tensors in plain objects that a weight or a linear map keeps: the scales of its quantised
-    numbers."""
+    """Return the tensors in plain objects of a weight or linear map, as quantisation scales."""
     found: list[Tensor] = []
     for value in held.values():
         if deep == 0 or isinstance(value, nn.Module | type) or not hasattr(value, "__dict__"):
@@ -55,15 +54,14 @@ def beside(held: dict[str, Any], deep: int = 3) -> list[Tensor]:
     return found
 
 
-#: What every linear map keeps beside its tensors; only a quantised one keeps more.
+#: Attributes of every linear map beside its tensors; only a quantised one has more.
 PLAIN_LINEAR = frozenset(vars(nn.Linear(1, 1, device="meta")))
 
 
 class Names:
-    """The modules of one model by identity: their paths, and the tensors they own.
+    """Modules of one model by identity: their paths, and the tensors they own.
 
-    ``waves`` are the angles behind the tables of sines and cosines among those, once somebody has
-    looked for them.
+    ``waves`` are the angles of the sine and cosine tables among those, once they were searched.
     """
 
     def __init__(self, module: nn.Module):
@@ -78,7 +76,7 @@ class Names:
             mine = [x for x in held if isinstance(x, Tensor)]
             self.tensors += mine
             for x in mine:
-                if x.__dict__:  # of most tensors it is empty
+                if x.__dict__:  # empty for most tensors
                     self.tensors += beside(x.__dict__)
             if isinstance(part, nn.Linear) and vars(part).keys() - PLAIN_LINEAR:
                 self.tensors += beside(vars(part))
@@ -86,7 +84,9 @@ class Names:
         self.waves: dict[int, Tensor] | None = None
 
     def frame(self) -> tuple[str, FrameType | None]:
-        """The path of the nearest running module, and its frame; ``""`` and None if none runs."""
+        """Return the path of the nearest running module, and its frame; ``""`` and None if none
+        runs.
+        """
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             code = frame.f_code
@@ -98,7 +98,7 @@ class Names:
         return "", None
 
     def computing(self, otherwise: bool) -> bool:
-        """Whether a module computes now; ``otherwise`` is the answer where one only prepares."""
+        """Return True if a module computes now; ``otherwise`` is the result if it only prepares."""
         frame: FrameType | None = sys._getframe(2)
         preparing = False
         while frame is not None:
@@ -112,9 +112,10 @@ class Names:
         return preparing and otherwise
 
     def given(self, x: Tensor) -> bool | None:
-        """Whether a tensor is among what the model was called with; None if it was not called as a
-        whole. The outermost frame of the model keeps what came in, whatever its names are bound to
-        later."""
+        """Return True if a tensor is among the model's arguments; None if no whole call is running.
+
+        The outermost frame of the model keeps the arguments, even if names are rebound later.
+        """
         frame: FrameType | None = sys._getframe(2)
         called = None
         while frame is not None:
@@ -127,15 +128,15 @@ class Names:
         return holds([value for name, value in called.f_locals.items() if name != "self"], x)
 
     def outside(self) -> bool:
-        """Whether no module of the model runs: what is called now is not the model's."""
+        """Return True if no module of the model is running."""
         return self.frame()[1] is None
 
     def path(self) -> str:
-        """The path of the nearest running module."""
+        """Return the path of the nearest running module."""
         return self.frame()[0]
 
     def number(self, path: str, words: tuple[str, ...] = HEAD_WORDS) -> int | None:
-        """A count that the module at a path, one around it, or their config names: its heads."""
+        """Return a count (heads) named by the module at a path, one around it, or their config."""
         while True:
             module: Any = self.modules.get(path)
             for owner in (module, getattr(module, "config", None)):

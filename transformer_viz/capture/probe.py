@@ -1,4 +1,4 @@
-"""The probe: put it around any call of a module to see, and to change, its attention."""
+"""The probe: a context that captures and edits the attention of any call of a module."""
 
 from __future__ import annotations
 
@@ -27,19 +27,24 @@ def probe(
     want: CaptureRequest | None = None,
     donations: Sequence[Donation] = (),
 ) -> Iterator[Capture]:
-    """Watch what a module does inside ``with``, and edit it; the module itself is not touched.
+    """Capture a module's forward pass inside ``with``, and edit it; the module stays unchanged.
 
     ``with probe(module) as run: module(x)`` fills ``run.attentions`` in call order: weights
-    ``[batch, head, query, key]``, path, kind, stack, layer; also norms, residual sums and what was
-    not recognised. ``want`` says what to keep; left out, the weights of all heads. ``donations``
-    are numbers of other runs that come in the place of this one's own (`trace` finds them for
-    edits). Enter it in the thread that runs the forward pass; other threads on the same module
-    notice nothing.
+    ``[batch, head, query, key]``, path, kind, stack, layer. It also records norms, residual sums
+    and unrecognised operations. Enter it in the thread of the forward pass; other threads are not
+    affected.
+
+    Args:
+        module: The module.
+        intervention: Edits of the pass.
+        want: Data to keep; None keeps the weights of all heads.
+        donations: Patches from other runs (`trace` finds them for edits).
 
     Raises:
-        ValueError: an edit that found no place in the model; names the edit and the places. A
-            module that is compiled, nested tensors, torch.vmap, edits under gradient checkpointing:
-            says what to do.
+        ValueError: An edit found no site in the model; names the edit and the sites. Also for a
+            compiled module, nested tensors, torch.vmap, and edits under gradient checkpointing;
+                states
+            what to do.
     """
     edits, request = intervention or Intervention(), want or CaptureRequest()
     with watching(Names(module), edits, request, donations) as capture:
@@ -53,8 +58,10 @@ def watching(
     request: CaptureRequest,
     donations: Sequence[Donation] = (),
 ) -> Iterator[Capture]:
-    """What `probe` does, for whoever asks again and again: of a small model reading the names of
-    its modules takes a twentieth of a pass. It must not have changed since they were read."""
+    """Do the work of `probe` for repeated calls on a module that did not change in between.
+
+    Reading the module names takes a twentieth of a pass of a small model.
+    """
     refuse_compiled(names.root)
     state = CaptureState(names, intervention, request, HANDLERS, donations)
     if uses_positions(state):
@@ -86,10 +93,10 @@ def watching(
 
 
 def drop_undivided(state: CaptureState) -> None:
-    """Drop attentions whose weights were to be divided by their sum, and were not.
+    """Drop attentions whose weights were expected to be divided by their sum, but were not.
 
     Raises:
-        ValueError: an edit was made there.
+        ValueError: An edit was made there.
     """
     for record, _ in state.undivided.values():
         where = record.path or "this module"
@@ -101,7 +108,7 @@ def drop_undivided(state: CaptureState) -> None:
 
 
 def _unrecognised(state: CaptureState) -> list[str]:
-    """What looked like attention at the end of the pass and is not shown."""
+    """Return sentences on apparent attentions that were not recorded by the end of the pass."""
     said = [
         f"a softmax in {path or 'the model'} meets no values of its keys: no attention, or one in "
         "a layout that is not known"

@@ -1,6 +1,6 @@
-"""What becomes of a tensor's role when one more call is made on it: rules without a memory.
+"""Rules for the role of a tensor after one more call, without state.
 
-`lineage.py` asks these rules at each call that has no handler.
+`lineage.py` applies these rules at each call without a handler.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PERMUTES = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis
 
 
 def replay(func: Any, args: Args, kwargs: Kwargs, x: Tensor, other: Tensor) -> Tensor:
-    """The same call on another tensor in the place of ``x``."""
+    """Return the result of the same call with another tensor in place of ``x``."""
     if other.shape != x.shape:
         other = other.expand(x.shape)
     other = other.clone() if in_place(func) else other.contiguous()  # a view of it must be possible
@@ -48,7 +48,7 @@ def passed(
     args: Args,
     kwargs: Kwargs,
 ) -> Any:
-    """The role of a result whose operand ``x`` had one; None where the call ends it."""
+    """Return the role of a result whose operand ``x`` had one; None if the call ends it."""
     if func in torch_calls.PAD and not isinstance(role, Scores):
         return None
     if isinstance(role, Located):
@@ -81,7 +81,7 @@ def passed(
 
 
 def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Scores after one more call; the unmasked twin and the mask go the same way."""
+    """Return scores after one more call, with their unmasked twin and mask."""
     if not isinstance(out, Tensor) or out.dim() < 2:
         return None
     joins = func in torch_calls.JOIN or func in torch_calls.PAD
@@ -111,8 +111,10 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
 
 
 def _joined(given: Tensor, x: Tensor, out: Tensor, first: int) -> Tensor:
-    """A mask or bias of scores to which columns were joined, ``first`` of them in front: the new
-    ones are visible, without bias."""
+    """Return a mask or bias of scores with joined columns, ``first`` of them before the keys.
+
+    New columns are visible, without bias.
+    """
     given = given.expand(x.shape)
     grown = torch.zeros(out.shape, dtype=given.dtype, device=out.device)
     places = [0 if a == b else first for a, b in zip(x.shape, out.shape, strict=True)]
@@ -121,8 +123,7 @@ def _joined(given: Tensor, x: Tensor, out: Tensor, first: int) -> Tensor:
 
 
 def _first_place(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs) -> int | None:
-    """How many columns a call joins before the first key of scores; None for scores that are padded
-    along another axis, or cut."""
+    """Return the number of columns joined before the first key; None for other padding or cuts."""
     if func in torch_calls.PAD:
         amounts = list(kwargs["pad"] if "pad" in kwargs else args[1])
         return amounts[0] if len(amounts) == 2 and min(amounts) >= 0 else None
@@ -137,8 +138,10 @@ def _first_place(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs)
 def refolded(
     role: Scores | Weights, x: Tensor, out: Any, func: Any, args: Args, kwargs: Any
 ) -> tuple[tuple[str, ...] | None, Folded | None]:
-    """The names of the dimensions after a call, and what they were before a view put the queries
-    on one axis with other dimensions: another view may take them apart again."""
+    """Return the labels after a call, and shape and labels from before a folding view.
+
+    Such a view merges the queries with other dimensions; another view may split them again.
+    """
     if func not in torch_calls.RESHAPE:
         return relabel(role.labels, x, out, func, args, kwargs), role.folded
     if func in torch_calls.FOLD and isinstance(out, Tensor) and x.dim() and out.dim():
@@ -156,23 +159,23 @@ def refolded(
 def relabel(
     labels: tuple[str, ...] | None, x: Tensor, out: Any, func: Any, args: Args, kwargs: Any
 ) -> tuple[str, ...] | None:
-    """The names of the dimensions after a call; None where they can no longer be told."""
+    """Return the labels of the dimensions after a call; None if unknown."""
     if labels is None or not isinstance(out, Tensor) or len(labels) != x.dim():
         return None
     if func in torch_calls.TURNS or (
         func in torch_calls.RESHAPE and getattr(func, "__name__", "") in PERMUTES
     ):
-        # A small tensor whose sizes are its dimension numbers shows where each one went.
+        # A small tensor whose sizes number its dimensions shows the new place of each.
         sizes = torch.empty(tuple(range(2, 2 + x.dim())), device="meta")
         moved = func(*swap(args, {id(x): sizes}), **swap(kwargs, {id(x): sizes}))
         return tuple(labels[size - 2] for size in moved.shape)
     if out.dim() == x.dim() + 1 and out.shape == (*x.shape, 1):
-        return (*labels, "1")  # one place more, to be broadcast over
+        return (*labels, "1")  # a new axis of size 1, for broadcasting
     return labels if out.dim() == x.dim() else None
 
 
 def packed(func: Any, parents: list[Tensor], out: Any) -> Packed | None:
-    """Query heads that were moved to the token axis of a lone token, a group of heads a key."""
+    """Return the role of query heads on the token axis of a lone token, grouped by key head."""
     if func not in torch_calls.VIEW or not isinstance(out, Tensor):
         return None
     if not out.dim() == 4 == parents[0].dim():
@@ -183,6 +186,6 @@ def packed(func: Any, parents: list[Tensor], out: Any) -> Packed | None:
 
 
 def broadcast(x: Tensor, args: Args) -> bool:
-    """Whether every other operand is one number a token, or a vector: as inside a norm."""
+    """Return True if every other operand is a vector or one number per token, as in a norm."""
     others = [t for t in tensors(args) if t is not x]
     return all(t.dim() < 2 or t.shape[-1] == 1 for t in others)

@@ -1,4 +1,4 @@
-"""What a probe is asked to keep, and what it hands back: attentions, norms, residual sums."""
+"""Requests to a probe, and its results: attentions, norms, residual sums."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ def _none(site: Site) -> bool:
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What to keep. Statistics and a thumbnail of every head are there unless switched off.
+    """Request of data to keep. Statistics and a thumbnail of every head are on by default.
 
-    ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices; ``tiles``
-    whether to keep what any tile of its maps is computed from, which grows with the length;
-    ``statistics``, ``norms``, ``residuals``, ``positions`` switch those records; ``hidden``
-    keeps the residual stream, ``sums`` the vectors of every residual sum and norm, ``gradients``
-    makes the weights differentiable, ``check`` rebuilds each block's output in float64, ``lend``
-    keeps what the pass could give to another one (``Capture.offered``); ``stack`` names a lone
-    self-attention whose stack nothing else tells; ``special`` marks, by stack, the tokens that a
-    shuffle of positions leaves where they are.
+    Attributes:
+        weights: True for each site whose weights to keep; ``scores`` and ``qkv`` likewise.
+        tiles: True for each site whose tile factors to keep; these grow linearly with the length.
+        statistics: Switch of these records; ``norms``, ``residuals``, ``positions`` likewise.
+        hidden: Keep the residual stream.
+        sums: Keep the vectors of every residual sum and norm.
+        gradients: Make the weights differentiable.
+        check: Rebuild each block's output in float64.
+        lend: Keep values for patches of other passes (``Capture.offered``).
+        stack: Stack of a single self-attention if nothing else determines it.
+        special: By stack, the tokens that a shuffle of positions leaves in place.
     """
 
     weights: Callable[[Site], bool] = _all
@@ -55,7 +58,7 @@ class CaptureRequest:
 
     @property
     def tiled(self) -> bool:
-        """Whether tiles are asked for of any block."""
+        """True if tiles are requested for any block."""
         return self.tiles is not _none
 
 
@@ -65,19 +68,21 @@ HEADS, ROWS = 1, 2  # dimensions of the weights along which parts of one attenti
 
 @dataclass(eq=False)
 class AttentionRecord:
-    """One attention as it ran: its place, and its tensors as far as they were asked for.
+    """Record of one attention: its site, and its tensors as far as requested.
 
-    ``weights`` and ``scores`` ``[batch, head, query, key]`` (scores as the softmax got them, after
-    edits), ``q, k, v`` ``[batch, head, token, width]``,
-    whatever the module's own layout. ``scale`` is the number that q·k was multiplied with, ``cap``
-    the bound of a tanh between them and the softmax, None where there is no such number.
-    ``form`` is ``softmax``, or ``custom`` for weights that no
-    softmax made. ``rebuilt`` is the relative difference of the output rebuilt in float64, None
-    where it was not checked. ``offset`` and ``first_key`` are the absolute positions of the first
-    query and key. ``leaves`` collect the gradients of the weights, one a call that made some of the
-    heads, or (``along``) of the rows. ``statistics`` hold one ``[batch, head]`` tensor a name.
-    ``tiles`` are the `Factors` of its heads and rows, ``untiled`` says why there are none, and
-    ``draft`` is what they are made of until the weights have met their values.
+    Attributes:
+        weights: ``[batch, head, query, key]``, in any layout of the module.
+        scores: As ``weights``; the input of the softmax, after edits.
+        q: ``[batch, head, token, width]``; ``k`` and ``v`` likewise.
+        scale: Factor of q·k, None if it is not a single number.
+        cap: Bound of a tanh between q·k and the softmax, or None.
+        form: ``softmax``, or ``custom`` for weights without a softmax.
+        rebuilt: Relative difference of the output rebuilt in float64, None if not checked.
+        offset: Absolute position of the first query; ``first_key`` that of the first key.
+        leaves: Gradients of the weights, one per call for some of the heads or (``along``) rows.
+        statistics: ``[batch, head]`` tensor by name.
+        tiles: `Factors` of its heads and rows; ``untiled`` is the reason if there are none.
+        draft: Input of the tiles until the weights have met their values.
     """
 
     path: str
@@ -117,26 +122,26 @@ class AttentionRecord:
 
     @property
     def number(self) -> int | None:
-        """The model's own number of its layer, as the path has it (``layers.3.attn``), or None.
+        """The model's own number of its layer, from the path (``layers.3.attn``), or None.
 
-        ``layer`` counts attentions alone: in a hybrid the two differ.
+        ``layer`` counts attentions only; in a hybrid model the two differ.
         """
         found = NUMBER.search(self.path)
         return None if found is None else int(found[1])
 
     def measured(self, statistics: Statistics) -> None:
-        """Take over the finished statistics of all rows."""
+        """Store the finished statistics of all rows."""
         self.statistics, self.thumbnail = statistics.result(), statistics.thumbnail()
 
 
 @dataclass(eq=False)
 class NormRecord:
-    """One norm as it ran: statistics of its input and output a token, ``[batch, token]`` each.
+    """Record of one norm: statistics of its input and output per token, ``[batch, token]`` each.
 
-    ``std`` is biased; ``input_norm`` and ``output_norm`` are Euclidean lengths; ``output_mean`` is
-    over the features of what the norm gave, after ``gain`` and ``bias`` ``[d_model]``, which
-    multiply and are added; ``kind`` is ``layer``, ``annotated`` or ``rms``. ``entered`` and
-    ``made`` ``[batch, token, d_model]`` are its vectors, where sums were asked for.
+    ``std`` is biased. ``input_norm`` and ``output_norm`` are Euclidean lengths. ``output_mean`` is
+    over the features of the output, after ``gain`` and ``bias`` ``[d_model]``. ``kind`` is
+    ``layer``, ``annotated`` or ``rms``. ``entered`` and ``made`` ``[batch, token, d_model]`` are
+    input and output, if sums were requested.
     """
 
     path: str
@@ -152,7 +157,7 @@ class NormRecord:
 
 @dataclass(eq=False)
 class ResidualRecord:
-    """The residual stream's length a token ``[batch, token]`` after one sub-layer was added."""
+    """Length of the residual stream per token ``[batch, token]`` after one sub-layer."""
 
     site: Site
     norm: Tensor
@@ -160,7 +165,7 @@ class ResidualRecord:
 
 @dataclass(eq=False)
 class ResidualSum:
-    """One residual sum: ``before + added = after``, ``[batch, token, d_model]`` each."""
+    """Residual sum ``before + added = after``, ``[batch, token, d_model]`` each."""
 
     site: Site
     before: Tensor
@@ -170,14 +175,16 @@ class ResidualSum:
 
 @dataclass(eq=False)
 class Capture:
-    """What one probe saw, in call order: the ``run`` of ``with probe(module) as run``.
+    """Result of one probe, in call order: the ``run`` of ``with probe(module) as run``.
 
-    ``positions`` are tables, rotary angles and relative biases by name; ``streams`` the last
-    residual stream of each stack ``[batch, token, d_model]``, where ``hidden`` was asked for;
-    ``sums`` every residual sum, where they were;
-    ``replaced`` names the calls that ran as their explicit formula, ``unrecognised`` says what
-    looked like attention and is not shown; ``others`` by path and number of columns what a softmax
-    is that weighs something and is no attention; ``offered`` what the pass could lend.
+    Attributes:
+        positions: Tables, rotary angles and relative biases by name.
+        streams: Last residual stream of each stack ``[batch, token, d_model]``, with ``hidden``.
+        sums: All residual sums, if requested.
+        replaced: Calls that ran as their explicit formula.
+        unrecognised: Sentences on apparent attentions that were not recorded.
+        others: For each path and number of columns, the nature of a softmax that is no attention.
+        offered: Values for patches of other passes.
     """
 
     request: CaptureRequest = field(default_factory=CaptureRequest)
@@ -194,7 +201,7 @@ class Capture:
 
     @property
     def sites(self) -> list[Site]:
-        """The attention blocks seen, without repeats, in call order."""
+        """Attention blocks without repeats, in call order."""
         return list(dict.fromkeys(record.site for record in self.attentions))
 
 

@@ -1,4 +1,4 @@
-"""What cannot be watched or edited is refused in one sentence, before it could come out wrong."""
+"""Errors for modules that cannot be captured or edited, raised before results could be wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def refuse_compiled(module: nn.Module) -> None:
     """Refuse modules that run below Python.
 
     Raises:
-        ValueError: the module, or a part of it, is compiled; says which, and what to probe instead.
+        ValueError: The module, or a part of it, is compiled; names it, and the module to probe
+            instead.
     """
     if isinstance(module, torch.jit.ScriptModule):
         raise ValueError(
@@ -33,7 +34,7 @@ def refuse_compiled(module: nn.Module) -> None:
 
 
 def as_sentence(error: BaseException) -> ValueError | None:
-    """The sentence for an error of the compiler, which cannot work while a probe watches."""
+    """Return the message for an error of the compiler, which cannot work under a probe."""
     if not type(error).__module__.startswith(DYNAMO):
         return None
     return ValueError(
@@ -47,7 +48,7 @@ def refuse_wrapped(x: Tensor) -> None:
     """Refuse tensors that stand for many.
 
     Raises:
-        ValueError: the input is nested, or inside torch.vmap; says what to do.
+        ValueError: The input is nested, or inside torch.vmap; states what to do.
     """
     if x.is_nested:
         raise ValueError(
@@ -62,10 +63,10 @@ def refuse_wrapped(x: Tensor) -> None:
 
 
 def refuse_checkpointing(path: str) -> None:
-    """Refuse edits where a layer is run once more for its gradients.
+    """Refuse edits if a layer is run again for its gradients.
 
     Raises:
-        ValueError: gradient checkpointing is on; says how to switch it off.
+        ValueError: Gradient checkpointing is on; states how to switch it off.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -1,6 +1,6 @@
-"""What the probe remembers about one tensor: its mark, and the roles that a tensor can have.
+"""Data that the probe keeps about one tensor: its mark, and the possible roles of a tensor.
 
-Plain records without rules: how marks travel stands in `lineage.py` and `propagation.py`.
+Plain records without rules; `lineage.py` and `propagation.py` hold the rules.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ Folded = tuple[tuple[int, ...], tuple[str, ...]]  # a shape, and the labels of i
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What stands before the newest tokens in keys that grew: ``memory`` columns that no token
-    made, then ``cached`` tokens of earlier passes; ``written`` into a store of a fixed length;
-    ``joined`` tokens of the same input, which an earlier pass may have asked about."""
+    """Columns before the newest tokens in keys that grew.
+
+    ``memory`` columns belong to no token, followed by ``cached`` tokens of earlier passes.
+    ``written`` means a cache of fixed length. ``joined`` tokens are of the same input, possibly
+    queries of an earlier pass.
+    """
 
     memory: int = 0
     cached: int = 0
@@ -32,13 +35,20 @@ class Front:
 
 @dataclass(slots=True)
 class Mark:
-    """``origin``: the token streams a tensor was made from (empty: only weights and constants);
-    ``tokens``: the sequences whose tokens its rows are (negative: of a constant's rows);
-    ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
-    ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
-    values read from a stored table; ``axes``: what its axes are made of, None where no rule tells;
-    ``front``: what stands before its newest tokens; ``serial``: when it was made; ``scored``: when
-    the latest product of queries and keys was made that has a part in it."""
+    """Mark of a tensor.
+
+    Attributes:
+        origin: Token streams it was computed from (empty: only weights and constants).
+        depth: Number of attentions before it.
+        role: Role of the tensor, or None.
+        edited_rotary: Its value with edited rotary angles.
+        wave: Angles of values read from a stored table.
+        axes: Composition of its axes, None if no rule applies.
+        front: Columns before its newest tokens.
+        tokens: Sequences whose tokens are its rows (negative: rows of a constant).
+        serial: Creation number.
+        scored: Creation number of the latest product of queries and keys that contributes to it.
+    """
 
     origin: frozenset[int] = NOWHERE
     depth: int = 0
@@ -54,16 +64,17 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Query times key, on its way to the softmax. ``labels`` name its dimensions.
+    """Query times key, before the softmax. ``labels`` name its dimensions.
 
-    ``base`` are the scores without the model's masks and ``hidden`` those masks, remembered only
-    where an edit needs them; ``bias`` is what was added that is no mask. A loose one (no q) is
-    some tensor that was masked like scores. ``q_labels`` and ``k_labels`` name the dimensions of
-    q and k, their token axis "q" and their width "k". ``factor`` is what the product was
-    multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
-    ``folded`` are shape and labels from before all queries were put on one axis with other things.
-    ``exponential`` once an exponential was taken of them; ``front`` counts columns that were joined
-    before the first key.
+    Attributes:
+        q: Queries; None for a loose one, a tensor that was masked like scores.
+        q_labels: Labels of q, its token axis "q" and its width "k"; ``k_labels`` likewise.
+        base: Scores without the model's masks; ``hidden`` are those masks. Kept only for edits.
+        bias: Sum of added terms that are no mask.
+        factor: Factor of the product, and ``inner`` the part of it before a tanh; None if unknown.
+        folded: Shape and labels before all queries were merged into one axis with others.
+        exponential: True after an exponential.
+        front: Number of columns joined before the first key.
     """
 
     q: Tensor | None = None
@@ -90,8 +101,11 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The output of a softmax, of the module at ``path``, that may be attention; ``same`` while
-    nothing changed it, ``plan`` the edits of its place; ``folded`` as in `Scores`."""
+    """Output of a softmax, of the module at ``path``, that may be attention.
+
+    ``same`` is True while unchanged, ``plan`` are the edits of its site, ``folded`` is as in
+    `Scores`.
+    """
 
     scores: Scores
     given: Tensor
@@ -115,9 +129,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Weights times v of one attention, and the reshaping done to it since; of weights that no
-    softmax made, ``made`` is the serial number of their mark, and ``edited`` whether an edit met
-    them."""
+    """Weights times v of one attention, and its reshaping since.
+
+    For weights without a softmax, ``made`` is the serial number of their mark, and ``edited`` is
+    True if an edit was applied.
+    """
 
     record: Any
     chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = ()
@@ -127,14 +143,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The sum of weights that no softmax made, by the serial number of their mark."""
+    """Sum of weights without a softmax, by the serial number of their mark."""
 
     made: int
 
 
 @dataclass(frozen=True, slots=True)
 class SubLayer:
-    """An attention's output on its way to the residual sum; ``exact`` while nothing changed it."""
+    """Attention output before the residual sum; ``exact`` is True while unchanged."""
 
     record: Any
     start: int
@@ -143,14 +159,14 @@ class SubLayer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The residual stream; ``stack`` once an attention of that stack has been added."""
+    """Residual stream; ``stack`` is set once an attention of that stack has been added."""
 
     stack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Biased:
-    """A constant that is a bias with a mask added: the two parts."""
+    """Constant that is a bias with a mask added: the two parts."""
 
     base: Tensor
     hidden: Tensor
@@ -158,26 +174,29 @@ class Biased:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows taken from a table of constants that has ``rows`` of them."""
+    """Rows taken from a table of constants with ``rows`` rows."""
 
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Integers that came in with the input; ``counted`` if they were summed up along the tokens."""
+    """Integers of the input; ``counted`` is True after a cumulative sum along the tokens."""
 
     counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A product with what only weights made: queries or keys times relative positions, on its way
-    to the scores; or these ``scores``, of learned queries or keys, if a softmax takes them."""
+    """Product with a constant computed from weights: queries or keys times relative positions.
+
+    It is added to the scores later. With learned queries or keys it may be the ``scores``
+    themselves, if a softmax follows.
+    """
 
     scores: Scores | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Queries of one token whose heads stand on the token axis, a group of them a key head."""
+    """Queries of one token with heads on the token axis, one group of heads per key head."""

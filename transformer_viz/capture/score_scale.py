@@ -1,4 +1,4 @@
-"""The number that a product of query and key was multiplied with on its way to the softmax."""
+"""Factor of the product of query and key before the softmax."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .torch_calls import Args, Kwargs
 
 
 def multiplied(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs) -> Scores:
-    """Scores after one more call on ``x``: factor and bias go along as long as it is one number."""
+    """Return scores after a call on ``x``: factor and bias are kept while one number suffices."""
     if func in torch_calls.SPARE or role.factor is None:
         return role
     if func in torch_calls.TANH:
@@ -22,7 +22,7 @@ def multiplied(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs) -
     if number is None or func not in torch_calls.MULTIPLY | torch_calls.DIVIDE:
         return replace(role, factor=None)
     if func in torch_calls.DIVIDE:
-        if not args or args[0] is not x:  # something divided by scores
+        if not args or args[0] is not x:  # a number divided by scores
             return replace(role, factor=None)
         number = 1 / number
     bias = None if role.bias is None else role.bias * number  # Falcon adds ALiBi before it scales
@@ -30,7 +30,7 @@ def multiplied(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs) -
 
 
 def other(x: Tensor, args: Args, kwargs: Kwargs) -> Any:
-    """The other operand of a product or quotient, if it is one number (or holds one)."""
+    """Return the other operand of a product or quotient, if it is (or holds) one number."""
     found = [value for value in (*args, *kwargs.values()) if value is not x]
     if len(found) != 1:  # x times itself, or a rounding mode
         return None
@@ -41,7 +41,7 @@ def other(x: Tensor, args: Args, kwargs: Kwargs) -> Any:
 
 
 def scale_of(role: Scores) -> tuple[float | None, float | None]:
-    """What q·k was multiplied with in all, and the bound of a tanh on the way, if there is one."""
+    """Return the total factor of q·k, and the bound of a tanh in between, if there is one."""
     if role.factor is None:
         return None, None
     if role.inner is None:

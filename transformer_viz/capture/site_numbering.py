@@ -1,4 +1,4 @@
-"""Which stack and layer an attention belongs to, told by behaviour first and names second."""
+"""Stack and layer of each attention, by behaviour first and names second."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from torch import Tensor
 
 from .roles import Front
 
-SAMPLE = 512  # rows and columns of a long mask that tell whether it is causal
+SAMPLE = 512  # rows and columns of a long mask that are checked for causality
 CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn", "encdec")
 
 
 @dataclass(frozen=True)
 class Source:
-    """What one attention was made of, to tell the heads of one from another attention beside it:
-    whose tokens its queries and keys are, their numbers, and where they lie in memory; ``strides``
-    are the steps that may lead there from one query to the next."""
+    """Inputs of one attention, used to distinguish its heads from another attention.
+
+    They are the tokens of queries and keys, their numbers, and their places in memory. ``strides``
+    are the possible steps in memory from one query to the next.
+    """
 
     tokens: tuple[frozenset[int], frozenset[int]]
     shape: tuple[int, ...]
@@ -37,16 +39,16 @@ class Source:
         return cls(tokens, shape, memory, strides)
 
     def beside(self, other: Source) -> bool:
-        """Whether both look at the same tokens, row by row."""
+        """Return True if both attend to the same tokens, row by row."""
         return self.tokens == other.tokens and self.shape == other.shape
 
     def slices(self, other: Source) -> bool:
-        """Whether queries and keys of both are different slices of the same tensors."""
+        """Return True if queries and keys of both are different slices of the same tensors."""
         pairs = list(zip(self.memory, other.memory, strict=False))
         return len(pairs) == 2 and all(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
     def goes_on(self, before: Source) -> bool:
-        """Whether the queries are those that follow in the same tensor, and ask the same keys."""
+        """Return True if the queries follow in the same tensor, with the same keys."""
         pairs = list(zip(self.memory, before.memory, strict=False))
         if len(pairs) != 2 or self.tokens != before.tokens or self.shape[:2] != before.shape[:2]:
             return False
@@ -57,7 +59,7 @@ class Source:
 
 @dataclass
 class Place:
-    """Where the last attention of one map stood."""
+    """Position of the last attention of one map."""
 
     depth: int
     layer: int
@@ -69,7 +71,7 @@ class Place:
 
 
 class Numbering:
-    """Counts the attentions of each map; a new pass begins where the depth no longer grows."""
+    """Counter of the attentions of each map; a new pass begins where the depth no longer grows."""
 
     def __init__(self, lone: str):
         self.lone = lone
@@ -80,15 +82,18 @@ class Numbering:
         self.parts: dict[Any, tuple[Source, int, int]] = {}
 
     def first_row(self, place: tuple[str, int], source: Source) -> tuple[int, int]:
-        """The numbers of the first query and of the first head: rows are not counted from 0 where
-        a module takes its queries in parts, and these are of the same head as the part before."""
+        """Return the numbers of the first query and of the first head.
+
+        Rows are not counted from 0 if a module takes its queries in parts; these belong to the head
+        of the part before.
+        """
         before, start, head = self.parts.get((place, source.memory[-1:]), (None, 0, 0))
         if before is None or not source.goes_on(before):
             return 0, 0
         return start + before.shape[2], head
 
     def kind(self, path: str, queries: frozenset[int], keys: frozenset[int]) -> str:
-        """``self`` if the keys hold all sequences whose tokens the queries are, else ``cross``."""
+        """Return ``self`` if the keys include all sequences of the queries, else ``cross``."""
         if any(word in path.lower() for word in CROSS_WORDS):
             return "cross"
         return "self" if queries <= keys else "cross"
@@ -96,26 +101,27 @@ class Numbering:
     def rows(
         self, place: tuple[str, int], shape: tuple[int, int], front: Front | None
     ) -> tuple[int, int]:
-        """The absolute positions of the first query and of the first key of a self-attention.
+        """Return the absolute positions of the first query and of the first key of a
+        self-attention.
 
-        Both are 0 but where keys really grew by tokens of earlier passes, of which a cache may have
-        forgotten the oldest. Columns of memory that no token made are keys like any other.
-        ``place`` is a module and its depth.
+        Both are 0 unless keys grew by tokens of earlier passes; a cache may have dropped the oldest
+        of these. Columns of memory without tokens are ordinary keys. ``place`` is a module and its
+        depth.
         """
         queries, keys = shape
         front = front or Front()
         if front.joined and front.joined == self.seen.get(place) == keys - queries:
-            front = replace(front, cached=front.joined)  # those that the last pass asked about
+            front = replace(front, cached=front.joined)  # those that were queries of the last pass
         grown = bool(front.cached) and not front.written
         offset = max(front.cached, self.seen.get(place, 0)) if grown else front.cached
         self.seen[place] = offset + queries
         return offset, offset + queries - keys if grown else 0
 
     def stack(self, path: str, kind: str, seen: Seen | None, offset: int) -> str:
-        """``decoder`` for cross-attention and where later words are hidden, else by name.
+        """Return ``decoder`` for cross-attention or hidden later tokens, else the stack by name.
 
-        Where some later words are hidden and others are not, as by a decoder that reads a picture
-        whole, what is known of the module beforehand says it.
+        If only some later tokens are hidden, as in a decoder that reads a picture whole, prior
+        knowledge of the module decides.
         """
         if kind == "cross":
             return "decoder"
@@ -137,7 +143,7 @@ class Numbering:
         source: Source,
         rows: tuple[int, int] = (0, 0),
     ) -> Place:
-        """The next layer of a map, or a sibling head of the same layer, or more of its rows."""
+        """Return the place of the next layer, of a sibling head in the same one, or of rows."""
         before = self.last.get((stack, kind))
         if before is None:
             layer, first = 0, 0
@@ -161,9 +167,11 @@ class Numbering:
         return place
 
     def restart(self, stack: str, kind: str, path: str, deep: bool) -> int:
-        """Return the layer of an attention that is less deep than the one before: a module that ran
-        before begins a new pass; another one behind a ``deep`` one begins a second stack, whose
-        layers are counted on."""
+        """Return the layer of an attention that is less deep than the one before.
+
+        A module that ran before begins a new pass. Another one after a ``deep`` one begins a second
+        stack, whose layer numbers continue.
+        """
         known = self.homes.get((stack, kind), {})
         if path in known:
             return known[path]
@@ -171,7 +179,7 @@ class Numbering:
 
 
 def named_stack(path: str) -> str | None:
-    """The stack that a module path names."""
+    """Return the stack that a module path names."""
     for part in reversed(path.lower().split(".")):
         if "decoder" in part:
             return "decoder"
@@ -181,8 +189,10 @@ def named_stack(path: str) -> str | None:
 
 
 def heads_of_one(before: Place, path: str, source: Source) -> bool:
-    """Whether an attention of one head is the next head of the one before: heads that stand in a
-    list as modules of their own, or that one module takes one by one."""
+    """Return True if a one-head attention is the next head of the one before.
+
+    Such heads are modules in a list, or one module computes them one by one.
+    """
     last = before.source
     if last is None or source.shape[1] != 1 or not source.beside(last):
         return False
@@ -190,13 +200,13 @@ def heads_of_one(before: Place, path: str, source: Source) -> bool:
 
 
 def siblings(path: str, other: str) -> bool:
-    """Whether two modules are numbered members of one list, as heads written one by one are."""
+    """Return True if two modules are numbered members of one list, as separate heads are."""
     return path != other and re.sub(r"\d+$", "", path) == re.sub(r"\d+$", "", other)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A mask, true where hidden, bool ``[row, column]``, at these places of queries and keys."""
+    """Mask sample, true where hidden, bool ``[row, column]``, at these queries and keys."""
 
     hidden: Tensor
     rows: Tensor
@@ -207,20 +217,23 @@ class Seen:
         return cls(hidden, *(torch.arange(size, device=hidden.device) for size in hidden.shape))
 
     def later(self, offset: int) -> Tensor:
-        """The cells whose key comes after their query, bool ``[row, column]``."""
+        """Return the cells whose key comes after their query, bool ``[row, column]``."""
         return self.columns > self.rows[:, None] + offset
 
 
 def hides_later(seen: Seen | None, offset: int) -> bool:
-    """Whether a mask hides a later key from a row and shows it to another one."""
+    """Return True if a mask hides a later key from one row and shows it to another."""
     if seen is None:
         return False
     return bool((seen.hidden & ~seen.hidden.all(0) & seen.later(offset)).any())
 
 
 def sampled(size: int) -> Tensor:
-    """The places of an axis at which a mask is looked at: all of a short one, of others those at
-    the beginning, as a narrow window shows only between neighbours, and some along the whole."""
+    """Return the places of an axis at which a mask is read.
+
+    All of a short axis; else those at the beginning, where a narrow window shows, and some along
+    the whole.
+    """
     if size <= 2 * SAMPLE:
         return torch.arange(size, device="cpu")
     spread = torch.linspace(0, size - 1, SAMPLE, device="cpu").round().long()
@@ -228,7 +241,7 @@ def sampled(size: int) -> Tensor:
 
 
 def looks_causal(seen: Seen, offset: int) -> bool | None:
-    """Whether a mask hides all later keys; None: cannot tell."""
+    """Return True if a mask hides all later keys; None if undecidable."""
     if len(seen.rows) < 2:
         return None
     later, padding = seen.later(offset), seen.hidden.all(0)

@@ -1,4 +1,4 @@
-"""What is known while one forward pass is captured: the lineage, the result so far, the places."""
+"""State of one captured forward pass: the lineage, the result so far, the sites."""
 
 from __future__ import annotations
 
@@ -19,21 +19,26 @@ from .tiles.bias import Small, small
 from .tiles.factors import fits
 from .torch_calls import Args, Kwargs
 
-Handlers = Mapping[Any, Callable[..., Any]]  # torch function -> what is done when it is called
+Handlers = Mapping[Any, Callable[..., Any]]  # torch function -> its handler
 
 
 class CaptureState:
-    """What the handlers share during one pass; it lives in one thread and ends with the probe.
+    """State shared by the handlers during one pass, in one thread; only ``capture`` outlives it.
 
-    ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
-    ``open`` the modules whose softmax met no values yet; ``undivided`` the attentions whose
-    product is still to be divided by the sum of their weights, and that sum; ``outside`` counts
-    softmaxes that no module of the model ran; ``unconfirmed`` the paths of edited softmaxes that
-    met no values yet; ``offset`` is the absolute position of the first query of the last
-    self-attention, ``asked`` the last two attentions with their queries and keys, ``signs`` what
-    stands for their weights, ``powers`` what makes these, ``layers`` the layer that each stack has
-    reached, ``giving`` what other runs lend to this one, ``running`` the hand-written norm that
-    runs now, ``shapes_scores`` whether any edit needs scores.
+    Attributes:
+        used: Edits that were applied.
+        open: Modules whose softmax met no values yet.
+        undivided: Attentions whose product is still to be divided by the sum of weights, and that
+            sum.
+        outside: Number of softmaxes outside the model's modules.
+        unconfirmed: Paths of edited softmaxes that met no values yet.
+        offset: Absolute position of the first query of the last self-attention.
+        asked: Last two attentions with their queries and keys; ``signs`` are fingerprints of
+            their weights, ``powers`` the vectors for these.
+        layers: Current layer of each stack.
+        giving: Patches from other runs.
+        running: Hand-written norm that runs now.
+        shapes_scores: True if an edit needs scores.
     """
 
     def __init__(
@@ -66,21 +71,24 @@ class CaptureState:
 
     @property
     def request(self) -> CaptureRequest:
-        """What is to be kept."""
+        """Request of the probe."""
         return self.capture.request
 
     def shows_bias(self, record: AttentionRecord) -> bool:
-        """Whether a relative bias is kept: as large as the maps, it is not where they are large."""
+        """Return True if a relative bias is kept: it is as large as the maps, so not for large
+        ones.
+        """
         return self.request.positions and (
             not self.request.tiled or fits(record.heads, *record.shape)
         )
 
     def small_bias(self, whole: Tensor, bias: Tensor, visible: Tensor | None) -> Small | None:
-        """A bias ``[head or 1, query or 1, key]`` in little space; ``whole`` is the tensor that it
-        is of, which layers may share.
+        """Return a bias ``[head or 1, query or 1, key]`` in compact form.
+
+        ``whole`` is its full tensor, which layers may share.
 
         Raises:
-            ValueError: there is no little space for it.
+            ValueError: It has no compact form.
         """
         known = self.biases.get(id(whole))
         if known is None:
@@ -88,16 +96,16 @@ class CaptureState:
         return known[1]
 
     def say_unrecognised(self, sentence: str) -> None:
-        """Add a sentence to what looked like attention and is not shown, once."""
+        """Add a sentence on an apparent attention that is not recorded, once."""
         if sentence not in self.capture.unrecognised:
             self.capture.unrecognised.append(sentence)
 
     def call(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
-        """Make a torch call as it is and pass the marks on: for calls that need no special care."""
+        """Run a torch call unchanged and propagate the marks, for calls without a handler."""
         return self.lineage.follow(func(*args, **kwargs), func, args, kwargs)
 
     def forget(self) -> None:
-        """Leave no mark on any tensor, and keep no frame of the model alive."""
+        """Remove all marks from tensors, and release all frames of the model."""
         self.lineage.forget()
         self.running = None
         self.asked.clear()

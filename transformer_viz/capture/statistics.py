@@ -1,4 +1,4 @@
-"""Head statistics and thumbnails, computed row block by row block while a layer runs."""
+"""Head statistics and thumbnails, computed by row blocks while a layer runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..core.head_metrics import HEAD_METRICS, HeadMetric, Rows
 from ..core.numerics import weight_bits
 
 SIDE = 64  # a thumbnail is at most this many cells wide and high
-CELLS = 400_000  # about what is reckoned with at once, so that it stays in a core's cache
-ON_CARD = 16  # times as many on a card, where each operation takes longer to begin than to compute
+CELLS = 400_000  # cells processed at once, so that they stay in a core's cache
+ON_CARD = 16  # factor on a GPU, where launching an operation costs more than computing it
 
 
 class Statistics:
     """Every head metric of one attention, ``[batch, head]`` each.
 
-    Rows come in blocks, so ``[head, query, key]`` is never needed at once. Entropy is NaN where a
-    weight is negative, as it can be without a softmax.
+    Rows come in blocks, so ``[head, query, key]`` is never needed at once. Entropy is NaN for
+    negative weights, which are possible without a softmax.
     """
 
     def __init__(self, queries: int, keys: int, offset: int):
@@ -30,7 +30,7 @@ class Statistics:
         self.stride = cells(queries)
 
     def add(self, weights: Tensor, first: int) -> None:
-        """Take in the rows ``first ...`` of the weights ``[batch, head, query, key]``.
+        """Add the rows ``first ...`` of the weights ``[batch, head, query, key]``.
 
         Keys at the end that none of these rows sees may be left out.
         """
@@ -58,7 +58,7 @@ class Statistics:
             self.sums[metric.name] = value if before is None else torch.maximum(before, value)
 
     def _pool(self, w: Tensor, first: int) -> None:
-        """The largest weight under each cell of the thumbnail so far; rows may begin anywhere."""
+        """Update the largest weight of each thumbnail cell; rows may begin anywhere."""
         if self.pooled is None:
             side = math.ceil(self.queries / self.stride), math.ceil(self.keys / cells(self.keys))
             self.pooled = w.new_zeros(*w.shape[:2], *side)
@@ -71,14 +71,14 @@ class Statistics:
                 torch.maximum(place, small, out=place)
 
     def result(self) -> dict[str, Tensor]:
-        """Each statistic, ``[batch, head]`` float32."""
+        """Return each statistic, ``[batch, head]`` float32."""
         return {
             m.name: self.sums[m.name] / (self.queries if m.combined == "mean" else 1)
             for m in HEAD_METRICS
         }
 
     def thumbnail(self) -> Tensor:
-        """uint8 ``[batch, head, <=64, <=64]``, max-pooled, 255 = weight 1."""
+        """Return the thumbnail, uint8 ``[batch, head, <=64, <=64]``, max-pooled, 255 = weight 1."""
         assert self.pooled is not None
         return greys(self.pooled)
 
@@ -87,9 +87,9 @@ class Statistics:
 def positions(
     first: int, rows: int, keys: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries ``[row, 1]``, keys ``[key]``, and ``|query - key|`` float32 ``[row, key]``.
+    """Return queries ``[row, 1]``, keys ``[key]``, and ``|query - key|`` float32 ``[row, key]``.
 
-    Every layer asks for the same.
+    The result is cached, since every layer needs the same.
     """
     with torch.inference_mode(False):
         query = torch.arange(first, first + rows, device=device)[:, None]
@@ -98,9 +98,9 @@ def positions(
 
 
 def pooled(w: Tensor, dim: int, step: int) -> Tensor:
-    """The largest of each ``step`` neighbours along a dimension; the last cell may hold fewer.
+    """Return the largest of each ``step`` neighbours of a dimension; the last cell may be smaller.
 
-    A fifth of the time that ``max_pool2d`` takes on a CPU, which also notes where each was.
+    Takes a fifth of the time of ``max_pool2d`` on a CPU, which also records the indices.
     """
     if step == 1:
         return w
@@ -115,31 +115,30 @@ def pooled(w: Tensor, dim: int, step: int) -> Tensor:
 
 
 def cells(size: int) -> int:
-    """How many rows or columns of an attention one cell of a thumbnail stands for."""
+    """Return the rows or columns of an attention per thumbnail cell."""
     return math.ceil(size / SIDE)
 
 
 def thumbnail(w: Tensor) -> Tensor:
-    """Weights ``[batch, head, query, key]`` in small."""
+    """Return the thumbnail of weights ``[batch, head, query, key]``."""
     return greys(pooled(pooled(w, 2, cells(w.shape[2])), 3, cells(w.shape[3])))
 
 
 def greys(small: Tensor) -> Tensor:
-    """Pooled weights as uint8: 255 is a weight of 1."""
+    """Return pooled weights as uint8: 255 is a weight of 1."""
     return (small.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
 def shrunk(thumbnail: Tensor) -> Tensor:
-    """A thumbnail that grew too high, pooled again."""
+    """Return a thumbnail pooled again after it grew too high."""
     return pooled(thumbnail, 2, cells(thumbnail.shape[2]))
 
 
 def at_once(cells: int, device: torch.device) -> int:
-    """How many cells to reckon with at once where a core's cache is best served by so many."""
+    """Return the number of cells to process at once on a device, given that of a core's cache."""
     return cells if device.type == "cpu" else cells * ON_CARD
 
 
 def block_rows(queries: int, about: int = 256) -> int:
-    """How many rows to take at once: about so many, and whole cells of the thumbnail where they
-    are so many at least."""
+    """Return the rows to process at once: about ``about``, in whole thumbnail cells if possible."""
     return about // cells(queries) * cells(queries) or max(1, about)

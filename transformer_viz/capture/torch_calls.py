@@ -1,5 +1,4 @@
-"""Which torch functions mean what: products, softmaxes, masks, calls that keep a tensor's role;
-and what a call was given."""
+"""Groups of torch functions by meaning (products, softmaxes, masks, ...), and their arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from torch.nn import functional as F
 
 aten = torch.ops.aten
 Call = Callable[..., Any]
-Args = tuple[Any, ...]  # what a call was given by place
-Kwargs = dict[str, Any]  # and by name
+Args = tuple[Any, ...]  # positional arguments of a call
+Kwargs = dict[str, Any]  # keyword arguments
 SEQUENCES = (list, tuple)
 PLAIN = (Tensor, nn.Parameter)  # quantised ones hide their single numbers, and have no float64
 
@@ -39,7 +38,7 @@ SOFTMAX = frozenset(
     (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, torch._softmax)
 ) | _aten("softmax.int", "_softmax.default")
 
-#: A linear map of one activation by weights.
+#: Linear maps of one activation by weights.
 LINEAR = frozenset((F.linear,)) | _aten("linear.default")
 PROJECT = frozenset((F.linear, torch.addmm, Tensor.addmm)) | _aten(
     "linear.default", "addmm.default"
@@ -62,10 +61,10 @@ MULTIPLY = _of(
     ("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"), torch, Tensor
 ) | _aten("mul.Tensor")
 
-#: Properties that turn a tensor over; every other property is read without a look.
+#: Properties that permute a tensor's dimensions; every other property is read without handling.
 TURNS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data"))
 
-#: Move values about without changing them. The first argument is the tensor.
+#: Calls that move values without changing them. The first argument is the tensor.
 RESHAPE = (
     _of(
         """view reshape flatten unflatten transpose swapaxes swapdims permute movedim
@@ -91,7 +90,7 @@ RESHAPE = (
     )
     | TURNS
 )
-#: Change a number's type or nothing at all.
+#: Calls that change the number type or nothing at all.
 CAST = (
     _of(
         """to float double half bfloat16 type type_as cpu cuda nan_to_num nan_to_num_""",
@@ -105,11 +104,11 @@ DIVIDE = _of("div div_ divide true_divide __truediv__ __itruediv__", torch, Tens
     "div.Tensor"
 )
 TANH = _of(("tanh", "tanh_"), torch, Tensor) | frozenset((F.tanh,)) | _aten("tanh.default")
-#: Keep what lies between two bounds as it is.
+#: Calls that keep values between two bounds.
 CLAMP = _of("clamp clamp_ clip maximum minimum max min", torch, Tensor)
 EXPONENTIAL = _of("exp exp_", torch, Tensor) | _aten("exp.default")
 TRIANGLE = _of("tril tril_ triu triu_", torch, Tensor)
-#: Element by element, so that a score stays a score.
+#: Element-wise calls, after which a score stays a score.
 ELEMENTWISE = (
     _of(
         """__rtruediv__ neg __neg__ exp exp_ sigmoid relu relu_ square pow __pow__ softplus abs""",
@@ -129,24 +128,24 @@ ELEMENTWISE = (
 SUM = _of(["sum"], torch, Tensor)
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
 
-#: Join columns of one number.
+#: Calls that append constant columns.
 PAD = frozenset((F.pad, torch._C._nn.pad))
 
-#: Keep numbers of the input numbers of the input, though not the same ones.
+#: Calls after which numbers of the input still count as numbers of the input.
 NUMERIC = RESHAPE | CAST | ELEMENTWISE | JOIN
-#: Make a tensor of chance or of Python's own numbers: an input, wherever it is called.
+#: Calls that make random tensors, or tensors of Python numbers: an input, anywhere.
 GIVEN = _of("tensor as_tensor from_numpy rand randn normal randint multinomial", torch)
 
-#: Write into a store of a fixed length.
+#: Calls that write into a cache of fixed length.
 STORE = _of(("index_copy", "index_copy_", "slice_scatter"), torch, Tensor)
 GROWS = JOIN | STORE
 
-#: Leave the number that scores were multiplied with as it is.
+#: Calls that leave the factor of scores unchanged.
 SPARE = RESHAPE | CAST | ADD | SUBTRACT | CLAMP | FILL | WHERE | JOIN
-#: Keep the role of their first operand that has one.
+#: Calls that keep the role of their first operand with one.
 PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN | PAD
 IDENTITY = RESHAPE | CAST
-#: Read rows or cells of a table.
+#: Calls that read rows or cells of a table.
 READ = (
     RESHAPE
     | JOIN
@@ -154,15 +153,15 @@ READ = (
     | frozenset((F.embedding,))
 )
 KEEP = PASS | READ
-#: Take only the shape of their operand, or (AS) that of their second one.
+#: Calls that use only the shape of their operand, or (AS) that of their second one.
 SHAPED = _of(
     """zeros_like ones_like full_like new_zeros new_ones new_full new_tensor""", torch, Tensor
 )
 AS = _of(["expand_as", "view_as", "reshape_as", "type_as"], torch, Tensor)
-#: Number tokens, as models do with the mask of padded inputs.
+#: Calls that number tokens, as models do with the mask of padded inputs.
 COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)
-#: Put dimensions on one axis, or take them apart.
+#: Calls that merge dimensions into one axis, or split them.
 FOLD = _of("view reshape flatten unflatten view_as reshape_as", torch, Tensor)
 
 CONVOLVE = frozenset((F.conv1d, F.conv2d, F.conv3d))
@@ -183,7 +182,7 @@ WAVES = (
 NORMS = frozenset((F.layer_norm, F.rms_norm, torch.layer_norm, torch.rms_norm)) | _aten(
     "layer_norm.default"
 )
-#: Inside a hand-written norm one of these is called on its input or on something made of it.
+#: A hand-written norm calls one of these on its input or on a result of it.
 NORM_SIGNS = _of("""mean var std var_mean std_mean rsqrt square pow norm __pow__""", torch, Tensor)
 
 FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product_attention.default")
@@ -195,7 +194,7 @@ LOG_SOFTMAX = _of(["log_softmax"], torch, Tensor, F, torch.special)
 
 
 def dense(x: Tensor) -> bool:
-    """Return whether a tensor stores all of its numbers, so that views of it can be taken."""
+    """Return True if a tensor stores all of its numbers, so that views of it are possible."""
     return x.layout == torch.strided
 
 
@@ -203,7 +202,7 @@ def dense(x: Tensor) -> bool:
 
 
 def tensors(*groups: Any) -> list[Tensor]:
-    """The tensors among the arguments of a call, lists and tuples looked into."""
+    """Return the tensors among the arguments of a call, also inside lists and tuples."""
     found: list[Tensor] = []
     for group in groups:
         for value in group.values() if isinstance(group, dict) else group:
@@ -215,7 +214,7 @@ def tensors(*groups: Any) -> list[Tensor]:
 
 
 def swap(group: Any, by: dict[int, Tensor]) -> Any:
-    """The same arguments with some tensors exchanged, found by identity."""
+    """Return the arguments with some tensors replaced, found by identity."""
     if isinstance(group, Tensor):
         return by.get(id(group), group)
     if isinstance(group, dict):

@@ -1,4 +1,4 @@
-"""The torch function modes: the probe's, and one for all that watches or changes single calls."""
+"""Torch function modes: that of the probe, and a generic one that intercepts single calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .torch_calls import Args, Kwargs
 
 
 class CaptureMode(TorchFunctionMode):
-    """Hands each torch call to the handler of its function, or lets the marks travel through it.
+    """Mode that passes each torch call to its handler, or propagates the marks.
 
-    Active inside ``with``, in one thread. A handler runs with the mode switched off; one that wants
-    its inner calls seen enters a second mode on the same state.
+    Active inside ``with``, in one thread. A handler runs with the mode switched off. To have its
+    inner calls handled, it enters a second mode on the same state.
     """
 
     def __init__(self, state: CaptureState):
@@ -47,12 +47,12 @@ class CaptureMode(TorchFunctionMode):
         return out
 
 
-#: Runs in place of a torch call: gets its function, arguments and keywords, returns its result.
+#: Replacement of a torch call: gets function, arguments and keywords, returns the result.
 Handler = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
 
 
 def call_unchanged(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run a torch call as it is.
+    """Run a torch call unchanged.
 
     PyTorch's own modules run step by step, not fused, while any mode is active.
     """
@@ -60,9 +60,9 @@ def call_unchanged(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) 
 
 
 class InterceptCalls(TorchFunctionMode):
-    """Hand each torch call of this thread inside ``with`` to a handler.
+    """Mode that passes each torch call of this thread inside ``with`` to a handler.
 
-    The handler runs with the mode off; to see what a call does inside, it enters the mode again.
+    The handler runs with the mode off; to see a call's inner calls, it enters the mode again.
     """
 
     def __init__(self, handle: Handler = call_unchanged):

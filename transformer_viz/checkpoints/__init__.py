@@ -1,7 +1,7 @@
-"""A checkpoint on disk, or a module in memory, made into a Model.
+"""Opening of checkpoints on disk, or of modules in memory, as a `Model`.
 
-The names are fetched when first used: asking what is in the box needs no torch.
-May import preprocessing, capture, model and core.
+Names are imported on first use, so listing the bundled models needs no torch. May import
+preprocessing, capture, model and core.
 """
 
 from __future__ import annotations

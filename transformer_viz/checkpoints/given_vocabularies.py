@@ -1,4 +1,4 @@
-"""The vocabularies that a user gives to `load`: objects, word lists, files or folders."""
+"""Vocabularies that a user gives to `load`: objects, word lists, files or folders."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NAMES = ("tokenizer", "target_tokenizer")
 def given_vocabularies(
     tokenizer: Any, target_tokenizer: Any, folder: Path | None = None
 ) -> Vocabularies | None:
-    """The vocabularies of a model, as the user gives them.
+    """Return the vocabularies that the user gave for a model.
 
     Args:
         tokenizer: That of the source, or of both sides: an object with encode and decode, a list
             or dictionary of words, or the path of a vocabulary file or of a folder with one.
         target_tokenizer: That of the target, likewise.
-        folder: The folder of the weights, where a file may be named without its path.
+        folder: Folder of the weights, in which a file may be named without its path.
 
     Returns:
-        The vocabularies; None where nothing was given.
+        The vocabularies; None if nothing was given.
 
     Raises:
-        CheckpointError: What came is no tokenizer and no vocabulary; says what is expected.
+        CheckpointError: The value is no tokenizer and no vocabulary; states what is expected.
     """
     if tokenizer is None and target_tokenizer is None:
         return None
@@ -43,21 +43,21 @@ def given_vocabularies(
 
 
 def is_path(given: Any) -> bool:
-    """Whether a user's tokenizer is the path of a file or folder."""
+    """Return True if a user's tokenizer is the path of a file or folder."""
     return isinstance(given, str | os.PathLike)
 
 
 def vocabulary_path(given: str | os.PathLike[str], folder: Path | None, named: str) -> Path:
-    """The file or folder that a path names, from here or from the folder of the weights.
+    """Return the file or folder of a path, relative to here or to the folder of the weights.
 
     Raises:
-        CheckpointError: There is none.
+        CheckpointError: It does not exist.
     """
     path = Path(given)
     try:
         places = [path] if folder is None else [path, folder / path]
         found = next((place for place in places if place.exists()), None)
-    except (OSError, ValueError):  # names too long, or with characters that no name may have
+    except (OSError, ValueError):  # names too long, or with invalid characters
         found = None
     if found is None:
         raise CheckpointError(
@@ -82,10 +82,10 @@ def _side(given: Any, named: str, folder: Path | None) -> Vocabulary | None:
 
 
 def _in_folder(folder: Path) -> Vocabulary:
-    """The vocabulary in a folder: the library's tokenizer, or the one file of words.
+    """Return the vocabulary in a folder: the library's tokenizer, or the only vocabulary file.
 
     Raises:
-        CheckpointError: There is none, or it is not clear which.
+        CheckpointError: There is none, or more than one.
     """
     with library() as transformers:
         made, note = open_tokenizer(transformers, folder, None)

@@ -1,4 +1,4 @@
-"""The door for every checkpoint: find it, read it safely, hand it to the layout that knows it."""
+"""Loading of checkpoints: find the files, read them safely, open them with the matching layout."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ from .vocabularies.beside import sounds
 
 
 class Layout(Protocol):
-    """Describe what the module of a layout offers.
+    """Interface of a layout module.
 
-    ``WORDS`` are the words that a user may override; ``NAMES`` regular expressions of which every
-    weight of this layout matches one, so that a file nobody knows can be told what it is nearest.
+    ``WORDS`` are the options that a user may override. ``NAMES`` are regular expressions; each
+    weight of the layout matches one, which also finds the nearest layout of an unknown file.
     """
 
     NAME: str
@@ -63,15 +63,15 @@ class Layout(Protocol):
     NAMES: tuple[str, ...]
 
     def recognise(self, found: Candidate) -> bool:
-        """Whether the config, or the names of the weights, are this layout's."""
+        """Return True if the config, or the names of the weights, are this layout's."""
 
     def open(
         self, found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]
     ) -> Model:
-        """The Model, in evaluation mode, on the CPU."""
+        """Return the Model, in evaluation mode, on the CPU."""
 
 
-#: Every layout, asked in this order. A new one is a file beside this one and a word here.
+#: All layouts, tried in this order. A new one is a module beside these and an entry here.
 layouts: tuple[Layout, ...] = (
     hugging_face,
     reference,
@@ -92,7 +92,7 @@ layouts: tuple[Layout, ...] = (
     torch_core,
 )
 BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
-AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
+AUTO = "auto"  # a device: as many as the model needs, if its layout supports it
 OURS = ("layout", "allow_nonfinite", "weights", "base", "names")  # overrides of `load` itself
 
 
@@ -112,32 +112,31 @@ def load(
 ) -> Model:
     """Open a trained model.
 
-    ``thing`` is a name in ``pretrained/`` (``en-de``, or its snapshot ``en-de-small/step-64``), a
-    folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
-    its device unless one is given. Else ``owner/name`` is a model of the Hugging Face Hub, fetched
-    with its client; ``revision`` is a branch, a tag or a commit, as ``owner/name@revision`` says
-    too, and ``allow_pickle=True`` fetches pickled weights where it has no safetensors. ``device``
-    None is a GPU if one is present, ``"auto"`` spreads a Hugging Face model over all there are.
-    ``tokenizer`` is an object with encode and decode, a list or dictionary of words, or a
-    vocabulary file; ``target_tokenizer`` is that of the target, where it has its own. None takes
-    the vocabularies beside the weights, or else ids typed as numbers. ``dtype`` is what it computes
-    in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch dtype, or
-    ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold (``{0:
-    "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread the model
-    as ``device="auto"`` does, with the accelerate package. ``names`` maps the file's own names of
-    weights to a layout's (or is a JSON file of such a table; ``names.json`` beside the weights is
-    read too), see :mod:`.common.names`. ``overrides`` are words of the layout (:class:`ModelConfig`
-    for our own); they win over the file, and ``Model.provenance`` says so. ``tgt_lang=`` is the
-    target language of a Hugging Face translator whose tokenizer has several (``"deu_Latn"``).
-    ``layout=`` names the layout instead of recognising it, ``allow_nonfinite=True`` opens weights
-    that are NaN or infinite, and ``weights="ema"`` takes the running average of the weights where a
-    file holds it too. A folder that peft saved holds an adapter, which is merged in memory into the
-    model that its config names, or ``base=`` does.
+    Args:
+        thing: Name in ``pretrained/`` (``en-de``, or a snapshot ``en-de-small/step-64``), folder,
+            weights file, Hugging Face Hub id ``owner/name`` or ``owner/name@revision``, or module
+            in memory (put into evaluation mode).
+        device: None is a GPU if present (a module stays on its device); ``"auto"`` spreads a
+            Hugging Face model over all devices.
+        tokenizer: Object with encode and decode, list or dictionary of words, or vocabulary file.
+            None takes the vocabularies beside the weights, or else ids typed as numbers.
+        target_tokenizer: That of the target, if different.
+        revision: Branch, tag or commit on the Hub.
+        allow_pickle: Fetch pickled weights if the Hub has no safetensors.
+        dtype: ``"float32"`` (default), ``"float16"``, ``"bfloat16"``, ``"float64"``, a torch dtype,
+            or ``"auto"`` for that of the file.
+        max_memory: Limit of each device (``{0: "10GB", "cpu": "30GB"}``); spreads the model.
+        offload_folder: Folder for the rest of a model that is spread, with the accelerate package.
+        names: Mapping of the file's names of weights to a layout's, or a JSON file of it
+            (``names.json`` beside the weights is read too), see :mod:`.common.names`.
+        overrides: Options of the layout (:class:`ModelConfig` for ours), which win over the file.
+            Also ``layout=``, ``tgt_lang=`` (``"deu_Latn"``), ``allow_nonfinite=True``,
+            ``weights="ema"`` (running average), and ``base=`` for the model of a peft adapter.
 
     Raises:
-        CheckpointMissing: nothing of that name (a FileNotFoundError too), here or on the Hub.
-        CheckpointError: a checkpoint that is unsafe, damaged, incomplete, of an unknown layout, or
-            that does not fit its config (a ValueError too).
+        CheckpointMissing: Nothing has this name, here or on the Hub (a FileNotFoundError too).
+        CheckpointError: The checkpoint is unsafe, damaged, incomplete, of an unknown layout, or
+            does not fit its config (a ValueError too).
     """
     spread = {"max_memory": max_memory, "offload_folder": offload_folder}
     spread = {word: value for word, value in spread.items() if value is not None}
@@ -173,19 +172,19 @@ def open_as(
     dtype: str | torch.dtype | None = None,
     spread: Mapping[str, Any] | None = None,
 ) -> Model:
-    """Open a checkpoint whose layout is settled; the words are as of :func:`load`.
+    """Open a checkpoint with a known layout.
 
     Args:
-        layout: as :func:`recognised` gave it.
-        found: what stands on disk, with its weights where these were read already.
-        words: overrides that are the layout's own, and ``dtype``.
-        tokenizer: the user's.
-        device: one device; None spreads the model.
-        dtype: the type of number to compute in.
-        spread: over which devices, where that was said.
+        layout: Layout from :func:`recognised`.
+        found: Checkpoint on disk, with its weights if they were read already.
+        words: Overrides of the layout, and ``dtype``.
+        tokenizer: Tokenizer of the user.
+        device: Single device; None spreads the model.
+        dtype: Type of number of the computation.
+        spread: Limits of devices, if given.
 
     Raises:
-        CheckpointError: as of :func:`load`.
+        CheckpointError: As in :func:`load`.
     """
     place, spread = device, dict(spread or {})
     words = dict(words)
@@ -229,7 +228,7 @@ def open_as(
 
 
 def _with_own_tables(found: Candidate, layout: Layout) -> Candidate:
-    """The same, with position tables of mapped names in the shape that the layout stores."""
+    """Return the candidate with position tables of mapped names in the layout's shape."""
     if not found.renamed:
         return found
     other = replace(found)
@@ -239,7 +238,7 @@ def _with_own_tables(found: Candidate, layout: Layout) -> Candidate:
 
 
 def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:
-    """The same model, with all marked as guesses that only its layout's own code would settle."""
+    """Return the model with all options as guesses that only its layout's own code would settle."""
     certain = getattr(layout, "settled_words", lambda weights: ())(found.weights)
     model = replace(model, provenance=doubt_layout(model.provenance, certain))
     notes = (*model.notes, *rename_notes(found.weights, found.names))
@@ -250,10 +249,10 @@ def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:
 
 
 def _refuse_in_memory(**given: Any) -> None:
-    """A module in memory stays as it is: in its own type of number, where it lies.
+    """Refuse options that would change a module in memory, such as its dtype or device.
 
     Raises:
-        CheckpointError: names the word that came.
+        CheckpointError: Names the option.
     """
     for word, value in given.items():
         if value is not None:
@@ -265,8 +264,8 @@ def _refuse_in_memory(**given: Any) -> None:
 
 
 def _of_the_file(found: Candidate) -> dict[str, Any]:
-    """Return what no layout adds: sizes, prefixes taken off, and weights that were left out."""
-    read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
+    """Return fields that no layout sets: file size, removed prefixes, left-out weights."""
+    read = found.__dict__.get("weights")  # a layout may have read the tensors in another way
     name = id_of((found.adapter or found.path).parent)  # layouts name the folder, here a commit
     changes = () if read is None else read.unwrapped
     gone = [change for change in changes if LEFT in change or AVERAGED in change]
@@ -281,7 +280,7 @@ def _of_the_file(found: Candidate) -> dict[str, Any]:
 def discover(
     thing: str | os.PathLike[str], overrides: Mapping[str, Any]
 ) -> tuple[Candidate, dict[str, Any]]:
-    """What stands on disk under a name, and the overrides that are its layout's own."""
+    """Return the checkpoint on disk under a name, and the overrides of its layout."""
     path = find(thing)
     allow = overrides.get("allow_nonfinite", False)
     if not isinstance(allow, bool):
@@ -304,18 +303,18 @@ def discover(
 
 
 def layout_of(found: Candidate, wanted: str | None = None) -> Layout:
-    """The layout of a checkpoint, see :func:`recognised`."""
+    """Return the layout of a checkpoint, see :func:`recognised`."""
     return recognised(found, wanted)[0]
 
 
 def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Candidate]:
-    """The layout asked for, or the first that recognises a checkpoint, and what it is to open.
+    """Return the requested layout, or the first that recognises a checkpoint, and its candidate.
 
-    Where none does, everyone is asked once more about the field in which a larger module kept the
-    model (``gpt.``), without what stands beside it.
+    If none does, all are tried again on the field in which a larger module kept the model
+    (``gpt.``), without the other fields.
 
     Raises:
-        CheckpointError: no layout of that name; or none knows the file, with the nearest one.
+        CheckpointError: The layout does not exist, or none recognises the file; names the nearest.
     """
     names = [layout.NAME for layout in layouts]
     if wanted is not None:
@@ -333,10 +332,10 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
 
 
 def choose_device(device: str | None) -> str:
-    """The device asked for, or a GPU if one is present, or the CPU.
+    """Return the requested device, or a GPU if one is present, or the CPU.
 
     Raises:
-        CheckpointError: a device that this machine or PyTorch does not have.
+        CheckpointError: This machine or PyTorch has no such device.
     """
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -351,18 +350,18 @@ def choose_device(device: str | None) -> str:
 
 
 def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
-    """The weights file that a name, a folder or a file stands for.
+    """Return the weights file of a name, a folder or a file.
 
-    ``whole``: of a folder that holds an adapter too, the model's and not the adapter's.
+    ``whole`` prefers the model's weights if a folder holds an adapter too.
 
     Raises:
-        CheckpointMissing: no such name or path, or a folder without weights.
-        CheckpointError: a folder with several weights files and none of a name that settles it.
+        CheckpointMissing: There is no such name or path, or the folder has no weights.
+        CheckpointError: The folder has several weights files and no preferred one.
     """
     path = (shelved(thing) if isinstance(thing, str) else None) or Path(thing)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()
-    except (OSError, ValueError):  # names too long, or with characters that no name may have
+    except (OSError, ValueError):  # names too long, or with invalid characters
         is_file = is_folder = False
     if is_file:
         return path
@@ -391,7 +390,7 @@ def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
 
 
 def _weights_in(folder: Path) -> list[Path]:
-    """The weights files of a folder; one alone where its name settles that it is the one."""
+    """Return the weights files of a folder; only one if it has a preferred name."""
     for name in PREFERRED:
         if (folder / name).is_file():
             return [folder / name]

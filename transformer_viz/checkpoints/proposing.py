@@ -1,4 +1,4 @@
-"""Proposals of names for a file on disk, see :mod:`.naming.name_proposals`."""
+"""Name proposals for a file on disk, see :mod:`.naming.name_proposals`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .loader import discover, layouts, load
 from .naming.name_proposals import NameProposal, propose
 
 HEADS = "heads"
-#: Words to ask for where a proposal is not whole enough to be tried.
+#: Options to ask for if a proposal is too incomplete to be tried.
 USUAL = ("norm", "activation", "embedding_scale")
 
 
 def assumed_words(thing: str | os.PathLike[str], proposal: NameProposal) -> dict[str, Any]:
-    """Return the words that no file states, with the values that opening would assume.
+    """Return the options that no file states, with the values that opening would assume.
 
-    The number of heads has no sensible value, so it is None. Where the proposal does not open yet,
-    the usual words are None too. An id of a special token is followed by its word, where a
-    vocabulary names it.
+    The number of heads has no sensible value and is None. If the proposal does not open yet, the
+    usual options are None too. The id of a special token is followed by its token, if a vocabulary
+    names it.
 
     Args:
-        thing: a weights file or a folder.
-        proposal: the names to open it with.
+        thing: A weights file or a folder.
+        proposal: Names to open it with.
     """
     words = next(layout.WORDS for layout in layouts if proposal.layout == layout.NAME)
     one: dict[str, Any] = (
         {HEADS: 1} if HEADS in words else {}
-    )  # any will do: it is not guessed from sample text
+    )  # any value will do; this avoids calibration on sample text
     try:
         model = load(thing, device="cpu", names=proposal.names, **one)
     except CheckpointError:
@@ -57,20 +57,20 @@ def assumed_words(thing: str | os.PathLike[str], proposal: NameProposal) -> dict
 def propose_names(
     thing: str | os.PathLike[str] | Candidate, layout: str | None = None
 ) -> NameProposal:
-    """Propose a layout's names for the weights of a file of one's own.
+    """Propose a layout's names for the weights of a user's own file.
 
     Args:
-        thing: a weights file, a folder, or a checkpoint that was found already.
-        layout: the layout's name; None takes the one that fits best.
+        thing: A weights file, a folder, or a checkpoint that was found already.
+        layout: Name of the layout; None takes the one that fits best.
 
     Returns:
-        A proposal to be confirmed: its ``rows`` say for each weight the name and why, ``missing``
-        what the layout lacks, and ``names`` is the table for ``load(names=...)``.
+        A proposal to be confirmed. Its ``rows`` hold each weight's name and the reason, ``missing``
+        the names that the layout lacks, and ``names`` is the table for ``load(names=...)``.
 
     Raises:
-        CheckpointMissing: nothing of that name.
-        CheckpointError: a file that cannot be read, or has no layers of attention; a layout that
-            names are not proposed for.
+        CheckpointMissing: Nothing has this name.
+        CheckpointError: The file cannot be read or has no attention layers, or the layout has no
+            proposals.
     """
     found = thing if isinstance(thing, Candidate) else discover(thing, {"names": {}})[0]
     if hugging_face.recognise(found):

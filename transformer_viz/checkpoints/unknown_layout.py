@@ -1,6 +1,6 @@
-"""The error about a file of no known layout: what it is nearest to, and how it opens.
+"""Error for a file of unknown layout: the nearest layout, and ways to open the file.
 
-A file of one's own opens with ``names=``; the error names the command that proposes the table.
+A user's own file opens with ``names=``; the error names the command that proposes the table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST = 4  # layouts that an error lists
 
 
 class Named(Protocol):
-    """A layout, of which errors use the name and the patterns of its weights' names."""
+    """Layout, reduced to its name and the patterns of its weights' names."""
 
     NAME: str
     NAMES: tuple[str, ...]
 
 
 def unknown_layout(found: Candidate, layouts: Sequence[Named]) -> CheckpointError:
-    """Return the error about a checkpoint that no layout recognises."""
+    """Return the error for a checkpoint that no layout recognises."""
     name = found.path.name
     if Trace.is_file(found.path):
         return CheckpointError(
@@ -49,7 +49,7 @@ def unknown_layout(found: Candidate, layouts: Sequence[Named]) -> CheckpointErro
 
 
 def _advice(found: Candidate) -> str:
-    """The end of a sentence that leads from an unknown file to an opened model."""
+    """Return the end of a sentence with the ways to open an unknown file."""
     file = shell_name(found.path.name)
     return (
         f"write a table of names with `transformer-viz names {file} --out {NAMES_FILE}` and give "
@@ -58,13 +58,15 @@ def _advice(found: Candidate) -> str:
 
 
 def _ending(name: str, most: int = 36) -> str:
-    """A name of a file or weight on one line; a long one only by its end, where names differ."""
+    """Return a name of a file or weight on one line; of a long one only the end, where names
+    differ.
+    """
     name = visible(name)
     return name if len(name) <= most else f"…{name[-most:]}"
 
 
 def _nearest(found: Candidate, layouts: Sequence[Named]) -> str:
-    """Which layout comes closest to a file that none recognises, and what does not fit."""
+    """Return a sentence on the layout closest to an unknown file, and its mismatches."""
     names = sorted(found.weights.tensors)
     near, strange, below = "", names, ""
     field, count = Counter(name.partition(".")[0] for name in names).most_common(1)[0]

@@ -1,4 +1,4 @@
-"""A model runs: traces, translations, searches, what a checkpoint holds.
+"""Inference: traces, translations, searches and the inspection of checkpoints.
 
 May import checkpoints, capture, preprocessing, model and core.
 """

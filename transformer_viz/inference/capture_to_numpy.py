@@ -1,4 +1,4 @@
-"""What a probe saw, as tables: heads, norms, residual sums, and the matrices that are kept."""
+"""Conversion of a capture to tables and arrays: heads, norms, residual sums and stored matrices."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ..core.tiles import Bias, Part, Tiles, Visible
 from ..core.trace_parts import Attention, read_only
 
 NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
-MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
-SMALL = 1 << 18  # numbers of a tensor that is fetched together with others
+MATRICES = ("weights", "scores", "qkv", "gradients")  # each is kept beside the weights
+SMALL = 1 << 18  # largest tensor, in numbers, that is fetched together with others
 PLACES = {place: number for number, place in enumerate(MAPS.values())}
-OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
+OUTSIDE = -1  # layer of a norm outside the layers: embeddings, the end of a stack
 
 
 def heads_of(capture: Capture) -> pd.DataFrame:
-    """Every head: stack, block, layer, head, and its statistics."""
+    """Return one row per head: stack, block, layer, head, and its statistics."""
     records = ordered(capture)
     sizes = [record.heads for record in records]
     columns: dict[str, Any] = {
@@ -45,7 +45,7 @@ def heads_of(capture: Capture) -> pd.DataFrame:
 
 
 def _repeated(values: Sequence[Any], sizes: Sequence[int], kind: Any = object) -> np.ndarray:
-    """A column of values, each as often as its size says; texts unless another kind is said."""
+    """Return a column of values, each repeated by its size; the dtype is object by default."""
     return np.repeat(np.array(values, dtype=kind), sizes)
 
 
@@ -59,7 +59,7 @@ def ordered(capture: Capture) -> list[AttentionRecord]:
 
 
 def thumbnails_of(capture: Capture) -> dict[str, np.ndarray]:
-    """Each map small: uint8 ``[layer, head, <=64, <=64]``; layers with fewer heads are padded."""
+    """Return small maps, uint8 ``[layer, head, <=64, <=64]``, padded to the same head count."""
     grouped: dict[str, list[np.ndarray]] = {}
     small = [
         (record.site.map, record.thumbnail[0])
@@ -88,7 +88,7 @@ def attentions_of(
     kind: str,
     gradients: list[np.ndarray] | None,
 ) -> tuple[Attention, ...]:
-    """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
+    """Return the requested blocks' matrices as numpy; the proof may have captured more."""
     wanted = bool(set(MATRICES) & set(words))
     found = dict(zip(map(id, capture.attentions), gradients or [], strict=False))
     records = [
@@ -106,21 +106,21 @@ def attentions_of(
 
 
 def _matrices(record: AttentionRecord, words: tuple[str, ...]) -> tuple[Tensor | None, ...]:
-    """Weights, scores, q, k and v of a block, None where they are not to be handed on."""
+    """Return weights, scores, q, k and v of a block, None for those not requested."""
     scores = record.scores if "scores" in words else None
     vectors = (record.q, record.k, record.v) if "qkv" in words else (None, None, None)
     return record.weights, scores, *vectors
 
 
 def _asked_for(record: AttentionRecord, only: Sequence[Site] | None) -> bool:
-    """Whether a block is among the sites that were named; where none was, all of them are."""
+    """Return True if a block is among the named sites, or no site was named."""
     block = (record.stack, record.kind, record.layer)
     return only is None or any((site.stack, site.block, site.layer) == block for site in only)
 
 
 def sides(record: AttentionRecord, kind: str) -> tuple[str, str]:
-    """The sentences of rows and columns."""
-    # A decoder-only model has one sentence, its source; every other decoder writes the target.
+    """Return the sentences of the rows and of the columns."""
+    # A decoder-only model reads only a source; every other decoder writes the target.
     on_source = record.stack == "encoder" or kind == "decoder-only"
     query = "source" if on_source else "target"
     return query, "source" if on_source or record.kind == "cross" else "target"
@@ -133,7 +133,7 @@ def _attention(
     kind: str,
     gradients: np.ndarray | None,
 ) -> Attention:
-    """One block of ``arrays``, those of `_matrices`, with what else was asked for of it."""
+    """Return one block from ``arrays`` of `_matrices`, with its other requested parts."""
     query, key = sides(record, kind)
     weights, scores, q, k, v = arrays
     assert weights is not None
@@ -151,7 +151,7 @@ def _attention(
 
 
 def tiles_of(capture: Capture, only: Sequence[Site] | None, kind: str) -> tuple[Tiles, ...]:
-    """The blocks of which tiles were asked for and can be had."""
+    """Return the blocks with requested tiles."""
     return tuple(
         Tiles(record.site, *sides(record, kind), tuple(_part(one) for one in record.tiles))
         for record in ordered(capture)
@@ -160,7 +160,7 @@ def tiles_of(capture: Capture, only: Sequence[Site] | None, kind: str) -> tuple[
 
 
 def untiled(capture: Capture, only: Sequence[Site] | None) -> dict[str, dict[str, str]]:
-    """A note of the blocks that have no tiles although they were asked for, and why."""
+    """Return a note on requested blocks without tiles, with the reasons."""
     said = {
         f"{record.site.map}.{record.site.layer}": record.untiled
         for record in ordered(capture)
@@ -170,8 +170,7 @@ def untiled(capture: Capture, only: Sequence[Site] | None) -> dict[str, dict[str
 
 
 def left_out(capture: Capture) -> Iterator[str]:
-    """Yield a sentence for each attention that the trace does not hold, or of which it keeps the
-    first of several items."""
+    """Yield a sentence for each attention that is not in the trace, or only its first item."""
     for site, group in groupby(capture.attentions, lambda record: record.site):
         items = max(len(record.statistics["row_sum_error"]) for record in group)
         if items > 1:
@@ -210,7 +209,7 @@ def _part(factors: Factors) -> Part:
 
 
 def norms_of(capture: Capture) -> pd.DataFrame:
-    """Every norm and token: site, stack, layer (-1 outside the layers), token, and statistics."""
+    """Return one row per norm and token: site, stack, layer (-1 outside), token, statistics."""
     named = named_norms(capture)
     sizes = [record.statistics["mean"].numel() for record in named.values()]
     columns: dict[str, Any] = {
@@ -225,21 +224,21 @@ def norms_of(capture: Capture) -> pd.DataFrame:
 
 
 def _counted(sizes: Sequence[int]) -> np.ndarray:
-    """Token numbers from 0 for each of several sentences, one after another."""
+    """Return token indices from 0 for each of several sentences, concatenated."""
     return np.concatenate([np.arange(size) for size in sizes] or [np.arange(0)])
 
 
 def _joined(parts: list[Tensor]) -> np.ndarray:
-    """Numbers of several tensors, one after another, float32."""
+    """Return the numbers of several tensors, concatenated, float32."""
     if not parts:
         return np.zeros(0, dtype=np.float32)
-    if len({part.device for part in parts}) > 1:  # a model that is spread over several
+    if len({part.device for part in parts}) > 1:  # a model spread over several devices
         parts = [part.cpu() for part in parts]
     return torch.cat([part.reshape(-1) for part in parts]).float().cpu().numpy()
 
 
 def named_norms(capture: Capture) -> dict[str, NormRecord]:
-    """The norms by their module path; one that runs again gets a number behind it."""
+    """Return the norms by module path; repeated calls get a number as suffix."""
     named: dict[str, NormRecord] = {}
     counts: dict[str, int] = {}
     for record in capture.norms:
@@ -250,7 +249,7 @@ def named_norms(capture: Capture) -> dict[str, NormRecord]:
 
 
 def stack_of(capture: Capture, norm: NormRecord) -> str:
-    """The stack a norm belongs to: told by its input, its name, or the attention that follows."""
+    """Return the stack of a norm, from its input, its name, or the attention that follows."""
     if norm.stack is not None:
         return norm.stack
     named = named_stack(norm.path)
@@ -262,13 +261,13 @@ def stack_of(capture: Capture, norm: NormRecord) -> str:
 
 
 def _layer(path: str) -> int:
-    """The first number in a module path, which counts layers."""
+    """Return the first number in a module path, which counts layers."""
     numbers = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", path)
     return int(numbers[0]) if numbers else OUTSIDE
 
 
 def gains_of(capture: Capture) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]:
-    """Gain and bias ``[d_model]`` of every norm, None where it has none."""
+    """Return gain and bias ``[d_model]`` of every norm, None where it has none."""
     named = named_norms(capture)
     arrays = fetched([x for record in named.values() for x in (record.gain, record.bias)])
     return dict(zip(named, zip(arrays[::2], arrays[1::2], strict=True), strict=True))
@@ -277,9 +276,9 @@ def gains_of(capture: Capture) -> dict[str, tuple[np.ndarray | None, np.ndarray 
 def fetched(
     tensors: Sequence[Tensor | None], kind: torch.dtype = torch.float32
 ) -> list[np.ndarray | None]:
-    """Tensors as read-only arrays of this type; None stays None.
+    """Return tensors as read-only arrays of this type; None stays None.
 
-    The small ones of a card come in one transfer: each of its own would wait for the card.
+    Small GPU tensors are fetched in one transfer, since each transfer waits for the GPU.
     """
     given = [x for x in tensors if x is not None]
     together = [x for x in given if x.device.type != "cpu" and x.numel() <= SMALL]
@@ -298,12 +297,12 @@ def fetched(
 
 
 def to_numpy(x: Tensor, kind: torch.dtype = torch.float32) -> np.ndarray:
-    """A tensor as a read-only array, float32 or another type, that owns its data."""
+    """Return a tensor as a read-only array that owns its data, float32 or another type."""
     return read_only(x.detach().to("cpu", kind, copy=True).numpy())
 
 
 def residuals_of(capture: Capture) -> pd.DataFrame:
-    """The stream's length after each sum: stack, layer, place, token, norm."""
+    """Return the residual stream's norm after each sum: stack, layer, place, token, norm."""
     records = capture.residuals
     sizes = [record.norm.numel() for record in records]
     return pd.DataFrame(
@@ -318,7 +317,7 @@ def residuals_of(capture: Capture) -> pd.DataFrame:
 
 
 def hidden_of(capture: Capture) -> dict[str, np.ndarray]:
-    """The stream that enters each layer and the one that leaves the stack, by stack."""
+    """Return the residual stream before each layer and after the last, by stack."""
     found: dict[str, list[Tensor]] = {}
     for record in ordered(capture):
         if record.kind == "self" and record.stream is not None:
@@ -335,7 +334,7 @@ def hidden_of(capture: Capture) -> dict[str, np.ndarray]:
 
 
 def row_sum_error(record: AttentionRecord) -> float:
-    """Return how far rows are from summing to 1, counting what a sink took beside the words."""
+    """Return the largest deviation of a row sum from 1, including the weight on sinks."""
     weights, scores = record.weights, record.scores
     if weights is None or scores is None or scores.shape[-1] <= weights.shape[-1]:
         return float(record.statistics["row_sum_error"][0].max())
@@ -344,7 +343,7 @@ def row_sum_error(record: AttentionRecord) -> float:
 
 
 def rebuilt_error(record: AttentionRecord) -> float | None:
-    """Return the worse error of the output rebuilt from the weights, and of softmax(scores)."""
+    """Return the larger error of the output rebuilt from the weights, and of softmax(scores)."""
     if record.rebuilt is None or record.scores is None or record.weights is None:
         return record.rebuilt
     if record.scores.shape != record.weights.shape or record.form != "softmax":
@@ -355,7 +354,7 @@ def rebuilt_error(record: AttentionRecord) -> float | None:
 
 
 def holds_all(capture: Capture) -> bool:
-    """Return whether a run kept all that a proof compares."""
+    """Return True if a run kept all that a proof compares."""
     return all(r.scores is not None or r.form != "softmax" for r in capture.attentions) and all(
         r.weights is not None and not r.leaves for r in capture.attentions
     )

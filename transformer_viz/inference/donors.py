@@ -1,8 +1,8 @@
-"""What other runs lend to a run: the numbers behind edits that swap, and behind stored means.
+"""Activation patching: donor runs for patching edits, and stored means for mean ablation.
 
-A swap takes them from a clean run of another sentence. That run reads the same target words (or, of
-a GPT-like model, goes on with the same words) as the run it lends to, so that both differ in the
-source alone. Source tokens are matched by `core/editing/token_match.py`.
+A patch comes from a clean run on another sentence. This donor run reads the same target tokens (or,
+in a GPT-like model, the same continuation) as the edited run, so both differ in the source only.
+Source tokens are matched by `core/editing/token_match.py`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ Source = str | tuple[int, ...] | tuple[str, str]
 
 @dataclass(frozen=True)
 class Other:
-    """Another sentence: its ids, and for each token of the own one its counterpart there.
+    """Donor sentence, aligned to the edited one.
 
-    ``segments`` say of a pair of texts which of them a token belongs to.
+    Attributes:
+        ids: Token ids of the donor sentence.
+        counterparts: Index in ``ids`` of each edited token's counterpart, or None.
+        segments: Text index of each token, for a pair of texts.
     """
 
     ids: tuple[int, ...]
@@ -50,12 +53,16 @@ class Other:
 
 @dataclass(frozen=True, eq=False)
 class Lent:
-    """A clean run of another sentence: what it could lend, and where to.
+    """Clean run on a donor sentence.
 
-    ``rows`` are pairs of (own token, its counterpart) of the source with all that was appended,
-    ``whole`` whether all tokens of both have one; ``targets`` how many rows a decoder beside an
-    encoder has; ``length`` of the other source, ``items`` of the batch. ``output`` is what the
-    model gave.
+    Attributes:
+        capture: Captured activations.
+        rows: Pairs of (edited token, its counterpart) of the source, appended tokens included.
+        whole: True if every token of both sentences has a counterpart.
+        targets: Rows of a decoder beside an encoder.
+        length: Tokens of the donor source, appended ones included.
+        items: Batch size.
+        output: Output of the model.
     """
 
     capture: Capture
@@ -68,10 +75,13 @@ class Lent:
 
 
 class Lender:
-    """Finds what comes in place of a run's own numbers under an intervention.
+    """Source of the patches for an edited run.
 
-    ``own`` are the source's ids as the model reads them (without what is appended to it), and
-    ``masked`` the numbers of those that a masked model is to guess; both sentences hide the same.
+    Args:
+        model: Model to run.
+        intervention: Edits; only patching edits and mean ablations are used.
+        own: Source ids as the model reads them, without appended ones.
+        masked: Positions that a masked model has to predict; masked in both sentences.
     """
 
     def __init__(
@@ -91,7 +101,7 @@ class Lender:
         self.time_first: dict[str, bool] = {}
 
     def other(self, source: Source) -> Other:
-        """Another sentence as the model reads it, its masks where the own one has them."""
+        """Return a donor sentence as the model reads it, with masks at the counterparts."""
         ids, segments = ids_and_segments(self.model, source)
         counterparts = matched(self.own, ids)
         for place in self.masked:
@@ -111,8 +121,10 @@ class Lender:
         written: Tensor | None = None,
         patterns: bool = True,
     ) -> Lent:
-        """The clean run of another sentence with the same target ``[item, token]``, or with the
-        same ids ``written`` behind it."""
+        """Run the model on a donor sentence without edits.
+
+        ``target`` is ``[item, token]``; ``written`` are ids appended to the source.
+        """
         model = self.model
         same = target if written is None else written
         items = 1 if same is None else len(same)
@@ -149,13 +161,13 @@ class Lender:
     def donations(
         self, target: Tensor | None = None, written: Tensor | None = None, *, strict: bool = True
     ) -> tuple[Donation, ...]:
-        """What comes in place of the numbers of a run with this target, or these ids behind it.
+        """Return the patches for a run with this target, or with these appended ids.
 
-        ``strict`` refuses an edit that finds nothing to take; a search, whose words are still few,
-        passes over it.
+        ``strict`` raises for an edit without a match. A search passes False, since its first texts
+        may be too short.
 
         Raises:
-            ValueError: an edit that finds nothing, or a place where nothing can be exchanged.
+            ValueError: An edit matches nothing, or a site cannot be patched.
         """
         found: list[Donation] = []
         lent: dict[Source, Lent] = {}
@@ -175,7 +187,7 @@ class Lender:
         return tuple(found)
 
     def taken(self, edit: Swap, lent: Lent) -> list[Donation]:
-        """What one edit takes from a run of its sentence."""
+        """Return the patches of one edit from a donor run."""
         if isinstance(edit, SwapStream):
             return list(self._of_stream(edit, lent))
         return [
@@ -201,7 +213,7 @@ class Lender:
         return found
 
     def rows(self, stack: str, lent: Lent, token: int | None) -> list[tuple[int, int]]:
-        """Own rows of a stack and their counterparts: all, or that of one token."""
+        """Return pairs (edited row, its counterpart) of a stack, for all tokens or one."""
         beside = self.model.kind == "encoder-decoder" and stack == "decoder"
         pairs = [(t, t) for t in range(lent.targets or 0)] if beside else list(lent.rows)
         return [pair for pair in pairs if token in (None, pair[0])]
@@ -255,10 +267,12 @@ class Lender:
             )
 
     def _turned(self, stack: str, x: Tensor, items: int, tokens: int) -> bool:
-        """Whether tokens come before items in a stream; told where their numbers differ.
+        """Return True if the residual stream has its token axis before the batch axis.
+
+        Decidable only where both sizes differ; otherwise the last decision holds.
 
         Raises:
-            ValueError: a stream of another form.
+            ValueError: The residual stream has another form.
         """
         if x.dim() != 3 or sorted(x.shape[:2]) != sorted((items, tokens)):
             raise ValueError(
@@ -270,13 +284,13 @@ class Lender:
         return self.time_first.get(stack, False)
 
     def _nowhere(self, edit: Edit, lent: dict[Source, Lent]) -> bool:
-        """Whether an edit would find nothing at other words either."""
+        """Return True if an edit would match nothing at other tokens either."""
         if not isinstance(edit, Swap) or edit.token is None:
             return True
         return not self.taken(replace(edit, token=None), lent[edit.source])
 
     def _nothing(self, edit: Edit, lent: dict[Source, Lent]) -> str:
-        """Why an edit finds nothing to take."""
+        """Return the reason why an edit matches nothing."""
         said = f"The edit “{edit.describe()}” finds nothing to take"
         if isinstance(edit, MeanHead):
             return f"{said}: these means are of {', '.join(self.means[edit.mean].values)}."
@@ -292,9 +306,9 @@ class Lender:
 
 
 class LentPasses:
-    """Passes of a search, each with what other runs of the same words lend to it.
+    """Passes of a search, each patched from donor runs with the same generated tokens.
 
-    ``capture`` grows with what each pass saw, where somebody watches.
+    ``capture``, if given, collects the attentions of each pass.
     """
 
     def __init__(
@@ -321,7 +335,7 @@ class LentPasses:
 
 
 def _segments(other: Other, source: Tensor) -> dict[str, Tensor]:
-    """Return the segments of a pair of texts as `Calls.forward` takes them."""
+    """Return the segments of a pair of texts for `Calls.forward`."""
     if other.segments is None:
         return {}
     one = torch.tensor([other.segments], device=source.device)
@@ -329,10 +343,10 @@ def _segments(other: Other, source: Tensor) -> dict[str, Tensor]:
 
 
 def outputs_at(lent: Lent, site: Site) -> Tensor:
-    """What all heads of a site gave, ``[item, head, query, width]``.
+    """Return the outputs of all heads of a site, ``[item, head, query, width]``.
 
     Raises:
-        ValueError: the module runs them in parts, or mixes them with something else at once.
+        ValueError: The module splits its heads, or mixes their output at once.
     """
     found = lent.capture.offered.outputs.get(site, [])
     if len(found) != 1:
@@ -344,17 +358,17 @@ def outputs_at(lent: Lent, site: Site) -> Tensor:
 
 
 def site_of(name: str) -> Site:
-    """The site that is written ``cross L1``."""
+    """Return the site from its name, such as ``cross L1``."""
     map_name, _, layer = name.rpartition(" L")
     stack = "encoder" if map_name == "encoder" else "decoder"
     return Site(stack, "cross" if map_name == "cross" else "self", int(layer))
 
 
 def refuse_swaps(model: Model) -> None:
-    """Refuse models whose input is no text.
+    """Raise for models whose input is not text.
 
     Raises:
-        ValueError: says what the model reads.
+        ValueError: The model does not read texts alone.
     """
     if model.takes != "text" or model.eyes is not None:
         reads = "pictures beside texts" if model.takes == "text" else model.takes
@@ -365,12 +379,12 @@ def refuse_swaps(model: Model) -> None:
 
 
 def lends(intervention: Intervention | None) -> bool:
-    """Whether any edit takes numbers from elsewhere."""
+    """Return True if any edit needs a donor run or stored means."""
     return any(isinstance(edit, LENT) for edit in intervention or ())
 
 
 def lent_to(model: Model, read: Any, intervention: Intervention) -> tuple[Donation, ...]:
-    """Return what other runs lend to the run of an input (a `Read`), for the edits that say so."""
+    """Return the patches for the run of an input (a `Read`)."""
     if not lends(intervention):
         return ()
     source, target, _ = read.tensors

@@ -1,4 +1,4 @@
-"""The capture report in sentences: what was found, and how far it is proved."""
+"""Capture report as sentences: captured parts and the results of their verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..i18n import mark, say
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the capture report, ``green``, ``amber`` or ``unchecked``, with details."""
+    """Sentence of the capture report, ``green``, ``amber`` or ``unchecked``, with details."""
 
     sentence: str
     status: str
@@ -22,7 +22,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """One attention block and how many heads were seen in it."""
+    """Attention block and its number of captured heads."""
 
     stack: str
     block: str
@@ -31,7 +31,7 @@ class AttentionSite:
 
 
 def findings_of(run: Trace) -> tuple[Finding, ...]:
-    """The sentences of a run's report, from what was seen to what was measured."""
+    """Return the sentences of a run's report, from captured parts to measurements."""
     report = run.report
     if report.given:
         unproved, *known = given_facts(run)
@@ -42,7 +42,7 @@ def findings_of(run: Trace) -> tuple[Finding, ...]:
 
 
 def _unproved(run: Trace) -> Iterator[Finding]:
-    """Yield what was found in a run without a proof; amber only where something is wrong."""
+    """Yield the findings of a run without a proof; amber only where something is wrong."""
     seen, rows = _seen(run), _proved(run.report)
     untouched = _untouched(run.report)
     yield seen if seen.status == "amber" else replace(seen, status=Report.UNCHECKED)
@@ -62,7 +62,7 @@ def sites_of(run: Trace) -> tuple[AttentionSite, ...]:
 
 
 def _seen(run: Trace) -> Finding:
-    """What was found."""
+    """Return the finding on captured parts."""
     heads, sites = len(run.heads), sites_of(run)
     norms, tables = tuple(run.norms["site"].unique()), tuple(run.positions)
     unknown = run.report.unrecognised
@@ -85,7 +85,7 @@ def _seen(run: Trace) -> Finding:
 
 
 def _untouched(report: Report) -> Finding:
-    """That watching did not change what the model does."""
+    """Return the finding that capturing does not change the output."""
     off = report.output_difference
     details = tuple(
         say("ran as its explicit formula: {name}", name=name) for name in report.replaced
@@ -112,7 +112,7 @@ def _untouched(report: Report) -> Finding:
 
 
 def _proved(report: Report) -> Finding:
-    """That the captured weights are the ones that the model used."""
+    """Return the finding that the captured weights are those used by the model."""
     rows, most = report.row_sum_error, report.allowed
     errors = {site: error for site, error in report.rebuilt.items() if error is not None}
     worst = max(errors.values(), default=float("nan"))
@@ -171,7 +171,7 @@ def _disproved(bad: list[str], rows: float, worst: float) -> str:
     )
 
 
-#: What is counted: one of it, and several.
+#: Counted nouns, singular and plural.
 COUNTED = {
     "head": (mark("{count:,} head"), mark("{count:,} heads")),
     "attention block": (mark("{count:,} attention block"), mark("{count:,} attention blocks")),
@@ -187,7 +187,7 @@ def _many(count: int, noun: str) -> str:
 
 
 def accounted(report: Report) -> Finding:
-    """That every softmax below the probe is shown, or known to be something else."""
+    """Return the finding that every softmax below the probe is shown or otherwise accounted for."""
     sites = set(report.laws)
     others = [kernel for kernel in report.kernels if kernel.fate not in sites]
     mixers = [k for k in others if k.mixes or k.fate == KernelRun.DIFFERENCE]
@@ -239,7 +239,7 @@ def _kernel(kernel: KernelRun) -> str:
 
 
 def measured(report: Report) -> Finding:
-    """That batch, heads, rows and edits are what they are called, measured on this very input."""
+    """Return the finding that batch, heads, rows and edits are verified on this input."""
     details = [_laws(site, gaps, report.tolerance) for site, gaps in report.laws.items()]
     details += [say("not proved: {reason}", reason=reason) for reason in report.untold]
     if not report.laws:
@@ -263,7 +263,7 @@ def measured(report: Report) -> Finding:
 
 
 def _laws(site: str, gaps: dict[str, float | None], tolerance: float) -> str:
-    """One line a site: what holds and how closely, then what does not."""
+    """Return one line for a site: the laws that hold with their error, then the others."""
     held = [name for name, gap in gaps.items() if gap is not None and gap <= tolerance]
     worst = max((gaps[name] or 0.0 for name in held), default=0.0)
     others = [
@@ -280,7 +280,7 @@ def _laws(site: str, gaps: dict[str, float | None], tolerance: float) -> str:
     return "; ".join([line, *others] if held else [f"{site}: {others[0]}", *others[1:]])
 
 
-#: What laws and kernels are called.
+#: Names of laws and kernels.
 NAMES = (
     mark("kernel"),
     mark("rows"),

@@ -1,4 +1,4 @@
-"""From a source to words: greedy, beam search, sampling, or a target that is given."""
+"""Decoding: greedy, beam search, sampling, or scoring of a given target."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ from .token_ids import source_ids, target_ids, target_pieces
 
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
-WIDEST = 1000  # hypotheses of a beam; more would fill the memory
+WIDEST = 1000  # hypotheses per beam; more would fill the memory
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A text that was produced, or given and scored.
+    """Generated text, or a given text with its score.
 
-    ``ids`` without the start token, with the end token if it was reached (``finished``);
-    ``steps`` the natural log-probability of each of them; ``score`` their sum divided by
-    ``((5 + length) / 6) ** length_penalty`` (Wu et al. 2016, equation 14, without coverage), so
-    that long texts are not beaten by short ones only because they have more factors. A penalty
-    of 0 leaves the plain sum.
+    Attributes:
+        ids: Ids without the start token, with the end token if it was reached.
+        text: Decoded text.
+        score: Sum of ``steps`` divided by ``((5 + length) / 6) ** length_penalty`` (Wu et al. 2016,
+            equation 14, without coverage), so that long texts do not lose to short ones only
+            because they have more factors. A penalty of 0 leaves the plain sum.
+        steps: Natural log-probability of each id.
+        finished: True if the end token was reached.
     """
 
     ids: tuple[int, ...]
@@ -52,7 +55,7 @@ class Hypothesis:
 
     @property
     def log_probability(self) -> float:
-        """The sum over all steps: how likely the model finds the whole text."""
+        """Sum over all steps: the log-probability of the whole text."""
         return sum(self.steps)
 
 
@@ -72,29 +75,30 @@ def translate(
     observer: Witness | None = None,
     image: Any = None,
 ) -> list[Hypothesis]:
-    """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
+    """Translate one source, or continue it with a GPT-like model; return the best hypothesis first.
 
-    ``source`` is a text or its ids, or a sound for a model that hears (see `hear`), whose words are
-    then written down.
-
-    ``beam`` 1 is greedy; a larger one keeps that many hypotheses, and one that ends gives its
-    place up, so a search ends with ``beam`` hypotheses and needs no rule when to stop. ``sample``
-    draws at random at this temperature (of the output; 0 is greedy) instead, the same words for
-    the same ``seed``. ``target`` scores a text instead of searching for one: text gets the end
-    token (the first of several), ids are the decoder's input (start token included) and end where
-    they end. A GPT-like model appends it to the source, and its hypotheses hold only what is new.
-
-    ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
-    40 new ones for a GPT-like model; 8 for each second of a sound and 8 more.
-
-    ``on_progress`` is called before each pass of a search with the tokens there are and the most
-    there may be. What it raises comes out here, and nothing of the search is left behind.
-    ``observer`` is told every pass and every choice (see :func:`decoding_record.record`).
-    ``image`` is a picture beside the text, as of `trace`.
+    Args:
+        model: Model with a decoder.
+        source: Text or ids, or a sound for an audio model (see `hear`), which is transcribed.
+        beam: 1 is greedy. A larger beam keeps that many hypotheses; a finished one frees its place.
+            So a search ends with ``beam`` hypotheses and needs no stopping rule.
+        sample: Temperature of random sampling (0 is greedy); reproducible with ``seed``.
+        intervention: Edits of the run.
+        max_tokens: Maximum length. The default is 1.4 tokens per source token plus 8, 40 new tokens
+            for a GPT-like model, or 8 per second of a sound plus 8.
+        length_penalty: See `Hypothesis`.
+        seed: Seed of the sampling.
+        target: Text to score instead of a search. A text gets the end token (the first of several).
+            Ids are the decoder's input (start token included) and end where they end. A GPT-like
+            model appends it to the source, and its hypotheses hold only the new part.
+        on_progress: Called before each pass of a search with the number of tokens so far and at
+            most. Its exceptions propagate, and nothing of the search remains.
+        observer: Receives every pass and every choice (see :func:`decoding_record.record`).
+        image: Picture beside the text, as in `trace`.
 
     Raises:
-        ValueError: the model has no decoder or start token, the input does not fit, or the
-            choices exclude each other; says which.
+        ValueError: The model has no decoder or start token, the input does not fit, or the options
+            exclude each other.
     """
     check(model, beam, sample, max_tokens)
     heard = hear(model, source, intervention) if model.takes == "audio" else None
@@ -143,10 +147,10 @@ def _read_on(
     *,
     alone: bool,
 ) -> list[Path] | None:
-    """A search that keeps keys and values; None where a pass that keeps none shows something else.
+    """Search with a key-value cache; None if a pass without cache gives another result.
 
-    Of a text ``alone`` that pass shows what every token looked at, so its steps need no probe:
-    under edits that let a cache be kept, rows stay as they are whatever follows.
+    For a single text (``alone``), that pass captures all attention, so the steps need no probe:
+    edits that allow a cache leave earlier rows unchanged.
     """
     watched = None if observer is None else observer.watched
     with pass_of(None if alone else watched) as run:
@@ -188,13 +192,14 @@ def translate_lines(
     intervention: Intervention | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:
-    """The best hypothesis of each line, many lines at a time; the same as one by one.
+    """Return the best hypothesis of each line, decoding lines in batches.
 
-    Lines of like length share a batch. Where rows cannot share a pass (an edit, a GPT-like
-    model) each line runs alone. ``on_progress`` hears how many lines are done.
+    Results equal those of single lines. Lines of similar length share a batch. If rows cannot share
+    a pass (an edit, a GPT-like model), each line runs alone. ``on_progress`` is called with the
+    number of lines done.
 
     Raises:
-        ValueError: as :func:`translate`.
+        ValueError: See :func:`translate`.
     """
     check(model, beam, None, None)
     if model.takes == "audio":
@@ -238,10 +243,10 @@ def generate(
     seed: int = 0,
     on_progress: Tell | None = None,
 ) -> list[Hypothesis]:
-    """Go on with a text: :func:`translate` for GPT-like models alone.
+    """Continue a text; :func:`translate` for GPT-like models only.
 
     Raises:
-        ValueError: the model is not decoder-only; or as :func:`translate`.
+        ValueError: The model is not decoder-only; see also :func:`translate`.
     """
     if model.kind != "decoder-only":
         raise ValueError(
@@ -262,7 +267,7 @@ def generate(
 
 
 def length_norm(length: int, penalty: float) -> float:
-    """What a sum of ``length`` log-probabilities is divided by (Wu et al. 2016, equation 14)."""
+    """Return the divisor of a sum of ``length`` log-probabilities (Wu et al. 2016, eq. 14)."""
     return float(((5 + length) / 6) ** penalty)
 
 
@@ -290,10 +295,9 @@ def check(model: Model, beam: int, sample: float | None, max_tokens: int | None)
 
 
 def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) -> list[int]:
-    """The decoder's input for a given target: that of the tokenizer for a text, ids as given.
+    """Return the decoder's input for a given target: encoded text, or the ids unchanged.
 
-    What a model writes before every text of a sound (its language, that it transcribes) stands
-    before the pieces, as it would write it itself.
+    Tokens that a model generates before every transcript (its language, the task) are prepended.
     """
     if heard is None or not isinstance(target, str) or not model.config.get("opening_ids"):
         return target_ids(model, target)
@@ -305,10 +309,10 @@ def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) 
 
 
 def _forced_ids(model: Model, target: str | Sequence[int], heard: Heard | None = None) -> list[int]:
-    """The tokens that a given target scores."""
+    """Return the tokens that a given target scores."""
     ids = written_ids(model, heard, target)
     if model.kind == "encoder-decoder" or (isinstance(target, str) and ids[0] == model.bos_id):
-        ids = ids[1:]  # the start token is read, not produced
+        ids = ids[1:]  # the start token is input, not output
     if isinstance(target, str) and model.kind == "encoder-decoder" and model.eos_id is not None:
         ids = [*ids, model.eos_id]
     if not ids:
@@ -317,12 +321,12 @@ def _forced_ids(model: Model, target: str | Sequence[int], heard: Heard | None =
 
 
 def ranked(model: Model, source: list[int], found: list[Path], penalty: float) -> list[Hypothesis]:
-    """Paths as hypotheses, the best score first."""
+    """Return paths as hypotheses, the best score first."""
 
     def text(ids: tuple[int, ...]) -> str:
         if model.kind != "decoder-only":
             return target_side(model.tokenizer).decode(ids)
-        # read with the prompt before it, so that a space between the two is kept
+        # decoded with the prompt, so that a space between the two is kept
         whole, start = model.tokenizer.decode([*source, *ids]), model.tokenizer.decode(source)
         return whole[len(start) :] if whole.startswith(start) else model.tokenizer.decode(ids)
 

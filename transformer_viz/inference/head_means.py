@@ -1,7 +1,7 @@
-"""The mean of what each head gives, kept under the hash of its numbers: an edit can name it.
+"""Mean head outputs, stored under the hash of their numbers, which edits refer to.
 
-A mean is known once it was measured in this process (`tv.rank` does that), or where a file
-``means-HASH.safetensors`` lies beside the weights.
+Means are known if they were measured in this process (by `tv.rank`), or if a file
+``means-HASH.safetensors`` is in the folder of the weights.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from safetensors.numpy import save_file
 from ..checkpoints.common.model import Model
 from ..core.sites import Site
 
-SHOWN = 16  # characters of a hash that an edit names
-NOTE = "means"  # of the file: what they were taken from
+SHOWN = 16  # hash characters used in edits
+NOTE = "means"  # metadata key of the file: origin of the means
 
 
 @dataclass(frozen=True, eq=False)
 class HeadMeans:
-    """The mean of what each head gives before the output projection.
+    """Mean output of each head before the output projection.
 
-    ``values`` by site (``cross L1``) float32 ``[head, width]``, over ``rows`` rows of sentences
-    whose hash is ``sentences_hash``, in the model with the weights ``model_hash``.
+    Attributes:
+        values: Means by site (``cross L1``), float32 ``[head, width]``.
+        model_hash: Hash of the model's weights.
+        sentences_hash: Hash of the sentences.
+        rows: Number of rows averaged.
     """
 
     values: Mapping[str, np.ndarray]
@@ -39,7 +42,7 @@ class HeadMeans:
 
     @cached_property
     def hash(self) -> str:
-        """The first characters of the SHA-256 of all of it."""
+        """First characters of the SHA-256 of all numbers."""
         made = hashlib.sha256(json.dumps([self.model_hash, self.sentences_hash]).encode())
         for site in sorted(self.values):
             value = np.ascontiguousarray(self.values[site], "<f4")
@@ -47,11 +50,11 @@ class HeadMeans:
         return made.hexdigest()[:SHOWN]
 
     def of(self, site: Site) -> np.ndarray | None:
-        """Those of one attention, ``[head, width]``."""
+        """Return the means of one attention, ``[head, width]``."""
         return self.values.get(str(Site(site.stack, site.block, site.layer)))
 
     def save(self, folder: Path) -> Path:
-        """Write them beside the weights of a model, under their own name."""
+        """Write the means next to a model's weights, named by their hash."""
         words = {"model": self.model_hash, "sentences": self.sentences_hash, "rows": self.rows}
         path = folder / f"means-{self.hash}.safetensors"
         arrays = {site: np.ascontiguousarray(value) for site, value in self.values.items()}
@@ -60,11 +63,11 @@ class HeadMeans:
 
 
 _known: dict[str, HeadMeans] = {}
-MOST = 64  # that a process remembers
+MOST = 64  # means cached per process
 
 
 def remember(means: HeadMeans) -> str:
-    """Let edits of this process name these means; gives the hash."""
+    """Cache these means for edits of this process; return the hash."""
     _known.pop(means.hash, None)
     _known[means.hash] = means
     while len(_known) > MOST:
@@ -73,10 +76,10 @@ def remember(means: HeadMeans) -> str:
 
 
 def find(name: str, model: Model) -> HeadMeans:
-    """The means that an edit names, by the beginning of their hash.
+    """Return the means that an edit refers to, by the beginning of their hash.
 
     Raises:
-        ValueError: nobody knows them here, they are of another model, or the file is damaged.
+        ValueError: The means are unknown, belong to another model, or the file is damaged.
     """
     found = next((means for key, means in _known.items() if _same(key, name)), None)
     if found is None and model.folder is not None:
@@ -102,10 +105,10 @@ def _same(known: str, name: str) -> bool:
 
 
 def read(path: Path) -> HeadMeans:
-    """The means of a file.
+    """Return the means of a file.
 
     Raises:
-        ValueError: it is damaged, or its numbers are not those that its name says.
+        ValueError: The file is damaged, or its numbers do not match the hash in its name.
     """
     try:
         with safe_open(path, "numpy") as file:

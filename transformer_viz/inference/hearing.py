@@ -1,4 +1,4 @@
-"""A sound, ready for a model: its numbers as a batch of one, and the frames that they stand for."""
+"""Preparation of a sound as model input: features as a batch of one, and their frames."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from .token_ids import refuse_padding
 
 @dataclass(frozen=True, eq=False)
 class Heard:
-    """What a model hears: ``features`` ``[1, sample]`` or ``[1, mel, time]``, the frames that its
-    encoder makes of them, and how long the sound itself lasts."""
+    """Audio input of a model.
+
+    Attributes:
+        features: ``[1, sample]`` or ``[1, mel, time]``.
+        tokens: Frames that the encoder makes of the features.
+        seconds: Duration of the sound.
+    """
 
     features: Tensor
     tokens: Tokens
@@ -25,14 +30,16 @@ class Heard:
 
 
 def hear(model: Model, sound: Any, intervention: Intervention | None = None) -> Heard:
-    """A sound as the model hears it; one that was heard before comes back as it is.
+    """Return a sound as model input; a `Heard` is returned unchanged.
 
     Args:
-        sound: the path or the bytes of a WAV file; floats ``[sample]`` at the model's rate, from
-            -1 to 1; or such floats and their own rate, ``(samples, rate)``.
+        model: Audio model.
+        sound: Path or bytes of a WAV file; floats ``[sample]`` at the model's rate, from -1 to 1;
+            or such floats with their own rate, ``(samples, rate)``.
+        intervention: Edits of the run; they must not append padding.
 
     Raises:
-        ValueError: no sound that the model can hear, or an edit that appends padding.
+        ValueError: The model cannot read the sound, or an edit appends padding.
     """
     refuse_padding(intervention, "a sound has none")
     if isinstance(sound, Heard):

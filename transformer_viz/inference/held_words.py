@@ -1,4 +1,4 @@
-"""How a changed run is held to the words of the clean one, so that both speak about the same."""
+"""Alignment of an edited run's output tokens with those of the clean run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..core.trace import Trace
 
 
 def held_words(model: Model, clean: Trace, changes: Intervention) -> dict[str, list[int | None]]:
-    """What a changed run is asked about: ``target`` and ``produced`` ids of the clean run.
+    """Return ``target`` and ``produced`` ids of the clean run, for use in an edited run.
 
-    Where the source itself is answered, as by models that fill in words, padding that the changes
-    add makes rows of its own, which are asked about padding.
+    If the source's rows make the predictions, as in masked models, rows of added padding are
+    assigned the padding id.
     """
     held: dict[str, list[int | None]] = {}
     if clean.target is not None and clean.target.ids:  # vectors have no ids

@@ -1,4 +1,4 @@
-"""What a checkpoint holds and what was understood of it, as plain data for page and terminal."""
+"""Contents of a checkpoint and their interpretation, as plain data for page and terminal."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .token_ids import source_ids, target_ids
 from .tracing import trace
 
 SENTENCE = "The cat sat on the mat because it was tired."
-TOKENS = 12  # of the sample run, at most
-PIECES = 24  # of the vocabulary that are shown
+TOKENS = 12  # maximum for the sample run
+PIECES = 24  # vocabulary entries shown
 CARDS = ("README.md", "MODEL_CARD.md", "README.txt", "README")
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", "NOTICE")
-READ = 2**16  # bytes of a card that are looked at
-LINES = {"card": 40, "licence": 4}  # of them that are shown
+READ = 2**16  # bytes of a card that are read
+LINES = {"card": 40, "licence": 4}  # lines shown
 
 
 @dataclass(frozen=True)
 class Word:
-    """One word of the config: its value, where that came from, and what this means in words."""
+    """Key of the config: its value, the origin of the value, and an explanation of the origin."""
 
     word: str
     value: Any
@@ -46,9 +46,15 @@ class Word:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """``size`` pieces, of which ``sample`` shows some from all over; ``special`` are role, id and
-    piece. ``typed`` is true where there is no vocabulary and ids are typed as numbers, ``two``
-    where the target, of which start and end are, has a list of its own."""
+    """Vocabulary of a model.
+
+    Attributes:
+        size: Number of tokens.
+        sample: Some tokens from all over the vocabulary.
+        special: Role, id and piece of each special token.
+        typed: True if there is no vocabulary and ids are typed as numbers.
+        two: True if the target has another vocabulary, which holds start and end.
+    """
 
     size: int
     sample: tuple[str, ...]
@@ -59,12 +65,12 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was understood of a checkpoint, and what a sample run of it showed.
+    """Interpretation of a checkpoint, and results of a sample run.
 
-    ``parameters`` are the numbers that the model learned and ``size`` the bytes of its file;
-    ``unwrapped`` says what stood around the weights; ``blocks`` sum to ``parameters``; ``card`` and
-    ``licence`` are the first lines of the files beside the weights, as they were written.
-    ``findings`` and the sites are empty where no report was asked for.
+    ``parameters`` is the number of trained parameters, ``size`` the file size in bytes.
+    ``unwrapped`` lists containers around the weights; ``blocks`` sum to ``parameters``. ``card``
+    and ``licence`` are the first lines of files next to the weights. ``findings`` and the sites are
+    empty if no report was requested.
     """
 
     name: str
@@ -94,24 +100,27 @@ class Inspection:
 
     @property
     def status(self) -> str:
-        """``green`` when every finding is, ``amber`` when one is, ``unchecked`` where the run was
-        not proved, ``not run`` without any."""
+        """Status of the report.
+
+        ``green`` if every finding is, ``amber`` if any is, ``unchecked`` if the run was not proved,
+        ``not run`` without findings.
+        """
         found = {finding.status for finding in self.findings}
         return next((one for one in ("amber", "unchecked", "green") if one in found), "not run")
 
     @property
     def guesses(self) -> tuple[str, ...]:
-        """The words that nothing on disk says for certain."""
+        """Config keys that no file states for certain."""
         return tuple(row.word for row in self.config if row.guess)
 
     @property
     def guessed(self) -> dict[str, Any]:
-        """Those of them that are to be settled, with their values."""
+        """Guessed config keys that need to be settled, with their values."""
         values = {row.word: row.value for row in self.config}
         return {word: values[word] for word in settling(self.guesses)}
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON takes it; ``config`` and ``provenance`` by word."""
+        """Return the inspection as JSON types; ``config`` and ``provenance`` by key."""
         found = dataclasses.asdict(self)
         found["config"] = {row.word: _plain(row.value) for row in self.config}
         found["provenance"] = {row.word: row.origin for row in self.config}
@@ -127,18 +136,18 @@ def inspect(
     check: bool | None = None,
     on_progress: OnProgress | None = None,
 ) -> Inspection:
-    """Everything there is to say about a model that was opened.
+    """Inspect an opened model.
 
     Args:
-        model: what `load` gave.
-        report: also run a small sample through the model and say what was captured.
-        source: what to run instead of the sample, as of `trace`.
-        image: a picture beside the text, as of `trace`.
-        check: whether the capture is proved, as of `trace`.
-        on_progress: called with the passes of a long proof, as of `trace`.
+        model: Result of `load`.
+        report: Also run a small sample through the model and report the capture.
+        source: Input to run instead of the sample, as in `trace`.
+        image: Picture beside the text, as in `trace`.
+        check: True to prove the capture, as in `trace`.
+        on_progress: Called with the passes of a long proof, as in `trace`.
 
     Raises:
-        ValueError: a picture that the model cannot read.
+        ValueError: The model cannot read the picture.
     """
     seen = None if image is None else see(model, image)
     about = Inspection(
@@ -168,7 +177,7 @@ def inspect(
 
 
 def config_rows(model: Model) -> tuple[Word, ...]:
-    """Each word of the config with its value, its origin, and whether that is a guess."""
+    """Return each config key with its value and origin, and True if that is a guess."""
     rows = []
     for word, value in model.config.items():
         origin = model.provenance.get(word, "")
@@ -177,12 +186,12 @@ def config_rows(model: Model) -> tuple[Word, ...]:
 
 
 def vocabulary_of(model: Model) -> Vocabulary:
-    """How many pieces there are, some of them, and the special ones by role."""
+    """Return the vocabulary's size, some tokens, and the special ones by role."""
     pieces, typed = model.tokenizer.pieces, types_ids(model.tokenizer)
     sizes = (model.config.get(word) for word in ("vocab_size", "source_vocab", "target_vocab"))
     size = len(pieces) or max((n for n in sizes if isinstance(n, int)), default=0)
     chosen = np.linspace(0, len(pieces) - 1, min(PIECES, len(pieces))).round().astype(int)
-    written = target_side(model.tokenizer).pieces  # of another list in few models
+    written = target_side(model.tokenizer).pieces  # another vocabulary in a few models
     roles = (
         ("padding", model.pad_id, pieces),
         ("start", model.bos_id, written),
@@ -199,8 +208,10 @@ def vocabulary_of(model: Model) -> Vocabulary:
 
 
 def sample_source(model: Model) -> Any:
-    """A small input that this model can read, the same each time: a few words, ids, a picture
-    with a soft slope of grey, three notes, or vectors from a seed."""
+    """Return a small fixed input for this model.
+
+    A few words, ids, a picture with a soft grey gradient, three notes, or seeded vectors.
+    """
     if model.audio is not None:
         return model.audio.example()
     if model.takes == "image":
@@ -217,7 +228,7 @@ def sample_source(model: Model) -> Any:
 
 
 def sample_target(model: Model) -> Any:
-    """What a decoder reads beside `sample_source`; None where there is no decoder with a source."""
+    """Return the decoder's input for `sample_source`; None without a decoder and source."""
     if model.kind != "encoder-decoder":
         return None
     if model.takes == "vectors":
@@ -232,10 +243,10 @@ def sample_target(model: Model) -> Any:
 def _sentence(
     model: Model, encode: Callable[[Model, str], list[int]], pieces: Sequence[str]
 ) -> list[int]:
-    """Return the ids of the sample sentence, or of words of a list that cannot write it."""
+    """Return the ids of the sample sentence, or sample ids if the vocabulary cannot encode it."""
     try:
         return encode(_unlimited(model), SENTENCE)[: _length(model)]
-    except ValueError:  # a list of other words that names no token for unknown ones
+    except ValueError:  # the vocabulary has no unknown token
         return _ids(model, len(pieces))
 
 
@@ -244,7 +255,7 @@ def _length(model: Model) -> int:
 
 
 def _unlimited(model: Model) -> Model:
-    """The model without its limit, for a sentence that is cut to it after it became ids."""
+    """Return the model without its length limit, since the ids are cut afterwards."""
     return dataclasses.replace(model, max_tokens=None)
 
 
@@ -254,7 +265,7 @@ def _vectors(model: Model, seed: int) -> np.ndarray:
 
 
 def _ids(model: Model, size: int) -> list[int]:
-    """Ids from all over a vocabulary of which nothing but the size is known."""
+    """Return ids from all over a vocabulary of known size only."""
     special = {model.pad_id, model.bos_id, *model.end_ids, model.mask_id}
     ordinary = [i for i in range(min(size or TOKENS, 10**6)) if i not in special]
     chosen = ordinary or list(range(max(1, size)))
@@ -265,11 +276,11 @@ def _ids(model: Model, size: int) -> list[int]:
 def _watched(
     model: Model, about: Inspection, source: Any, on_progress: Progress, options: dict[str, Any]
 ) -> Inspection:
-    """Return the same with what a watched run of the sample showed."""
+    """Return the inspection with the results of a captured sample run."""
     given = sample_source(model) if source is None else source
     try:
         run = trace(model, given, sample_target(model), keep=(), on_progress=on_progress, **options)
-    except Exception as error:  # a module of any kind can raise anything
+    except Exception as error:  # an unknown module may raise anything
         if on_progress.error is not None:
             raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
@@ -286,7 +297,7 @@ def _watched(
 
 
 def _beside(folder: Path | None, names: tuple[str, ...], lines: int) -> str:
-    """The first lines of the first of these files that stands in the folder; empty without one."""
+    """Return the first lines of the first of these files in the folder; empty without one."""
     places = [] if folder is None else [folder / name for name in names]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
@@ -297,7 +308,7 @@ def _beside(folder: Path | None, names: tuple[str, ...], lines: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A config's value as JSON takes it."""
+    """Return a config value as JSON types."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

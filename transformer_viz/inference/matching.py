@@ -1,4 +1,4 @@
-"""One picture and several captions: how well CLIP or SigLIP finds that they go together."""
+"""Similarity of one picture and several captions with CLIP or SigLIP."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from ..core.trace_parts import read_only
 from .token_ids import source_ids
 from .tracing import trace
 
-MOST = 256  # captions of one question
+MOST = 256  # captions per call
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """What two towers make of a picture and captions.
+    """Similarity of a picture and captions in a two-tower model.
 
-    ``logits`` ``[caption]`` float32 are the cosines of picture and captions, scaled and moved by
-    the model's own numbers (``logits_per_image``); ``probabilities`` ``[caption]`` their softmax
-    (CLIP: which of these it is) or their sigmoid (SigLIP, each for itself: ``sigmoid``).
-    ``picture`` is the run of the picture through its tower, ``texts`` that of each caption.
+    Attributes:
+        captions: The captions.
+        logits: ``[caption]`` float32, cosines scaled and shifted by the model's own parameters
+            (``logits_per_image``).
+        probabilities: ``[caption]``, softmax over captions (CLIP) or sigmoid of each (SigLIP).
+        sigmoid: True for a sigmoid.
+        picture: Run of the picture tower.
+        texts: Run of the text tower for each caption.
     """
 
     captions: tuple[str, ...]
@@ -44,18 +48,17 @@ def match(
     keep: Iterable[str] = ("weights",),
     check: bool = True,
 ) -> Match:
-    """How well a picture and each of several captions go together, and what both towers look at.
+    """Compare a picture with several captions, and capture both towers.
 
     Args:
-        model: what ``load(path, part="both")`` gave, for a CLIP or SigLIP model.
-        captions: texts, or lists of token ids; one text alone is one caption.
-        image: an image, the path or the bytes of one, or normalised floats ``[channel, height,
-            width]``.
-        keep: as of `trace`, for the run of each tower.
-        check: as of `trace`, for the run of each tower.
+        model: Result of ``load(path, part="both")`` for a CLIP or SigLIP model.
+        captions: Texts, or lists of token ids; a single text is one caption.
+        image: Image, path or bytes of one, or normalized floats ``[channel, height, width]``.
+        keep: See `trace`; for the run of each tower.
+        check: See `trace`; for the run of each tower.
 
     Raises:
-        ValueError: a model that has not both towers, no caption, no picture; says what to do.
+        ValueError: The model lacks a tower, or caption or picture is missing.
     """
     pair = model.pair
     if pair is None:
@@ -84,20 +87,20 @@ def match(
 
 
 def _ids(model: Model, caption: Any) -> list[int]:
-    """A caption's ids with its end token, where CLIP reads what the whole caption says."""
+    """Return a caption's ids with its end token, at which CLIP reads the whole caption."""
     given = model.tokenizer.source_ids(caption) if isinstance(caption, str) else caption
     return source_ids(model, given)
 
 
 def _filled(pair: Pair, ids: list[int]) -> list[int]:
-    """A caption's ids, filled up where the model was trained so."""
+    """Return a caption's ids, padded if the model was trained so."""
     if pair.length is None or pair.pad_id is None:
         return ids
     return [*ids, *[pair.pad_id] * (pair.length - len(ids))]
 
 
 def _logits(pair: Pair, ids: Sequence[Sequence[int]], pixels: np.ndarray) -> np.ndarray:
-    """The whole module's ``logits_per_image`` ``[caption]``, one caption at a time."""
+    """Return the whole module's ``logits_per_image`` ``[caption]``, one caption at a time."""
     weight = next(pair.whole.parameters())
     picture = torch.as_tensor(pixels, device=weight.device)[None].to(weight.dtype)
     with torch.no_grad():
@@ -111,7 +114,7 @@ def _logits(pair: Pair, ids: Sequence[Sequence[int]], pixels: np.ndarray) -> np.
 
 
 def _probabilities(pair: Pair, logits: np.ndarray) -> np.ndarray:
-    """Of one picture ``[caption]``: a softmax over the captions, or a sigmoid of each."""
+    """Return probabilities ``[caption]``: softmax over captions, or sigmoid of each."""
     values = torch.tensor(logits.tolist(), dtype=torch.float64, device="cpu")
     found = values.sigmoid() if pair.sigmoid else values.softmax(0)
     return found.float().numpy()

@@ -1,5 +1,4 @@
-"""One input, ready to go: text, ids, a pair, a picture, a sound or vectors become tensors and
-tokens."""
+"""Conversion of one input (text, ids, pair, picture, sound, vectors) to tensors and tokens."""
 
 from __future__ import annotations
 
@@ -32,21 +31,25 @@ from .token_ids import (
     vocabulary_ids,
 )
 
-#: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path, or
-#: a sound as samples.
+#: Input of `trace`: a text, two texts, ids, vectors or a normalized picture, a PIL image, a path,
+#: or a sound as samples.
 Source = Any
-Pair = tuple[Tensor, Tensor | None]  # the tensors of source and target
+Pair = tuple[Tensor, Tensor | None]  # tensors of source and target
 
 
 @dataclass(frozen=True)
 class Read:
-    """One input: tensors with a batch of one, and the tokens that they stand for.
+    """Prepared input: tensors with a batch of one, and their tokens.
 
-    ``tensors`` are source, target and mask of the source; ``segments`` ``[batch, token]`` says
-    which of a pair's texts a token belongs to; ``produced`` are the tokens that the rows are asked
-    about, where that is settled; ``beside`` is the picture among the words, where there is one;
-    ``prompt`` is how many tokens the source had before a target was appended to it, and ``masked``
-    the numbers of those that are to be guessed.
+    Attributes:
+        source: Tokens of the source.
+        target: Tokens of the target.
+        tensors: Source, target and mask of the source.
+        produced: Tokens whose scores are reported per row, if fixed.
+        segments: ``[batch, token]``, text index of each token of a pair.
+        beside: Picture within the text, if any.
+        prompt: Source tokens before a target was appended.
+        masked: Positions of tokens to predict.
     """
 
     source: Tokens
@@ -59,7 +62,7 @@ class Read:
     masked: tuple[int, ...] = ()
 
     def through(self, model: Model, calls: Calls | None = None) -> Tensor:
-        """The model's whole output for this input; ``calls``: those of another module like it."""
+        """Return the model's output for this input; ``calls`` may be those of a similar module."""
         named: dict[str, Any] = {} if self.segments is None else {"segments": self.segments}
         if self.beside is not None:
             named["seen"] = self.beside.seen
@@ -75,12 +78,12 @@ def read_source(
     masked: Sequence[int] = (),
     image: Any = None,
 ) -> Read:
-    """The input as the model reads it, decoded greedily where a target is needed and none came.
+    """Return the input as the model reads it; a missing target is decoded greedily.
 
     ``image`` is a picture beside the text.
 
     Raises:
-        ValueError: an input of another kind than the model takes, or one that does not fit it.
+        ValueError: The input is of the wrong kind, or does not fit the model.
     """
     if masked and model.mask_id is None:
         raise ValueError(f"The model {model.name!r} has no mask token; leave masked out.")
@@ -138,7 +141,7 @@ def _words(
     else:
         raise _no_decoder(model)
     padded, visible = padded_source(ids, intervention, model.pad_id)
-    if judging and rows is not None:  # the decoder reads the source, and padding with it
+    if judging and rows is not None:  # the decoder reads the source and its padding
         rows = [*rows, *[ids[-1], *padded[len(ids) :]][: len(padded) - len(ids)]]
     mask = (
         None if all(visible) and len(padded) == len(ids) else torch.tensor([visible], device="cpu")
@@ -161,7 +164,7 @@ def _words(
 
 
 def _masked(model: Model, ids: list[int], places: Sequence[int]) -> list[int]:
-    """The ids with the mask token at these places (numbers of tokens from 0)."""
+    """Return the ids with the mask token at these positions."""
     made = list(ids)
     for place in places:
         if model.mask_id is None or not 0 <= place < len(ids):
@@ -174,7 +177,7 @@ def _masked(model: Model, ids: list[int], places: Sequence[int]) -> list[int]:
 
 
 def _tokens(model: Model, ids: list[int]) -> Tokens:
-    """The tokens of a source; a mask stands for a word, so it is no mark like start and end."""
+    """Return the tokens of a source; the mask token is not special, since it replaces a word."""
     tokens = model.tokenizer.tokens(ids)
     if model.mask_id not in ids:
         return tokens
@@ -189,7 +192,7 @@ def _row(model: Model, segments: list[int] | None, length: int) -> Tensor | None
 
 
 def _held(model: Model, produced: Sequence[int]) -> tuple[int, ...]:
-    """What the caller wants the rows to be asked about."""
+    """Return the ids that the caller assigns to the rows."""
     if model.gives != "words":
         return tuple(int(i) for i in produced)
     return tuple(vocabulary_ids(model, "target", produced))
@@ -198,9 +201,9 @@ def _held(model: Model, produced: Sequence[int]) -> tuple[int, ...]:
 def _decoded(
     model: Model, ids: list[int] | Heard, intervention: Intervention
 ) -> tuple[list[int], tuple[int, ...] | None]:
-    """The decoder's input from greedy decoding, and what its rows produce if that is the whole.
+    """Return the decoder's input from greedy decoding, and its rows' outputs if complete.
 
-    The last token is read only where decoding stopped before its end, and a position is left.
+    The last token is read only if decoding stopped before the end token and a position is left.
     """
     best = translate(model, ids, intervention=intervention)[0]
     rows = [*([] if model.bos_id is None else [model.bos_id]), *best.ids]
@@ -209,10 +212,10 @@ def _decoded(
 
 
 def _echoed(model: Model, ids: list[int]) -> list[int]:
-    """Return what the decoder of a classifier reads: the source, shifted by the start token.
+    """Return the decoder input of a classifier: the source, shifted by the start token.
 
     Raises:
-        ValueError: a source without the end token at which such a head reads.
+        ValueError: The source lacks the end token at which the classifier reads.
     """
     if model.gives == "classes" and model.eos_id is not None and model.eos_id not in ids:
         raise ValueError(
@@ -223,7 +226,7 @@ def _echoed(model: Model, ids: list[int]) -> list[int]:
 
 
 def _appended(model: Model, target: Any) -> list[int]:
-    """What a target adds to the text of a decoder-only model: ids as given, or pieces alone."""
+    """Return the ids that a target appends to a decoder-only model's text."""
     if isinstance(target, str):
         return target_pieces(model, target)
     return vocabulary_ids(model, "target", target)
@@ -236,7 +239,7 @@ def _picture(
     intervention: Intervention,
     held: tuple[int, ...] | None,
 ) -> Read:
-    """A picture, cut into the patches that are this model's tokens."""
+    """Return a picture as patches, which are the model's tokens."""
     if target is not None:
         raise _no_decoder(model)
     refuse_padding(intervention, "a picture has none")
@@ -258,7 +261,7 @@ def _sound(
     intervention: Intervention,
     produced: Sequence[int] | None,
 ) -> Read:
-    """A sound, whose frames of time are this model's tokens; its words are written greedily."""
+    """Return a sound, whose time frames are the model's tokens; its text is decoded greedily."""
     heard = hear(model, source, intervention)
     if model.kind == "encoder-only":
         if target is not None:
@@ -279,7 +282,7 @@ def _sound(
 
 
 def _vectors(model: Model, source: np.ndarray, target: Any, intervention: Intervention) -> Read:
-    """Vectors ``[token, d_model]`` for a core without embeddings; tokens are numbered."""
+    """Return vectors ``[token, d_model]`` for a model without embeddings; tokens are numbered."""
     if model.kind == "decoder-only" or model.config.get("source_vocab"):
         raise ValueError("This model reads token ids; give text or ids instead of vectors.")
     if target is not None and model.kind == "encoder-only":
@@ -323,7 +326,7 @@ def _numbered(count: int) -> Tokens:
 
 
 def model_of(thing: Model | nn.Module) -> Model:
-    """A model, or a module as one; a module that takes ids alone is asked for the next of them."""
+    """Return a model from a model or module; a module that takes ids alone predicts the next id."""
     if isinstance(thing, Model):
         return thing
     if isinstance(thing, Trace):
@@ -339,8 +342,10 @@ def model_of(thing: Model | nn.Module) -> Model:
 
 
 def source_and_target(model: Model, sentence: Any) -> tuple[Source, Source | None]:
-    """The two of a pair (source, target); a source alone has no target. A pair model reads two
-    texts as one source."""
+    """Return source and target of a pair; a source alone has no target.
+
+    A pair model reads two texts as one source.
+    """
     pair = isinstance(sentence, tuple) and len(sentence) == 2
     if pair and not model.pairs and not isinstance(sentence[0], int | np.integer):
         return sentence[0], sentence[1]
@@ -348,17 +353,17 @@ def source_and_target(model: Model, sentence: Any) -> tuple[Source, Source | Non
 
 
 def doubled(read: Read) -> Read:
-    """A batch of two: the input, and the same with its tokens (or columns) in reverse."""
+    """Return a batch of two: the input, and the same with tokens (or columns) reversed."""
     return batch_of(read, [read.tensors[:2], reverse(read)])
 
 
 def between(read: Read) -> Read:
-    """Return a batch of three: the input between two of its reverse."""
+    """Return a batch of three: the input between two copies of its reverse."""
     return batch_of(read, [reverse(read), read.tensors[:2], reverse(read)])
 
 
 def reverse(read: Read) -> Pair:
-    """Return source and target with tokens (or columns) in reverse."""
+    """Return source and target with tokens (or columns) reversed."""
     source, target = (
         None if x is None else x.flip(-1 if x.dim() != 3 else 1) for x in read.tensors[:2]
     )
@@ -366,7 +371,7 @@ def reverse(read: Read) -> Pair:
 
 
 def batch_of(read: Read, texts: Sequence[Pair]) -> Read:
-    """Return a batch of texts, all with the mask and the segments of the input."""
+    """Return a batch of texts, all with the input's mask and segments."""
     source = torch.cat([one for one, _ in texts])
     targets = [other for _, other in texts if other is not None]
     mask, segments = (
@@ -378,12 +383,12 @@ def batch_of(read: Read, texts: Sequence[Pair]) -> Read:
 
 
 def text_of(read: Read, made: Tensor | None, stack: str | None) -> Pair:
-    """Return source and target with changed tokens in the place of a stack's own."""
+    """Return source and target with a stack's tokens replaced by changed ones."""
     source, target, _ = read.tensors
     return (source, made) if stack == "decoder" else (cast(Tensor, made), target)
 
 
 def joined(read: Read, changed: Sequence[Changed]) -> Read:
-    """Return a batch of changed texts, with the input before and behind them."""
+    """Return a batch of changed texts, with the original input first and last."""
     own = read.tensors[:2]
     return batch_of(read, [own, *(text_of(read, one.made, one.stack) for one in changed), own])

@@ -1,4 +1,4 @@
-"""What a model's output says: logits, the tokens or classes it is asked about, gradients."""
+"""Model outputs: logits, predicted tokens or classes, gradients."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .capture_to_numpy import to_numpy
 from .model_inputs import Read
 from .proof.accounts import BLOCK
 
-JUDGED = ("classes", "tags", "spans")  # what `Model.gives` says of a model that judges
+JUDGED = ("classes", "tags", "spans")  # values of `Model.gives` for models that judge
 
 
 def require_end(model: Model, output: str | None) -> None:
-    """Refuse an end of an answer that is none, or that of a model that marks none.
+    """Check that ``output`` is an end of an answer, in a model that marks answers.
 
     Raises:
-        ValueError: says what there is.
+        ValueError: It is not.
     """
     if output is not None and (model.gives != "spans" or output not in ENDS):
         raise ValueError(
@@ -43,11 +43,13 @@ def require_end(model: Model, output: str | None) -> None:
 def logits_of(
     model: Model, read: Read, output: Tensor, intervention: Intervention
 ) -> np.ndarray | None:
-    """The output before the last softmax, ``[position, vocabulary]``, ``[class]`` or, of a model
-    that marks answers, ``[2, token]``; None if it ends in states and not in an output layer.
+    """Return the output before the last softmax; None if the model ends without output layer.
+
+    The shape is ``[position, vocabulary]``, ``[class]`` or, for a model that marks answers, ``[2,
+    token]``.
 
     Raises:
-        ValueError: an edit made the numbers so large that nothing is left of them.
+        ValueError: An edit caused an overflow to NaN.
     """
     if intervention and bool(output[0].isnan().all()):
         raise ValueError(
@@ -60,18 +62,18 @@ def logits_of(
 
 
 def vectors_of(model: Model, output: Tensor) -> np.ndarray | None:
-    """The output of a model that ends in states, ``[token, d_model]``; None for all others."""
+    """Return the output of a model that ends in states, ``[token, d_model]``; None for others."""
     ends = model.gives == "vectors" and output.dim() == 3
     return to_numpy(output[0]) if ends else None
 
 
 def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced | None:
-    """For each row the token it predicts, or the class in question, or the first and last token
-    of an answer; probability (NaN where outputs have none) and rank.
+    """Return each row's predicted token, the class, or the ends of an answer.
+
+    Each has a probability (NaN where outputs have none) and a rank.
 
     Raises:
-        ValueError: ``produced`` names another number of tokens than there are rows, or a class
-            that the model does not know.
+        ValueError: ``produced`` does not match the rows, or contains an unknown class.
     """
     if logits is None:
         return None
@@ -102,7 +104,7 @@ def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced
 
 
 def _filled(model: Model, ids: tuple[int, ...], logits: np.ndarray) -> tuple[int, ...]:
-    """The most probable token at each masked place, the token itself elsewhere."""
+    """Return the most probable token at each masked position, the token itself elsewhere."""
     best = logits.argmax(axis=1)
     return tuple(
         int(best[row]) if token == model.mask_id else token for row, token in enumerate(ids)
@@ -110,7 +112,7 @@ def _filled(model: Model, ids: tuple[int, ...], logits: np.ndarray) -> tuple[int
 
 
 def _class(model: Model, held: tuple[int, ...] | None, logits: np.ndarray) -> Produced:
-    """The class that was asked about, or the most probable one; of a regression the first."""
+    """Return the given class, or the most probable one; for a regression the first."""
     best = 0 if model.task == REGRESSION else int(logits.argmax())
     ids = (best,) if held is None else held
     if len(ids) != 1 or not 0 <= ids[0] < len(logits):
@@ -123,8 +125,7 @@ def _class(model: Model, held: tuple[int, ...] | None, logits: np.ndarray) -> Pr
 
 
 def _tags(model: Model, read: Read, logits: np.ndarray) -> Produced:
-    """The class of each token that was asked about, or its most probable one; of a regression
-    the first output."""
+    """Return each token's given or most probable class; for a regression the first output."""
     tokens, held = read.source, read.produced
     best = np.zeros(len(logits)) if model.task == REGRESSION else logits.argmax(axis=1)
     ids = tuple(map(int, best)) if held is None else held
@@ -139,7 +140,7 @@ def _tags(model: Model, read: Read, logits: np.ndarray) -> Produced:
 
 
 def _span(read: Read, logits: np.ndarray) -> Produced:
-    """The tokens at which the best answer starts and ends, or those that were asked about."""
+    """Return the first and last token of the best answer, or the given ones."""
     tokens = read.source  # a decoder reads the same tokens, shifted
     ids = best_span(logits) if read.produced is None else read.produced
     if len(ids) != 2 or not all(0 <= i < logits.shape[1] for i in ids):
@@ -159,10 +160,10 @@ def _scored(
     logits: np.ndarray,
     task: str = "",
 ) -> Produced:
-    """Probability and rank of one id in each row of ``logits`` ``[row, choice]``."""
+    """Return probability and rank of one id in each row of ``logits`` ``[row, choice]``."""
     rows = np.arange(len(ids))
     if task in (MULTI_LABEL, REGRESSION):
-        probability = probabilities(logits[rows, ids], task)  # each output stands for itself
+        probability = probabilities(logits[rows, ids], task)  # outputs are independent
     else:
         probability = np.exp(log_softmax_at(logits, ids))
     return Produced(
@@ -182,11 +183,11 @@ def gradients_of(
     said: Produced | None,
     leaves: list[tuple[tuple[Tensor, ...], int]],
 ) -> list[np.ndarray]:
-    """d(sum of the chosen logits) / d(weights) for each attention in call order.
+    """Return d(sum of selected logits) / d(weights) for each attention in call order.
 
-    Chosen are the produced tokens; of a masked model those at the masked places alone, where there
-    are any; of a classifier the class in question; of an answer its two ends; without any of these
-    the largest of each row.
+    Selected are the produced tokens; in a masked model only those at masked positions, if any; for
+    a classifier the class; for an answer its two ends. Without any of these, the largest logit of
+    each row is used.
     """
     first = output[0]
     if said is None:
@@ -209,8 +210,8 @@ def gradients_of(
 def scores_of(logits: Tensor, task: str) -> Tensor:
     """Return the scores of logits ``[..., class]`` in float64.
 
-    Log-probabilities in nats: of the softmax, or of several labels the sigmoid of each. The
-    outputs of a regression themselves.
+    Scores are log-probabilities in nats, of the softmax or, for several labels, of each sigmoid.
+    For a regression they are the outputs.
     """
     wide = logits.double()
     if task == REGRESSION:
@@ -221,8 +222,7 @@ def scores_of(logits: Tensor, task: str) -> Tensor:
 
 
 def output_difference(got: Tensor, plain: Tensor) -> float:
-    """Return the largest difference of two outputs, relative to the largest number of the second
-    one."""
+    """Return the largest difference of two outputs, relative to the second's largest number."""
     scale = torch.full((), torch.finfo(torch.float32).tiny, device=plain.device)
     gap = torch.zeros_like(scale)
     for one, other in zip(*(x.reshape(-1).split(BLOCK) for x in (got, plain)), strict=True):

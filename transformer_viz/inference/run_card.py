@@ -1,4 +1,4 @@
-"""Describe a run: what one needs to repeat it and to judge its numbers."""
+"""Run card: details needed to reproduce a run and to judge its numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..core.version import __version__
 from .model_inputs import Read
 from .proof.program import weights_mark
 
-#: By module what tells its weights, and their hash.
+#: Mark of the weights, and their hash, by module.
 HASHES: WeakKeyDictionary[nn.Module, tuple[Any, str]] = WeakKeyDictionary()
 
 
 def model_card(model: Model) -> dict[str, Any]:
-    """Of every run: which model (by its weights), in which numbers, by which version."""
+    """Return the details common to all runs: model (by its weights), precision and version."""
     return {
         "model": model.name,
         "model_hash": model.hash or hash_of(model),
@@ -37,9 +37,9 @@ def model_card(model: Model) -> dict[str, Any]:
 def hash_of(model: Model) -> str:
     """Return the SHA-256 of the weights of a model in memory.
 
-    It is remembered while PyTorch's version counters, the places of the weights and the numbers of
-    `weights_mark` stay. It misses what is written past PyTorch (through ``.data`` or NumPy) into a
-    large weight alone, at none of those numbers.
+    It is cached while PyTorch's version counters, the addresses of the weights and the numbers of
+    `weights_mark` do not change. A write past PyTorch (through ``.data`` or NumPy) is missed if it
+    changes none of those numbers in a large weight.
     """
     tensors = [*model.module.parameters(), *model.module.buffers()]
     places = tuple(x.data_ptr() for x in tensors if dense(x) and not x.is_meta)
@@ -61,7 +61,7 @@ def _hash_of(model: Model) -> str:
 
 
 def hash_of_ids(*parts: Any) -> str:
-    """SHA-256 of what was read and asked, lists of numbers and words."""
+    """Return the SHA-256 of inputs and questions, given as lists of numbers and texts."""
     made = hashlib.sha256()
     for part in parts:
         made.update(repr(part).encode())
@@ -69,7 +69,7 @@ def hash_of_ids(*parts: Any) -> str:
 
 
 def manifest_of(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
-    """Return what one needs to repeat a run."""
+    """Return the details needed to reproduce a run."""
     return {
         "model": model.name,
         "layout": model.layout,
@@ -91,7 +91,7 @@ def manifest_of(model: Model, intervention: Intervention, words: tuple[str, ...]
 
 
 def notes_of_input(model: Model, read: Read) -> dict[str, Any]:
-    """Return what a reader of patches, classes and answers needs beside the numbers."""
+    """Return details needed to read patches, classes and answers."""
     notes: dict[str, Any] = {}
     if read.beside is not None:
         notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}

@@ -1,8 +1,7 @@
-"""The search itself: sources that are read once, and texts that grow by a token at each pass.
+"""Search: sources are read once, and hypotheses grow by one token per pass.
 
-One pass over the finished words gives the same numbers. Where they stay right, keys and values of
-the tokens before are kept (`decoding/key_value_cache.py`); elsewhere each step reads its whole
-prefix anew.
+A pass over the finished text gives the same numbers. Keys and values of earlier tokens are cached
+where valid (`decoding/key_value_cache.py`); else each step reads its whole prefix.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
     from ..capture import Capture
     from .donors import LentPasses
 
-#: Hears, before each pass, how many tokens there are and how many there may be; what it raises
-#: ends the search.
+#: Called before each pass with the number of tokens so far and at most; its exceptions end the
+#: search.
 Tell = Callable[[int, int], None]
 
-NEW_TOKENS = 40  # how far a text is continued when nobody says
+NEW_TOKENS = 40  # default length of a continuation
 
 
 @dataclass(frozen=True)
 class Path:
-    """Tokens produced so far, the log-probability of each, and their sum."""
+    """Generated tokens so far, the log-probability of each, and their sum."""
 
     ids: tuple[int, ...] = ()
     steps: tuple[float, ...] = ()
@@ -49,41 +48,43 @@ class Path:
         return Path((*self.ids, token), (*self.steps, step), self.total + step)
 
     def ends(self, end_ids: Collection[int], limit: int) -> bool:
-        """Whether nothing follows its last token."""
+        """Return True if nothing follows its last token."""
         return self.ids[-1] in end_ids or len(self.ids) >= limit
 
 
 class Witness(Protocol):
-    """Hears a search of one source as it goes, and changes nothing of it."""
+    """Observer of a search on one source; changes nothing."""
 
     def begin(self) -> None:
-        """The search begins anew: nothing counts that was heard so far."""
+        """Discard everything recorded, since the search restarts."""
 
     def watched(self, site: Site) -> bool:
-        """Whether the weights of this site are to be kept."""
+        """Return True if the weights of this site are needed."""
 
     def watch(self, capture: Capture | None) -> None:
-        """What the probe around the passes sees, which grows with each of them."""
+        """Receive the capture of the passes, which grows with each pass."""
 
     def passed(self, paths: Sequence[Path], scores: Tensor) -> None:
-        """A pass over these texts gave these log-probabilities ``[text, vocabulary]``."""
+        """Receive the log-probabilities ``[text, vocabulary]`` of a pass over these texts."""
 
     def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
-        """These texts were weighed, the best first. As many as ``ended`` speaks of are kept, and
-        it says of each whether it goes on no further; the others are left out."""
+        """Receive the ranked candidates, best first; the first ``len(ended)`` are kept.
+
+        ``ended`` is True for each kept text that is finished.
+        """
 
     def reviewed(self, path: Path) -> bool:
-        """One pass over a whole text of the search was made, with nothing kept.
+        """Check a pass over a whole text of the search, made without cache.
 
         Returns:
-            Whether it shows what was seen of each step, or would have been had it been watched.
+            True if it shows the recorded steps, or would have, had they been recorded.
         """
 
 
 class Beams:
-    """The texts of one source: those that go on (``live``), and those that ended (``done``).
+    """Hypotheses of one source: unfinished ones (``live``), and finished ones (``done``).
 
-    ``parents`` ``[live text]`` tells which text of the pass before each goes on from.
+    ``parents`` ``[live text]`` is the index of each one's prefix in the pass before.
     """
 
     def __init__(
@@ -93,10 +94,10 @@ class Beams:
         self.live, self.done, self.parents = [Path()], list[Path](), [0]
 
     def grow(self, scores: Tensor) -> None:
-        """Go on with the best texts, given ``[live text, vocabulary]`` log-probabilities."""
+        """Extend the best hypotheses, given ``[live text, vocabulary]`` log-probabilities."""
         if not self.live:
             return
-        # no candidate of a beam can be beyond the `beam` best of its own row
+        # candidates of a beam are among the `beam` best of their row
         best = scores.topk(min(self.beam, scores.shape[1]))
         values, tokens = best.values.tolist(), best.indices.tolist()
         grown = [
@@ -115,11 +116,11 @@ class Beams:
 
 
 class Batch:
-    """Some sources, or one sound, that are read once and then decoded together.
+    """Sources, or one sound, that are encoded once and then decoded together.
 
-    Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
-    With ``keep`` the keys and values of what was read stay, which must have been found right.
-    ``encode`` reads the sources in the model's place, and gives the same.
+    Paths are plain numbers between passes, so a probe follows nothing across passes. With ``keep``,
+    keys and values are cached; they must have been verified. ``encode`` replaces the model's
+    encoder, with equal results.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class Batch:
             self._padded(sources, intervention, max_tokens)
         calls = model.calls
         twofold = calls.encode is not None and calls.decode is not None and not self.generates
-        twofold = twofold and lent is None  # which must see both sentences at each pass
+        twofold = twofold and lent is None  # patching needs both sentences in each pass
         encode = encode or calls.encode
         self.memory = encode(self.sources, self.mask) if twofold and encode else None
         self.reading: ReadOn | None = None
@@ -160,13 +161,13 @@ class Batch:
     def _padded(
         self, sources: list[list[int]], intervention: Intervention | None, max_tokens: int | None
     ) -> None:
-        """Take ids of different length as one rectangle."""
+        """Pad ids of different lengths to one rectangle."""
         model = self.model
         padded = [padded_source(ids, intervention, model.pad_id) for ids in sources]
         rows, masks = zip(*padded, strict=True)
         self.sources = rectangle(rows, model.pad_id or 0, model.device)
         mask = rectangle(masks, False, model.device)
-        # some modules take no mask; but padding that is to be seen must be said
+        # some modules take no mask, but visible padding requires one
         plain = bool(mask.all()) and list(map(len, rows)) == list(map(len, sources))
         self.mask = None if plain else mask
         self.limits = [limit_of(model, len(row), max_tokens) for row in rows]
@@ -175,9 +176,9 @@ class Batch:
     def logits(
         self, owners: list[int], prefixes: Sequence[Sequence[int]], *, last: bool = False
     ) -> Tensor:
-        """Logits ``[row, token, vocabulary]`` of what was produced so far, for each its source.
+        """Return logits ``[row, token, vocabulary]`` of these prefixes, each with its source.
 
-        With ``last`` only the last token's are asked for; some models give them for less.
+        With ``last``, only those of the last token, which some models compute faster.
         """
         start = self.starts
         rows = [[*start[own], *ids] for own, ids in zip(owners, prefixes, strict=True)]
@@ -186,7 +187,7 @@ class Batch:
         mask = None if self.mask is None else self.mask[owner]
         calls = self.model.calls
         if self.generates:
-            if mask is not None:  # what the model wrote itself is never padding
+            if mask is not None:  # generated tokens are never padding
                 mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
             beside = {} if self.seen is None else {"seen": self.seen}
             whole = partial(calls.forward, given, None, mask, **beside)
@@ -200,7 +201,7 @@ class Batch:
         return whole() if self.lent is None else self.lent(whole, given, None)
 
     def following(self, rows: list[tuple[int, Path]]) -> Tensor:
-        """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
+        """Return log-probabilities ``[row, vocabulary]`` of the next token of each path."""
         owners, paths = zip(*rows, strict=True)
         if self.on_progress is not None:
             self.on_progress(len(paths[0].ids), max(self.limits))
@@ -214,13 +215,13 @@ class Batch:
     def scored(
         self, logits: Tensor, paths: Sequence[Path], owners: Sequence[int] | None = None
     ) -> Tensor:
-        """Log-probabilities ``[row, vocabulary]`` of what follows paths of one length.
+        """Return log-probabilities ``[row, vocabulary]`` after paths of one length.
 
-        ``logits`` are ``[row, token, vocabulary]``; those of the last token count. ``owners`` are
-        the numbers of the paths' sources, by default the first.
+        ``logits`` are ``[row, token, vocabulary]``; only the last token's are used. ``owners`` are
+        the indices of the paths' sources, by default the first.
 
         Raises:
-            ValueError: they are no numbers.
+            ValueError: The logits are NaN.
         """
         texts = [path.ids for path in paths]
         scores = self._allowed(logits[:, -1].float(), owners or [0] * len(texts), texts)
@@ -237,13 +238,13 @@ class Batch:
     def _allowed(
         self, scores: Tensor, owners: Sequence[int], texts: Sequence[Sequence[int]]
     ) -> Tensor:
-        """Scores ``[row, vocabulary]`` without the tokens that must not follow these texts."""
+        """Return scores ``[row, vocabulary]`` without the tokens that must not follow."""
         read = [self.starts[own] for own in owners]
         sources = None if self.texts is None else [self.texts[own] for own in owners]
         return apply_rules(self.model.config, scores, read, texts, self.model.end_ids, sources)
 
     def search(self, beam: int) -> list[list[Path]]:
-        """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
+        """Return up to ``beam`` paths of each source; a finished one frees its place."""
         beams = [self.beams(beam, limit) for limit in self.limits]
         while any(one.live for one in beams):
             rows = [(own, path) for own, one in enumerate(beams) for path in one.live]
@@ -254,14 +255,14 @@ class Batch:
         return [one.done for one in beams]
 
     def beams(self, beam: int, limit: int) -> Beams:
-        """The beginning of a search of one source, of at most ``limit`` tokens."""
+        """Return a new search of one source, of at most ``limit`` tokens."""
         return Beams(beam, limit, self.model.end_ids, self.observer)
 
     def confirms(self, found: list[list[Path]]) -> bool:
-        """Whether the texts of one source, that of the longest, get the same numbers uncached.
+        """Return True if the paths of the longest source get the same numbers uncached.
 
-        Ours are shown to by tests; of a stranger's module a longer text may tell more than the few
-        tokens that were tried. One that differs is read anew from then on.
+        The reference model is covered by tests. In other modules, a longer text may show more than
+        the few tokens tested; then the cache is disabled.
         """
         if known_to_read_on(self.model):
             return True
@@ -269,8 +270,10 @@ class Batch:
         return self.gives(found[owner], owner)
 
     def gives(self, paths: Sequence[Path], owner: int = 0) -> bool:
-        """Whether a pass over each of these texts of one source gives the numbers that it got; else
-        the model is decoded without a cache from then on."""
+        """Return True if a pass over each of these texts gives its numbers.
+
+        Otherwise the cache is disabled.
+        """
         if all(self._agrees(path, owner) for path in paths):  # one by one: a beam may hold many
             return True
         forget(self.model)
@@ -292,8 +295,8 @@ class Batch:
         return bool((steps - kept).abs().max() <= CLOSE * largest)
 
     def sample(self, temperature: float, seed: int) -> Path:
-        """One path of the first source, drawn token by token."""
-        random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
+        """Return one path of the first source, sampled token by token."""
+        random = torch.Generator().manual_seed(seed)  # on the CPU: equal results on any device
         path = Path()
         while not path.ids or not path.ends(self.model.end_ids, self.limits[0]):
             values = self.following([(0, path)])[0].double().cpu()
@@ -304,9 +307,9 @@ class Batch:
         return path
 
     def score(self, ids: list[int]) -> Path:
-        """Given tokens as the path of the first source, from one forced pass.
+        """Return given tokens as a path of the first source, from one forced pass.
 
-        A first token that the model must write costs nothing, as in a search.
+        A forced first token costs nothing, as in a search.
         """
         rows = self.logits([0], [ids[:-1]])[0, -len(ids) :].float()
         if ids[0] == self.model.config.get("forced_bos_token_id"):
@@ -317,17 +320,17 @@ class Batch:
 
 
 def drawing(values: Tensor, temperature: float) -> Tensor:
-    """How likely each token is to be drawn at a temperature of the output.
+    """Return the sampling probability of each token at a temperature.
 
     Args:
-        values: log-probabilities ``[..., vocabulary]``.
-        temperature: above 0; it divides them before one more softmax.
+        values: Log-probabilities ``[..., vocabulary]``.
+        temperature: Above 0; divides them before another softmax.
 
     Returns:
         ``[..., vocabulary]`` float64; sums to 1.
     """
     values = values.double()
-    # from the largest down: a tiny temperature divides to -inf, never to inf - inf
+    # relative to the largest: a tiny temperature gives -inf, never inf - inf
     return torch.softmax((values - values.amax(-1, keepdim=True)) / temperature, dim=-1)
 
 
@@ -337,12 +340,11 @@ def edited(
     intervention: Intervention | None,
     watched: Callable[[Site], bool] | None = None,
 ) -> AbstractContextManager[Capture | LentPasses | None]:
-    """The edits of a run around its forward passes; nothing at all around a clean run.
+    """Return a context for the edits of a run's forward passes; a null context for a clean run.
 
-    Where other runs lend to this one, each pass gets a probe of its own (`LentPasses`).
-
-    A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it. ``watched``
-    says of which sites the weights are to be kept; with it a clean run is watched too.
+    With patching edits, each pass gets its own probe (`LentPasses`). A ``pad`` edit changes the
+    input, not the pass: :func:`padded_source` applies it. ``watched`` selects the sites whose
+    weights are kept; with it a clean run is captured too.
     """
     edits = (intervention or Intervention()).of_the_pass()
     if not edits and watched is None:
@@ -357,7 +359,7 @@ def edited(
         padded, _ = padded_source(source, intervention, model.pad_id)
         special = model.tokenizer.tokens(padded).special
     own = "decoder" if model.kind == "decoder-only" else "encoder"
-    # a shuffle of positions leaves special tokens where they are, also the decoder's start
+    # a shuffle of positions leaves special tokens in place, also the decoder's start
     marks = {"decoder": (True,), own: special}
     weights = watched or (lambda _: False)
     request = CaptureRequest(
@@ -375,7 +377,7 @@ def edited(
 
 
 def limit_of(model: Model, source: int | Heard, max_tokens: int | None) -> int:
-    """How many tokens may be produced for a source of this many tokens, or for a sound."""
+    """Return the maximum number of tokens to generate for a source length, or for a sound."""
     read = 1
     if isinstance(source, Heard):
         usual = spoken_limit(source.seconds) + len(model.config.get("opening_ids", ()))
@@ -386,12 +388,12 @@ def limit_of(model: Model, source: int | Heard, max_tokens: int | None) -> int:
     wanted = max_tokens or usual
     if model.max_tokens is None:
         return wanted
-    # the last token produced is never read, so it needs no position
+    # the last token is never read, so it needs no position
     room = model.max_tokens + 1 - read
     return max(1, min(wanted, room))
 
 
 def rectangle(rows: Sequence[Sequence[int]], fill: int, device: str) -> Tensor:
-    """Rows of different length as one tensor ``[row, token]``, filled up at the right."""
+    """Return rows of different length as one tensor ``[row, token]``, padded on the right."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device=device)

@@ -1,4 +1,4 @@
-"""Watches a search: the very one that translates, with a witness that writes down how it goes."""
+"""Recorder of a search: an observer of `translate` that stores each step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .decoding.key_value_cache import CLOSE
 from .generation import LENGTH_PENALTY, length_norm, translate
 from .search import Path, Tell, drawing
 
-TOP = 10  # of what could follow, so many are written down
+TOP = 10  # top tokens recorded per step
 
 
 def record(
@@ -36,16 +36,17 @@ def record(
     seed: int = 0,
     on_progress: Tell | None = None,
 ) -> Search:
-    """How :func:`decode.translate` comes to its words: what it weighs, and what it looks at.
+    """Record the search of :func:`decode.translate`: its candidates and their attention.
 
-    The arguments are those of `translate`, which makes the search itself; each row of attention is
-    that of the pass which produced the token, under the same intervention.
+    The arguments are those of `translate`, which runs the search. Each attention row belongs to the
+    pass that produced the token, under the same intervention.
 
     Raises:
-        ValueError: as :func:`decode.translate`; or the model's layers do not tell of every step.
+        ValueError: See :func:`decode.translate`; or layers whose attention is not visible at every
+            step.
     """
     block = "decoder" if model.kind == "decoder-only" else "cross"
-    # the first pass over one token looks like an encoder's where its path calls it one, as BERT's
+    # a pass over one token looks like an encoder's if its path is named so, as in BERT
     maps = (block, "encoder") if block == "decoder" and model.eyes is None else (block,)
     witness = Recorder(block, model.end_ids, sample or None, maps)
     found = translate(
@@ -65,9 +66,9 @@ def record(
 
 
 class Recorder:
-    """Writes down what a search does, pass by pass and choice by choice.
+    """Recorder of a search, by passes and choices.
 
-    ``maps`` are the names that the rows' block may go by; left out, its own.
+    ``maps`` are possible names of the rows' block; by default ``block``.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Recorder:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was written down."""
+        """Discard all records."""
         self.capture: Capture | None = None
         self.numbers: dict[tuple[int, ...], int] = {(): START}
         self.candidates: list[tuple[int, int, int, float, float, int, float, int]] = []
@@ -93,15 +94,15 @@ class Recorder:
         self.unseen = False
 
     def watched(self, site: Site) -> bool:
-        """The sites whose rows are shown."""
+        """Return True for the sites whose rows are shown."""
         return site.map in self.maps
 
     def watch(self, capture: Capture | None) -> None:
-        """What the probe around the passes sees."""
+        """Store the capture of the passes."""
         self.capture = capture
 
     def passed(self, paths: Sequence[Path], scores: Tensor) -> None:
-        """Write down what could follow each text, and what its last token looked at."""
+        """Record the top next tokens of each text, and the attention of its last token."""
         values = scores.double().cpu()
         chances = None if self.temperature is None else drawing(values, self.temperature)
         layers, self.unseen = self._looked(), self.capture is None
@@ -115,14 +116,14 @@ class Recorder:
             self.rows.append([rows[place] for rows in layers])
 
     def _looked(self) -> list[np.ndarray]:
-        """The last row of each layer ``[text, head, key]`` in the pass that has just been made."""
+        """Return the last row of each layer ``[text, head, key]`` in the latest pass."""
         return [weights[:, :, -1].float().cpu().numpy().copy() for weights in self._maps()]
 
     def _maps(self) -> list[Tensor]:
-        """The weights of each layer ``[text, head, row, key]`` in the pass that has just been made.
+        """Return the weights of each layer ``[text, head, row, key]`` in the latest pass.
 
-        Keys that a cache has let go are there as 0. The probe's own list is emptied, so that
-        a long search does not keep all of its maps.
+        Keys dropped from a cache are 0. The capture's list is emptied, so that a long search does
+        not keep all of its maps.
         """
         if self.capture is None:
             return []
@@ -134,12 +135,12 @@ class Recorder:
         return [pad(weights, (gone, 0)) for weights, gone in known if weights is not None]
 
     def reviewed(self, path: Path) -> bool:
-        """Compare the rows of a text's steps with the pass over all of it that has just been made;
-        where no step was watched, take them from there: then it is the only text.
+        """Compare the recorded rows of a text with the latest pass over all of it.
+
+        If no step was captured, the rows are taken from that pass; then it is the only text.
 
         Returns:
-            Whether they are the same, and none looks at what was not there yet when its token was
-            written.
+            True if they are equal, and no row looks at a later token.
         """
         layers, steps = self._maps(), len(path.ids)
         whole: list[list[np.ndarray]] = [[] for _ in range(steps)]
@@ -147,7 +148,7 @@ class Recorder:
             rows = weights[0, :, -steps:].float().cpu().numpy()
             queries, keys = rows.shape[1:]
             seen = [keys] * steps
-            if self.block == "decoder":  # a word comes with each row
+            if self.block == "decoder":  # each row adds a token
                 seen = list(range(keys - steps + 1, keys + 1))
             if queries < steps or seen[0] < 1 or np.triu(rows[:, :, seen[0] :]).any():
                 return False
@@ -160,7 +161,7 @@ class Recorder:
         return all(map(_alike, (self.rows[place] for place in passes), whole))
 
     def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
-        """Write down which texts were weighed, and what became of each."""
+        """Record the ranked texts, and the result for each."""
         for place, path in enumerate(weighed):
             fate = self._fate(path, ended[place]) if place < len(ended) else LEFT_OUT
             token, step = path.ids[-1], path.steps[-1]
@@ -178,7 +179,7 @@ class Recorder:
         return ENDED if path.ids[-1] in self.end_ids else CUT
 
     def _chance(self, path: Path) -> float:
-        """How likely the last token was to be drawn."""
+        """Return the sampling probability of the last token."""
         if self.temperature is None:
             return float("nan")
         return float(drawing(self.following[path.ids[:-1]], self.temperature)[path.ids[-1]])
@@ -186,10 +187,10 @@ class Recorder:
     def search(
         self, beam: int, penalty: float, best: tuple[int, ...], texts: tuple[str, ...]
     ) -> Search:
-        """All that was written down.
+        """Return all records.
 
         Raises:
-            ValueError: a layer told what it looked at in some passes only.
+            ValueError: The attention of a layer is visible in some passes only.
         """
         if len({len(layers) for layers in self.rows}) > 1:
             raise ValueError(
@@ -229,7 +230,7 @@ class Recorder:
 
 
 def _alike(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
-    """Whether the rows ``[head, key]`` of all layers are the same, but for rounding."""
+    """Return True if the rows ``[head, key]`` of all layers are equal up to rounding."""
     if [row.shape for row in one] != [row.shape for row in other]:
         return False
     return all(np.abs(a - b).max() <= CLOSE for a, b in zip(one, other, strict=True))
@@ -240,6 +241,6 @@ def _array(values: np.ndarray, kind: type) -> np.ndarray:
 
 
 def _rectangle(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows ``[head, key]`` with ever more keys as one array, filled with 0."""
+    """Return rows ``[head, key]`` of growing length as one array, padded with 0."""
     most = max(row.shape[-1] for row in rows)
     return read_only(np.stack([np.pad(row, ((0, 0), (0, most - row.shape[-1]))) for row in rows]))

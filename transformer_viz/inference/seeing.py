@@ -1,4 +1,4 @@
-"""A picture beside a text: looked at once, and set among the tokens of the text."""
+"""Picture beside a text: encoded once, and placed among the text's tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .token_ids import source_ids
 
 @dataclass(frozen=True, eq=False)
 class Pictured:
-    """A text, or ids, with the picture beside it: both as one source."""
+    """Text, or ids, with a picture beside it, as one source."""
 
     text: Any
     seen: Seen
@@ -24,25 +24,25 @@ class Pictured:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """A picture among words: what was ``seen``, and the number of its first token."""
+    """Picture among text tokens: its encoding ``seen``, and the index of its first token."""
 
     seen: Seen
     first: int
 
     @property
     def places(self) -> range:
-        """The numbers of the tokens that stand for the picture."""
+        """Indices of the picture's tokens."""
         return range(self.first, self.first + len(self.seen.names))
 
     @property
     def patches(self) -> int:
-        """The number of the first patch, after what has no place on the picture."""
+        """Index of the first patch, after tokens without a position in the picture."""
         return self.first + self.seen.before
 
     def named(self, tokens: Tokens) -> Tokens:
-        """The tokens of the text, with the names of the patches at their places.
+        """Return the tokens of the text, with patch names at the picture's tokens.
 
-        A patch is a word of its own, and no mark such as start and end.
+        A patch is a separate word, and not special like start and end.
         """
         pieces, labels, special = list(tokens.pieces), list(tokens.labels), list(tokens.special)
         places = slice(self.places.start, self.places.stop)
@@ -64,14 +64,15 @@ class Beside:
 
 
 def see(model: Model, image: Any) -> Seen:
-    """A picture as the model sees it; one that was seen before comes back as it is.
+    """Return a picture as model input; a `Seen` is returned unchanged.
 
     Args:
-        image: a PIL image, the path or the bytes of a picture, or floats ``[channel, height,
-            width]`` as the model reads them.
+        model: Model of texts and pictures.
+        image: PIL image, path or bytes of a picture, or floats ``[channel, height, width]`` as the
+            model reads them.
 
     Raises:
-        ValueError: a model that reads no picture beside a text, or no picture; says which.
+        ValueError: The model reads no picture beside a text, or the picture is invalid.
     """
     if isinstance(image, Seen):
         return image
@@ -94,12 +95,12 @@ def see(model: Model, image: Any) -> Seen:
 
 
 def set_beside(model: Model, source: Any, image: Any) -> tuple[list[int], Beside | None]:
-    """The ids of a text in which a picture has its places, and which these are.
+    """Return the ids of a text with a picture's tokens, and their position.
 
-    Without a picture they are the ids of the text alone.
+    Without a picture, only the ids of the text.
 
     Raises:
-        ValueError: a text that needs a picture and has none, or as `see`.
+        ValueError: The text needs a picture and has none; see also `see`.
     """
     if isinstance(source, Pictured):
         source, image = source.text, source.seen
@@ -120,22 +121,22 @@ def set_beside(model: Model, source: Any, image: Any) -> tuple[list[int], Beside
         worded = model.eyes.worded(source, count)
         ids = source_ids(model, worded)
         if model.eyes.leads and ids[0] == model.bos_id:
-            ids = ids[1:]  # its tokenizer begins each text so, and its processor takes that away
+            ids = ids[1:]  # the tokenizer adds a start token, and the processor removes it
     else:
         ids = source_ids(model, model.eyes.framed(source_ids(model, source), count))
     return ids, Beside(seen, _first(ids, token, count))
 
 
 def _spelled(model: Model) -> bool:
-    """Whether texts are words, and not ids typed as numbers."""
+    """Return True if texts are encoded by a tokenizer, not typed as ids."""
     return not types_ids(model.tokenizer)
 
 
 def _first(ids: Sequence[int], token: int, count: int) -> int:
-    """Where the places of the picture begin; they stand one after the other.
+    """Return the index of the picture's first token; its tokens are consecutive.
 
     Raises:
-        ValueError: they do not.
+        ValueError: They are not.
     """
     places = [n for n, i in enumerate(ids) if i == token]
     if len(places) != count or places[-1] - places[0] != count - 1:

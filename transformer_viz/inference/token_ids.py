@@ -1,6 +1,6 @@
-"""What a visitor gives becomes what a model reads: ids, and a mask of what may be seen.
+"""Conversion of user input to model input: ids, and a mask of visible tokens.
 
-Decoding and tracing both read their input here, so that one text never means two things.
+Decoding and tracing share this module, so that a text always gives the same ids.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..preprocessing.tokenizers import PairTokenizer
 
 
 def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]:
-    """The ids a model reads: a text in the model's own arrangement, ids exactly as given.
+    """Return the ids a model reads: an encoded text, or the ids unchanged.
 
     Raises:
-        ValueError: no tokens, an id outside the vocabulary, or more tokens than positions.
+        ValueError: No tokens, an id outside the vocabulary, or more tokens than positions.
     """
     if isinstance(source, str):
         read = model.tokenizer.prompt_ids if reads_prompt(model) else model.tokenizer.source_ids
@@ -28,21 +28,21 @@ def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]
 
 
 def reads_prompt(model: Model) -> bool:
-    """Return whether a source is read without an end token, as what a model goes on from.
+    """Return True if a source is read without an end token, as a prompt.
 
-    A decoder that judges a text, or embeds it, gets all that the library's tokenizer makes.
+    A decoder that classifies or embeds a text gets all tokens of the library's tokenizer.
     """
     goes_on = model.gives == "words" or not hasattr(model.tokenizer, "typed_ids")
     return model.kind == "decoder-only" and goes_on
 
 
 def ids_and_segments(model: Model, source: Any) -> tuple[list[int], list[int] | None]:
-    """Return the ids of a source and its token types, None where the model is given none.
+    """Return the ids of a source and its token types, None if the model gets none.
 
-    Types are those that the tokenizer makes of a text or a pair of texts; ids come without.
+    The tokenizer makes the types of a text or a pair of texts; ids have none.
 
     Raises:
-        ValueError: as `source_ids`, or two texts for a model that reads one.
+        ValueError: See `source_ids`; or two texts for a model that reads one.
     """
     typed = getattr(model.tokenizer, "typed_ids", None)
     if isinstance(source, str) and typed is not None and not reads_prompt(model):
@@ -58,10 +58,10 @@ def ids_and_segments(model: Model, source: Any) -> tuple[list[int], list[int] | 
 
 
 def _known_types(model: Model, segments: list[int] | None) -> list[int] | None:
-    """Return token types that the model has; where it has one only, none are given to it.
+    """Return token types that the model has; none are passed if it has only one.
 
     Raises:
-        ValueError: a type beyond its table.
+        ValueError: A type is beyond its table.
     """
     known, largest = model.config.get("type_vocab_size"), max(segments or [0])
     if known and known > 1 and largest >= known:
@@ -73,18 +73,17 @@ def _known_types(model: Model, segments: list[int] | None) -> list[int] | None:
 
 
 def target_ids(model: Model, target: str | Iterable[SupportsIndex]) -> list[int]:
-    """The decoder's input: start token, language where the model reads one, and pieces of a text;
-    ids exactly as given.
+    """Return the decoder's input: start token, language if used, and pieces; or ids unchanged.
 
     Raises:
-        ValueError: no tokens, an id outside the vocabulary, or more tokens than positions.
+        ValueError: No tokens, an id outside the vocabulary, or more tokens than positions.
     """
     ids = model.tokenizer.target_ids(target) if isinstance(target, str) else target
     return _checked(model, "target", ids)
 
 
 def target_pieces(model: Model, text: str) -> list[int]:
-    """Return the pieces of a target text alone, without what stands before every target."""
+    """Return the pieces of a target text, without the tokens that precede every target."""
     read = getattr(model.tokenizer, "piece_ids", None)
     if read is not None:
         return [int(i) for i in read(text)]
@@ -94,13 +93,13 @@ def target_pieces(model: Model, text: str) -> list[int]:
 def padded_source(
     ids: Sequence[int], intervention: Intervention | None, pad_id: int | None
 ) -> tuple[list[int], list[bool]]:
-    """Source ids with the padding that a ``pad`` edit appends, and which of them may be seen.
+    """Return source ids with the padding of a ``pad`` edit, and a mask of visible tokens.
 
-    The mask has one entry a token: false at padding that came with the ids, and at the edit's
-    own unless it says ``masked: false``.
+    The mask has one entry per token: False at padding in the ids, and at the edit's padding unless
+    it has ``masked: false``.
 
     Raises:
-        ValueError: an edit asks for padding and the model has no padding token.
+        ValueError: An edit needs padding and the model has no padding token.
     """
     mask = [token != pad_id for token in ids]
     edit = next((e for e in intervention or () if isinstance(e, Pad)), None)
@@ -114,23 +113,23 @@ def padded_source(
 
 
 def refuse_padding(intervention: Intervention | None, why: str) -> None:
-    """Refuse an edit that appends padding where there is none to append.
+    """Raise if an edit appends padding to an input that has none.
 
     Raises:
-        ValueError: says why there is none.
+        ValueError: An edit appends padding; ``why`` is the reason.
     """
     if any(isinstance(edit, Pad) for edit in intervention or ()):
         raise ValueError(f"The edit 'pad' needs a padding token, and {why}.")
 
 
 def vocabulary_ids(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
-    """Whole numbers that the vocabulary of a side knows; of a batch of one, those of its row.
+    """Return integers that are in a side's vocabulary; for a batch of one, those of its row.
 
     Raises:
-        ValueError: something else; names the first of it.
+        ValueError: The ids are invalid.
     """
     shape = tuple(getattr(ids, "shape", ()))
-    if len(shape) == 2:  # as tokenizers give them with return_tensors
+    if len(shape) == 2:  # as tokenizers return them with return_tensors
         if shape[0] != 1:
             raise ValueError(
                 f"The {side} is a batch of {shape[0]} rows of ids; give one row, such as ids[0]."

@@ -1,4 +1,4 @@
-"""Sentence + model + intervention -> Trace. The one door where tensors become numpy."""
+"""Trace of a model run on one input; the only module that converts captured tensors to numpy."""
 
 from __future__ import annotations
 
@@ -76,49 +76,49 @@ def trace(
     check: bool | str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Trace:
-    """Everything that happened when one sentence went through the model once.
+    """Run a model once on one input and return everything captured.
 
-    A text may be longer than the table of positions where that is one of sines and the model has
-    one stack: they go on, and ``trace.manifest["beyond"]`` says how many tokens the model was made
-    for. It was never trained on such a text.
+    A text may be longer than the position table if that is sinusoidal and the model has one stack.
+    Then the table is extended, and ``trace.manifest["beyond"]`` is the original number of tokens.
+    The model was never trained on such a text.
 
     Args:
-        model: what `load` gave.
-        source: what the model takes: text, token ids as the model reads them, a pair of texts,
-            vectors ``[token, d_model]``, a picture (an image, the path of one, or normalised
-            floats ``[channel, height, width]``), or a sound (the path of a WAV file, floats
-            ``[sample]`` at the model's rate, or ``(samples, rate)``).
-        target: text, which is read as the model was trained to (start token, language, pieces; no
-            end token), or the decoder's input ids with their start token; left out, it is decoded
-            greedily under the same intervention. A decoder-only model appends it to the source.
-        image: a picture beside the text, for models that read both: an image, the path or the
-            bytes of one, or normalised floats ``[channel, height, width]``. It stands where the
-            text names its place (``<image>``, as the model's own processor has it), or else at the
-            beginning; its patches are tokens ``image 3,5``, by row and column from 0.
-        intervention: what to change; None or the empty one is the clean run. Its JSON will do, or
-            that as a dict: ``{"edits": [{"kind": "temperature", "value": 2}]}``.
-        keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``, ``tiles``; head
-            statistics and thumbnails are always there, and the weights come with anything but
-            ``hidden`` and ``tiles``. Tiles are queries, keys and a number a row in the place of the
-            weights, from which ``trace.tile`` computes any part of a map. Left out: the weights,
-            and of more than 1,024 tokens the tiles.
-        only: keep matrices of these sites alone (a site's head is ignored); None keeps all.
-        produced: the tokens the target rows are asked about; left out, the next input token and,
-            for the last row, the most probable one (of a masked model: at masked places the most
-            probable one, elsewhere the token itself; of a classifier: the most probable class).
-            Holds the clean run's words under an edit.
-        masked: numbers of source tokens (from 0) that a masked model is to guess.
-        check: also prove the capture on a clean run of the same input (twenty or so more passes,
-            which hold all maps); ``"full"`` tries every law by itself and exchanges each word
-            alone, a pass a word. Left out: up to 1,024 tokens, if the memory holds the proof;
-            ``report.left_out`` says where it does not. With False the report is ``unchecked``.
-        on_progress: called with the passes done and the passes in all before each pass of a proof
-            of over two seconds. If it returns False, the proof stops, the maps stay, and
-            ``report.left_out`` says so; what it raises comes out here.
+        model: Result of `load`.
+        source: Text, token ids as the model reads them, a pair of texts, or vectors ``[token,
+            d_model]``. A picture is an image, the path of one, or normalized floats ``[channel,
+            height, width]``. A sound is the path of a WAV file, floats ``[sample]`` at the model's
+            rate, or ``(samples, rate)``.
+        target: Text, encoded as in training (start token, language, pieces; no end token), or the
+            decoder's input ids with their start token. The default is greedy decoding under the
+            same intervention. A decoder-only model appends it to the source.
+        image: Picture beside the text, for models that read both: an image, the path or the bytes
+            of one, or normalized floats ``[channel, height, width]``. It replaces the placeholder
+            in the text (``<image>``, as in the model's processor), or comes first. Its patches are
+            tokens ``image 3,5``, by row and column from 0.
+        intervention: Edits; None or the empty one is the clean run. JSON or a dict is accepted:
+            ``{"edits": [{"kind": "temperature", "value": 2}]}``.
+        keep: Any of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``, ``tiles``; head
+            statistics and thumbnails are always there. Weights are included with anything but
+            ``hidden`` and ``tiles``. Tiles are queries, keys and one number per row; ``trace.tile``
+            computes any part of a map from them. The default is the weights, above 1,024 tokens the
+            tiles.
+        only: Keep matrices of these sites only (a site's head is ignored); None keeps all.
+        produced: Tokens whose scores are reported for the target rows. The default is the next
+            input token and, for the last row, the most probable one. For a masked model: at masked
+            positions the most probable one, elsewhere the token itself. For a classifier: the most
+            probable class. Use it to keep the clean run's tokens under an edit.
+        masked: Positions of source tokens (from 0) that a masked model has to predict.
+        check: Also prove the capture on a clean run of the same input (about twenty more passes,
+            which hold all maps). ``"full"`` tests every law separately and exchanges each token
+            alone, one pass per token. The default proves up to 1,024 tokens, if memory suffices;
+            otherwise see ``report.left_out``. With False the report is ``unchecked``.
+        on_progress: Called with the passes done and in all before each pass of a proof of over two
+            seconds. If it returns False, the proof stops, the maps stay, and ``report.left_out`` is
+            set. Its exceptions propagate.
 
     Raises:
-        ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
-            matches no place, maps that the memory does not hold; each says what to do.
+        ValueError: An unreadable input, an unknown value in ``keep``, an edit without a matching
+            site, or maps that exceed the memory.
     """
     options: dict[str, Any] = {"keep": keep, "only": only, "check": check, "masked": masked}
     options |= {"image": image, "intervention": intervention, "produced": produced}
@@ -141,10 +141,9 @@ def traced(
     on_progress: OnProgress | None = None,
     known: ReadSources | None = None,
 ) -> Trace:
-    """What `trace` gives, for whoever asks again and again.
+    """Return the result of `trace`; ``known`` caches encoder outputs for repeated calls.
 
-    Args:
-        known: what the encoder gave before, used again for the same source and the same weights.
+    They are reused for the same source and weights.
     """
     given: dict[str, Any] = locals()
     if isinstance(given["model"], nn.Module):
@@ -154,7 +153,7 @@ def traced(
         )
     words = None if keep is None else _words(keep)
     if "gradients" in (words or ()) and torch.is_inference_mode_enabled():
-        with torch.inference_mode(False):  # what is made in it has no gradients
+        with torch.inference_mode(False):  # its tensors have no gradients
             return traced(**given | {"keep": words})
     intervention = intervention_of(intervention)
     read = read_source(unlimited(model), source, target, intervention, produced, masked, image)
@@ -175,7 +174,7 @@ def traced(
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
     vectors = vectors_of(model, output)
     clean = _clean_run(model, read, capture, output, intervention) if check else None
-    del output  # as large as the maps where the vocabulary is
+    del output  # as large as the maps for a large vocabulary
     report = _report(model, read, capture, intervention, check == FULL, on_progress, words, clean)
     why = why or report.left_out
     report = replace(report, left_out=why)
@@ -214,7 +213,7 @@ def _words(keep: Iterable[str]) -> tuple[str, ...]:
 def capture_request(
     model: Model, words: tuple[str, ...], only: Sequence[Site] | None, read: Read, check: bool
 ) -> CaptureRequest:
-    """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
+    """Return the capture request for these values of `keep` and these sites."""
 
     def of(word: str) -> Callable[[Site], bool]:
         if word not in words or only is None:
@@ -251,10 +250,7 @@ def _watch(
     words: tuple[str, ...],
     asked: tuple[ReadSources, Hashable] | None = None,
 ) -> tuple[Capture, Tensor, list[tuple[tuple[Tensor, ...], int]]]:
-    """One watched pass: the run, the model's output, and the leaves that collect gradients.
-
-    ``asked``: sources that were read before, and what of a run is wanted.
-    """
+    """Run a captured pass; ``asked`` is a cache of encoder outputs, and its key."""
     grad = "gradients" in words
     plain = not (grad or request.check or lends(intervention))
     if asked is not None and plain and may_read_apart(model, read.tensors[0], intervention):
@@ -272,13 +268,13 @@ def _watch(
 
 
 class CleanRun(NamedTuple):
-    """The run without edits, watched, against one that nothing watches.
+    """Captured run without edits, compared with a plain one.
 
     Attributes:
-        capture: what was captured of it.
-        difference: the largest difference of the outputs, relative to the largest number.
-        gap: how far they are `apart`, as a proof has it.
-        seconds: those of the pass that nothing watches.
+        capture: Capture of the run.
+        difference: Largest difference of the outputs, relative to the largest number.
+        gap: Difference as computed by `apart` in a proof.
+        seconds: Duration of the plain pass.
     """
 
     capture: Capture
@@ -290,7 +286,7 @@ class CleanRun(NamedTuple):
 def _clean_run(
     model: Model, read: Read, capture: Capture, output: Tensor, intervention: Intervention
 ) -> CleanRun:
-    """Compare the clean run, made anew under an intervention, with one that nothing watches."""
+    """Compare the clean run, repeated if there is an intervention, with a plain one."""
     if intervention:
         request = capture_request(model, (), None, read, check=True)
         capture, output, _ = _watch(model, read, Intervention(), request, ())
@@ -311,12 +307,12 @@ def _report(
     words: tuple[str, ...],
     clean: CleanRun | None,
 ) -> Report:
-    """What was captured, and the proof on the clean run of the same input."""
+    """Return the capture report, with the proof on the clean run of the same input."""
     capture = capture if clean is None else clean.capture
     errors = [row_sum_error(record) for record in capture.attentions]
     rebuilt = {str(record.site): rebuilt_error(record) for record in capture.attentions}
     progress = ProofProgress(model, on_progress, 0.0 if clean is None else clean.seconds)
-    proof = difference = None  # a proof lets scores go
+    proof = difference = None  # a proof releases scores
     if clean is not None:
         keep = () if intervention else words
         seen = Seen(capture, clean.gap, keep) if holds_all(capture) else None
@@ -351,14 +347,14 @@ def proved(
     asked: Intervention | None = None,
     full: bool = False,
 ) -> Proof:
-    """The proof of the clean run of an input; its batch holds the input and its reverse.
+    """Return the proof of the clean run of an input, with the input and its reverse as batch.
 
     Args:
-        model: the model.
-        read: the input.
-        seen: the run and an unwatched pass, where they were made.
-        asked: the edits that the run is made for.
-        full: try each law by itself, remember nothing, and exchange each word alone too.
+        model: The model.
+        read: The input.
+        seen: Captured and plain run, if they were made.
+        asked: Edits that the run is made for.
+        full: Test each law separately, without cache, and exchange each token alone too.
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
 
@@ -382,8 +378,10 @@ def proved(
 
 
 def exchanges(model: Model, read: Read, every: bool = False) -> Iterator[Changed]:
-    """Calls on the same input with some words exchanged, then ``every`` word alone; special tokens
-    and patches of a picture stay."""
+    """Yield calls on the same input with some tokens exchanged, then ``every`` token alone.
+
+    Special tokens and patches of a picture stay.
+    """
     for side, ids in enumerate(read.tensors[:2]):
         if ids is None or ids.is_floating_point() or ids.dim() != 2:
             continue

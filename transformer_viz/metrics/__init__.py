@@ -1,7 +1,7 @@
-"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law.
+"""Measures of a trace: pure functions of plain arrays, each with a name, a unit and a definition.
 
-Called, ``tv.metrics(trace)`` or ``tv.metrics(model, sentences)``, it gives the table of what every
-head does; see :func:`transformer_viz.inference.head_metrics.pooled.metrics`.
+The package is callable: ``tv.metrics(trace)`` or ``tv.metrics(model, sentences)`` returns the table
+of head measures; see :func:`transformer_viz.inference.head_metrics.pooled.metrics`.
 """
 
 import sys
@@ -46,7 +46,7 @@ __all__ = [
     "without_special",
 ]
 
-#: Names of 0.1.0: they open with a warning for one minor release.
+#: Names of 0.1.0, which warn for one minor release.
 RENAMED = {"METRICS": "HEAD_METRICS", "Metric": "HeadMetric"}
 
 
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _CallableRoom(ModuleType):
-    """This package, which is also the public function ``tv.metrics``."""
+    """Package that is also the public function ``tv.metrics``."""
 
     @accept_old_keywords(tell="on_progress")
     def __call__(
@@ -75,13 +75,13 @@ class _CallableRoom(ModuleType):
         view: str = "content",
         seed: int = 0,
     ) -> "pd.DataFrame":
-        """See :func:`transformer_viz.inference.head_metrics.pooled.metrics`."""
+        """Call :func:`transformer_viz.inference.head_metrics.pooled.metrics`."""
         from ..inference.head_metrics.pooled import metrics  # torch, when it is called
 
         return metrics(thing, sentences, on_progress, view=view, seed=seed)
 
 
-# Importing ``transformer_viz.metrics`` sets the name ``metrics`` of the package to this module, so
-# that a function of that name would be lost with the first such import. Python lets a module's
-# class be exchanged (its data model, "Customizing module attribute access"): both are one object.
+# Importing ``transformer_viz.metrics`` binds the name ``metrics`` of the package to this module, so
+# a function of that name would be lost. Python allows changing a module's class (its data model,
+# "Customizing module attribute access"), so both are one object.
 sys.modules[__name__].__class__ = _CallableRoom

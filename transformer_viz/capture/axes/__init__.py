@@ -1,4 +1,4 @@
-"""What the dimensions of a tensor are: items, features, queries and keys, whatever their order.
+"""Meaning of a tensor's dimensions: items, features, queries and keys, in any order.
 
-May import core and `capture/propagation.py`; knows no marks and no edits.
+May import core and `capture/propagation.py`; independent of marks and edits.
 """

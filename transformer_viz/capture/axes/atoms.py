@@ -1,10 +1,11 @@
-"""What the axes of a tensor are made of: followed from the input through each call, by rule.
+"""Composition of a tensor's axes, followed from the input through each call by rules.
 
-An axis is a product of atoms, slowest first. An atom is a size and a kind: ``a`` numbers things
-that the input numbers (items, tokens, windows), ``f`` features that a projection made (heads,
-channels), ``e`` copies, ``u`` is not known. A merged ``(batch head)`` axis is ``a`` before ``f``, a
-``(head batch)`` axis ``f`` before ``a``: neither a name nor a size has to tell them apart.
-No data is looked at, so a rule costs microseconds, and the rules of a layer are kept for the next.
+An axis is a product of atoms, slowest first. An atom is a size and a kind. ``a`` numbers items of
+the input (batch items, tokens, windows), ``f`` features of a projection (heads, channels), ``e``
+copies, ``u`` is unknown. A merged ``(batch head)`` axis is ``a`` before ``f``, a ``(head batch)``
+axis ``f`` before ``a``, so neither a name nor a size is needed.
+
+Data is never read: a rule costs microseconds, and the results of a layer are cached for the next.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ import torch
 from torch import Tensor
 
 Atom = tuple[str, int]  # kind and size
-Axis = tuple[Atom, ...]  # empty where the size is 1
-Axes = tuple[Axis, ...]  # an axis a dimension
+Axis = tuple[Atom, ...]  # empty for size 1
+Axes = tuple[Axis, ...]  # one axis per dimension
 Shape = tuple[int, ...]
 
 ITEMS, FEATURES, COPIES, UNKNOWN = "a", "f", "e", "u"
 
 
 def axis(kind: str, size: int) -> Axis:
-    """One axis of one kind."""
+    """Return an axis of a single kind."""
     return () if size == 1 else ((kind, size),)
 
 
 def size_of(one: Axis) -> int:
-    """How many places an axis has."""
+    """Return the size of an axis."""
     return math.prod(size for _, size in one)
 
 
 def kind_of(one: Axis) -> str | None:
-    """The kind of an axis: ``u`` where its atoms differ, None where it has one place."""
+    """Return the kind of an axis: ``u`` if its atoms differ, None for size 1."""
     kinds = {kind[0] for kind, _ in one} - {COPIES}
     if not kinds:
         return COPIES if one else None
@@ -44,8 +45,10 @@ def kind_of(one: Axis) -> str | None:
 
 
 def of_input(shape: Shape, features: bool) -> Axes:
-    """The axes of an input: all number items, but the last one of vectors holds features; of more
-    than three dimensions the inner ones may be either."""
+    """Return the axes of an input: all number items, but the last one of vectors holds features.
+
+    With more than three dimensions the inner ones may be either.
+    """
     kinds = [ITEMS] * len(shape)
     if len(shape) > 3:
         kinds[1:] = [UNKNOWN] * (len(shape) - 1)
@@ -55,7 +58,7 @@ def of_input(shape: Shape, features: bool) -> Axes:
 
 
 def resized(one: Axis, size: int) -> Axis:
-    """An axis after places were cut, joined or padded: still of its kind."""
+    """Return an axis after places were cut, joined or padded: still of its kind."""
     return one if size_of(one) == size else axis(kind_of(one) or ITEMS, size)
 
 
@@ -64,7 +67,7 @@ def resized(one: Axis, size: int) -> Axis:
 
 @lru_cache(maxsize=4096)
 def reshaped(axes: Axes, shape: Shape) -> Axes:
-    """The axes after a view: atoms are dealt out in order, and split where a size asks for it."""
+    """Return the axes after a view: atoms are assigned in order, and split if a size needs it."""
     left = [atom for one in axes for atom in one]
     out: list[Axis] = []
     for size in shape:
@@ -92,19 +95,19 @@ def reshaped(axes: Axes, shape: Shape) -> Axes:
 
 
 def unknown(shape: Shape) -> Axes:
-    """Axes of which nothing is known."""
+    """Return axes of unknown kinds."""
     return tuple(axis(UNKNOWN, size) for size in shape)
 
 
 @lru_cache(maxsize=4096)
 def permuted(axes: Axes, name: str, given: tuple[Any, ...]) -> Axes | None:
-    """The axes after one of PyTorch's ways to permute dimensions; None for other arguments."""
+    """Return the axes after a permutation of dimensions; None for other arguments."""
     order = _order(len(axes), name, given)
     return None if order is None else tuple(axes[i] for i in order)
 
 
 def _order(dims: int, name: str, given: tuple[Any, ...]) -> list[int] | None:
-    """Where each dimension comes from: a tensor whose sizes are its dimensions' numbers tells."""
+    """Return the origin of each dimension, read from a tensor whose sizes number its dimensions."""
     call = getattr(Tensor, name, None) or getattr(torch, name, None)
     if call is None:
         return None
@@ -117,13 +120,13 @@ def _order(dims: int, name: str, given: tuple[Any, ...]) -> list[int] | None:
 
 
 def vagueness(one: Axis) -> int:
-    """How little an axis says: of copies less than of what it names itself, of unknown least."""
+    """Return the vagueness of an axis: unknown most, then copies, then named kinds."""
     kinds = {kind for kind, _ in one}
     return 3 * (UNKNOWN in kinds) + 2 * (kinds == {COPIES}) + (COPIES in kinds)
 
 
 def broadcast(*many: Axes | None) -> Axes:
-    """The axes of an element-wise result: of each dimension the operand that says most."""
+    """Return the axes of an element-wise result: for each dimension the least vague operand."""
     known = [axes for axes in many if axes is not None]
     dims = max((len(axes) for axes in known), default=0)
     out: list[Axis] = []
@@ -135,7 +138,7 @@ def broadcast(*many: Axes | None) -> Axes:
 
 @lru_cache(maxsize=4096)
 def multiplied(first: Axes, second: Axes) -> Axes | None:
-    """The axes of a matrix product."""
+    """Return the axes of a matrix product."""
     if len(first) < 2 or len(second) < 2:
         return None
     return (*broadcast(first[:-2], second[:-2]), first[-2], second[-1])
@@ -143,9 +146,9 @@ def multiplied(first: Axes, second: Axes) -> Axes | None:
 
 @lru_cache(maxsize=1024)
 def letters(equation: str, dims: Shape) -> tuple[str, ...] | None:
-    """An einsum's operands and its result as letters alone, dots written out; None if none fits.
+    """Return an einsum's operands and result as letters, dots written out; None if none fits.
 
-    Letters that dots stand for are capitals after Z in Unicode, so that they meet no other.
+    Dots become capitals after Z in Unicode, so that they match no other letter.
     """
     left, arrow, result = equation.replace(" ", "").partition("->")
     operands = left.split(",")
@@ -169,7 +172,7 @@ def letters(equation: str, dims: Shape) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=4096)
 def summed_over(equation: str, operands: tuple[Axes, ...]) -> Axes | None:
-    """The axes of an einsum's result."""
+    """Return the axes of an einsum's result."""
     written = letters(equation, tuple(len(axes) for axes in operands))
     if written is None:
         return None
@@ -188,14 +191,14 @@ def summed_over(equation: str, operands: tuple[Axes, ...]) -> Axes | None:
 
 
 def cut(axes: Axes, shape: Shape) -> Axes | None:
-    """Axes cut, joined or padded: the others stay."""
+    """Return axes after a cut, join or padding; other axes stay."""
     if len(axes) != len(shape):
         return None
     return tuple(resized(one, size) for one, size in zip(axes, shape, strict=True))
 
 
 def indexed(axes: Axes, index: Any, shape: Shape) -> Axes | None:
-    """The axes after ``x[index]``, for integers, slices, None, dots, and lists or tensors."""
+    """Return the axes after ``x[index]``: integers, slices, None, dots, and lists or tensors."""
     entries = index if isinstance(index, tuple) else (index,)
     used = sum(
         (entry.dim() if isinstance(entry, Tensor) and entry.dtype == torch.bool else 1)
@@ -233,12 +236,12 @@ def indexed(axes: Axes, index: Any, shape: Shape) -> Axes | None:
 
 
 def _plain(entries: Sequence[Any]) -> list[Any]:
-    """The entries of an index that may be compared."""
+    """Return the entries of an index that can be compared."""
     return [entry for entry in entries if entry is Ellipsis]
 
 
 def parted(axes: Axes, shape: Shape) -> Axes | None:
-    """Axes of one part of a tensor that was cut in several: features remember how many."""
+    """Return the axes of one part of a split tensor; features record the number of parts."""
     if len(axes) != len(shape):
         return None
     return tuple(
@@ -250,10 +253,10 @@ def parted(axes: Axes, shape: Shape) -> Axes | None:
 
 
 def concatenated(parts: Sequence[Axes], shape: Shape, dim: int) -> Axes | None:
-    """The axes of tensors joined along a dimension.
+    """Return the axes of tensors joined along a dimension.
 
-    Parts of features joined along an axis of items are heads before items; anything else joined
-    along an axis of items is more items.
+    Parts of features joined along an axis of items are heads before items. All else joined along an
+    axis of items is more items.
     """
     if any(len(axes) != len(shape) for axes in parts):
         return None
@@ -266,13 +269,13 @@ def concatenated(parts: Sequence[Axes], shape: Shape, dim: int) -> Axes | None:
 
 
 def stacked(parts: Sequence[Axes], dim: int) -> Axes:
-    """The axes of tensors side by side along a new dimension: heads, if they are parts of one."""
+    """Return the axes of tensors stacked along a new dimension: heads, if they are parts of one."""
     kind = FEATURES if parts_of(parts, -1) else UNKNOWN
     return (*parts[0][:dim], axis(kind, len(parts)), *parts[0][dim:])
 
 
 def parts_of(parts: Sequence[Axes], dim: int) -> int:
-    """How many parts of the same features these are, all of them; 0 if they are no such parts."""
+    """Return the number of parts if these are all parts of the same features, else 0."""
     wanted = f"{FEATURES}{len(parts)}"
     found = [
         any(kind == wanted for i, one in enumerate(axes) if i != dim for kind, _ in one)
@@ -282,7 +285,7 @@ def parts_of(parts: Sequence[Axes], dim: int) -> int:
 
 
 def expanded(axes: Axes, shape: Shape, one_by_one: bool = False) -> Axes:
-    """The axes after copies were made: of the whole, or of each place one by one."""
+    """Return the axes after expansion: copies of the whole, or of each place separately."""
     out: list[Axis] = []
     for one, size in zip(((),) * (len(shape) - len(axes)) + axes, shape, strict=True):
         copies = axis(COPIES, size // max(1, size_of(one)))
@@ -291,7 +294,7 @@ def expanded(axes: Axes, shape: Shape, one_by_one: bool = False) -> Axes:
 
 
 def convolved(axes: Axes, shape: Shape) -> Axes | None:
-    """The axes after a convolution: channels are features, the others are places."""
+    """Return the axes after a convolution: channels are features, the others are places."""
     if len(axes) != len(shape) or len(shape) < 2:
         return None
     channels = len(shape) - 2 if len(shape) < 3 else 1
@@ -302,7 +305,7 @@ def convolved(axes: Axes, shape: Shape) -> Axes | None:
 
 
 def reduced(axes: Axes, shape: Shape, dim: Any) -> Axes | None:
-    """The axes after a mean, sum or maximum along some dimensions."""
+    """Return the axes after a mean, sum or maximum along some dimensions."""
     if dim is None:
         return axes if len(shape) == len(axes) else ()
     gone = {d % len(axes) for d in (dim if isinstance(dim, list | tuple) else (dim,))}

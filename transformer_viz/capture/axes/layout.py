@@ -1,4 +1,4 @@
-"""From a module's own order of dimensions to ``[batch, head, query, key]``, and back."""
+"""Conversion between a module's order of dimensions and ``[batch, head, query, key]``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .atoms import COPIES, FEATURES, ITEMS, Axes, Axis, letters
 Labels = tuple[str, ...]
 
 
-KNOWN = frozenset((ITEMS, FEATURES, COPIES))  # kinds that tell batch and heads apart
+KNOWN = frozenset((ITEMS, FEATURES, COPIES))  # kinds that distinguish batch and heads
 
 
 def matmul_labels(dims: int) -> Labels | None:
-    """The usual order of a product's dimensions by their number; None if there is none."""
+    """Return the usual order of a product's dimensions by their number, or None."""
     usual: dict[int, Labels] = {
         2: ("q", "k"),
         3: ("bh", "q", "k"),
@@ -29,12 +29,12 @@ def matmul_labels(dims: int) -> Labels | None:
 
 
 def permuted(labels: Labels | None, order: tuple[int, ...]) -> Labels | None:
-    """The labels after a permutation of dimensions."""
+    """Return the labels after a permutation of dimensions."""
     return None if labels is None else tuple(labels[i] for i in order)
 
 
 def oriented(labels: Labels | None, dims: int, softmax_dim: int) -> Labels | None:
-    """Labels whose softmax dimension is the key: swaps query and key where k stood first."""
+    """Return labels whose softmax dimension is the key: query and key swapped if k came first."""
     labels = labels if labels is not None and len(labels) == dims else matmul_labels(dims)
     if labels is None:
         return None
@@ -47,10 +47,11 @@ def oriented(labels: Labels | None, dims: int, softmax_dim: int) -> Labels | Non
 
 @dataclass(frozen=True)
 class Layout:
-    """The order of one tensor's dimensions: queries and keys by label, batch and heads by what
-    their axes are made of; where that is not known, by the usual order of labels.
+    """Order of a tensor's dimensions.
 
-    ``heads`` splits a merged dimension of which only the label is known.
+    Queries and keys are known by label, batch and heads by the composition of their axes. Unknown
+    axes follow the usual order of labels. ``heads`` splits a merged dimension with a known label
+    only.
     """
 
     labels: Labels
@@ -60,7 +61,7 @@ class Layout:
 
     @cached_property
     def told(self) -> bool:
-        """Whether the axes themselves told batch and heads: nothing was assumed."""
+        """True if the axes themselves determine batch and heads, without assumptions."""
         if self.axes is None or len(self.axes) != len(self.shape):
             return False
         return all(
@@ -72,7 +73,7 @@ class Layout:
 
     @cached_property
     def parts(self) -> list[tuple[str, int]]:
-        """What each part of each dimension is, in order: ``b, h, q`` or ``k``, and its size."""
+        """Kind and size of each part of each dimension, in order: ``b, h, q`` or ``k``."""
         out: list[tuple[str, int]] = []
         for i, (label, size) in enumerate(zip(self.labels, self.shape, strict=True)):
             if label == "q" and self.folded(i):
@@ -96,23 +97,27 @@ class Layout:
         return out
 
     def headed(self, dim: int) -> bool:
-        """Whether heads are told from what else stands on their axis, whatever that is: the inner
-        dimensions of a picture may number places or features."""
+        """Return True if heads can be separated from the rest of their axis.
+
+        The rest may be anything: the inner dimensions of a picture may number places or features.
+        """
         if self.axes is None or len(self.axes) != len(self.shape):
             return False
         kinds = {kind[0] for kind, _ in self.axes[dim]}
         return FEATURES in kinds and COPIES not in kinds
 
     def folded(self, dim: int) -> bool:
-        """Whether heads stand on the axis of the queries, as where one key head serves them all."""
+        """Return True if heads are on the axis of the queries, as with one shared key head."""
         if not self.told or self.axes is None:
             return False
         return {kind[0] for kind, _ in self.axes[dim]} == {FEATURES, ITEMS}
 
     @staticmethod
     def name(kind: str, before: Axis, label: str) -> str:
-        """What an atom of a shared axis is: copies of features, or in the place of heads, are heads
-        of a group."""
+        """Return the part that an atom of a shared axis belongs to.
+
+        Copies of features, or copies in the place of heads, are heads of a group.
+        """
         if kind == COPIES:
             grouped = label in ("h", "g") or any(other[0][0] == FEATURES for other in before)
             return "h" if grouped else "b"
@@ -120,7 +125,7 @@ class Layout:
 
     @cached_property
     def order(self) -> list[int]:
-        """The parts in the order batch, head, query, key."""
+        """Indices of the parts in the order batch, head, query, key."""
         return [i for name in "bhqk" for i, (part, _) in enumerate(self.parts) if part == name]
 
     @cached_property
@@ -132,7 +137,7 @@ class Layout:
         return found["b"], found["h"], found["q"], found["k"]
 
     def canonical(self, x: Tensor) -> Tensor:
-        """``x`` as ``[batch, head, query, key]``; a view where one is possible."""
+        """Return ``x`` as ``[batch, head, query, key]``, as a view if possible."""
         if x.shape != torch.Size(self.shape):
             x = x.expand(self.shape)
         if self.order == list(range(len(self.parts))) and self.sizes == self.shape:
@@ -141,30 +146,30 @@ class Layout:
         return x.permute(self.order).reshape(self.sizes)
 
     def original(self, x: Tensor) -> Tensor:
-        """The inverse of :meth:`canonical`."""
+        """Apply the inverse of :meth:`canonical`."""
         x = x.reshape([self.parts[i][1] for i in self.order])
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         return x.permute(back).reshape(self.shape)
 
     def split(self, merged: int) -> int:
-        """How many heads a merged batch-and-head dimension holds."""
+        """Return the number of heads in a merged batch-and-head dimension."""
         if self.heads and merged % self.heads == 0:
             return self.heads
         return merged
 
 
 def shared_labels(count: int) -> Labels:
-    """The usual order of dimensions that queries and keys share, by their number."""
+    """Return the usual order of dimensions shared by queries and keys, by their number."""
     usual: dict[int, Labels] = {0: (), 1: ("b",), 2: ("b", "h"), 3: ("b", "g", "h")}
     return usual.get(count, ("b",) * (count - 1) + ("h",))
 
 
 def einsum_labels(equation: str, dims: tuple[int, ...]) -> Labels | None:
-    """Labels of an einsum's result from the letters of its operands; None if it is no q·k.
+    """Return labels of an einsum's result from its operands' letters; None if it is no q·k.
 
-    A letter of both operands that survives is batch, head or group (in this order), so are all but
-    the last of the first operand alone, which is the query, as that of the second is the key.
-    ``dims`` are the operands' numbers of dimensions.
+    A remaining letter of both operands is batch, head or group (in this order). So are all letters
+    of the first operand alone but the last, which is the query. The last letter of the second
+    operand alone is the key. ``dims`` are the operands' numbers of dimensions.
     """
     written = letters(equation, dims)
     if written is None or len(written) != 3:
@@ -181,7 +186,7 @@ def einsum_labels(equation: str, dims: tuple[int, ...]) -> Labels | None:
 
 
 def factor_labels(labels: Labels | None, first: bool) -> Labels | None:
-    """Labels of a matrix product's factor: the first is [.., token, width], the second turned."""
+    """Return labels of a matrix product's factor: [.., token, width], the second transposed."""
     if labels is None:
         return None
     return (*labels[:-2], "q", "k") if first else (*labels[:-2], "k", "q")
@@ -190,7 +195,7 @@ def factor_labels(labels: Labels | None, first: bool) -> Labels | None:
 def einsum_factor(
     equation: str, dims: tuple[int, ...], labels: Labels | None, first: bool
 ) -> Labels | None:
-    """Labels of an einsum's factor from those of its result: own letter token, summed one width."""
+    """Return labels of an einsum's factor: its own letter the token, the summed one the width."""
     written = letters(equation, dims)
     if labels is None or written is None:
         return None

@@ -1,4 +1,4 @@
-"""Labels of the two factors where weights meet their values."""
+"""Labels of the two factors in the product of weights and values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .layout import oriented, shared_labels
 
 
 def operands(args: Args, kwargs: Kwargs) -> list[Tensor]:
-    """The factors of a product, without a tensor that only takes the result."""
+    """Return the factors of a product, without an ``out`` tensor."""
     return tensors(args, {name: value for name, value in kwargs.items() if name != "out"})
 
 
 def contracted(
     func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...] | None, p: Tensor, v: Tensor
 ) -> tuple[str, ...] | None:
-    """Labels of the weights, if this product really sums over their keys; else None."""
+    """Return the labels of the weights if this product sums over their keys, else None."""
     given = operands(args, kwargs)
     if func in torch_calls.EINSUM:
         place = next(i for i, x in enumerate(given) if x is p)
@@ -36,10 +36,10 @@ def contracted(
 def value_labels(
     func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...], p: Tensor, v: Tensor
 ) -> tuple[str, ...] | None:
-    """Labels of v: its token axis is the one that is summed over."""
+    """Return the labels of v: its token axis is the summed one."""
     given = operands(args, kwargs)
     if func not in torch_calls.EINSUM:
-        first = given[-2] is not p  # whether v is the left factor
+        first = given[-2] is not p  # True if v is the left factor
         return (*labels[:-2], "k", "q") if first else (*labels[:-2], "q", "k")
     written = letters(args[0], tuple(x.dim() for x in given))
     assert written is not None
@@ -53,8 +53,11 @@ def value_labels(
 def einsum_weights(
     equation: str, labels: tuple[str, ...] | None, dims: list[int], place: int, other: int
 ) -> tuple[str, ...] | None:
-    """Labels of the weights in an einsum: the letter that is summed with the values is the key, the
-    last one of their own that survives the query."""
+    """Return the labels of the weights in an einsum.
+
+    The letter summed with the values is the key; the last remaining letter of the weights alone is
+    the query.
+    """
     written = letters(equation, tuple(dims))
     if written is None:
         return None

@@ -1,4 +1,4 @@
-"""Which rule of `axes.py` a torch call follows, told by its name."""
+"""Mapping from torch calls to the rules of `atoms.py`, by name."""
 
 from __future__ import annotations
 
@@ -41,21 +41,23 @@ from .atoms import (
 
 
 class Look(Protocol):
-    """What is known of a call's operands."""
+    """Known facts about a call's operands."""
 
     def axes(self, x: Tensor) -> Axes | None:
-        """The axes of an operand."""
+        """Return the axes of an operand."""
 
     def origin(self, x: Tensor) -> frozenset[int]:
-        """The streams that an operand was made from; empty for constants."""
+        """Return the inputs that an operand was computed from; empty for constants."""
 
     def facts(self, x: Tensor) -> tuple[Any, ...] | None:
-        """All that the rules ask about an operand, hashable; None if that is not settled yet."""
+        """Return all facts that the rules use of an operand, hashable; None if not settled yet."""
 
 
 def of_parameter(shape: Shape) -> Axes:
-    """The axes of a parameter that is used as an activation (learned tokens, tables): features
-    last, tokens before them; those before may be items or heads."""
+    """Return the axes of a parameter used as an activation (learned tokens, tables).
+
+    The last axis holds features, the one before it tokens; those before may be items or heads.
+    """
     known = (ITEMS, FEATURES)[-len(shape) :] if shape else ()
     kinds = [UNKNOWN] * (len(shape) - len(known)) + list(known)
     return tuple(axis(kind, size) for kind, size in zip(kinds, shape, strict=True))
@@ -75,15 +77,15 @@ PERMUTE = _names(
 CUT = _names("narrow index_select roll flip pad dropout")
 EXPAND = _names("expand expand_as repeat tile")
 REDUCE = _names("mean sum amax amin max min prod logsumexp norm std var any all argmax")
-#: Calls that write rows to places that an index names: the result is what was written over.
+#: Calls that write rows at indexed places: the result has the axes of the overwritten tensor.
 WRITE = _names("index_add index_copy index_put index_reduce scatter scatter_add scatter_reduce")
 CONVOLVE = _names("conv1d conv2d conv3d")
 
 
 UNASKED: Any = object()
 _known: dict[Any, Any] = {}  # a call and the shape of a result -> the axes of that result, or None
-MOST = 8192  # so many calls are remembered: those of the layers of a few models
-#: Arguments that are what they say. Numbers with a fraction and slices tell no rule anything.
+MOST = 8192  # number of cached calls: those of the layers of a few models
+#: Arguments used by value. Fractional numbers and slices do not affect any rule.
 PLAIN = frozenset((int, bool, str, NoneType, EllipsisType, torch.dtype, torch.device))
 VAGUE = frozenset((float, slice, torch.memory_format))
 
@@ -91,10 +93,10 @@ VAGUE = frozenset((float, slice, torch.memory_format))
 def results(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outs: list[Tensor], look: Look
 ) -> list[Axes | None]:
-    """The axes of each tensor that a call gave, None where no rule tells.
+    """Return the axes of each tensor that a call returned, None if no rule applies.
 
-    A rule sees only what `described` writes down, so equal calls (those of the next layer, of the
-    next run) have equal answers, and these are remembered.
+    A rule sees only the values in `described`. Equal calls (in the next layer or the next run) have
+    equal results, which are cached.
     """
     name = name_of(func)
     call = described(args, look)
@@ -115,7 +117,7 @@ def results(
 
 
 def described(values: Iterable[Any], look: Look) -> tuple[Any, ...] | None:
-    """Arguments as something to look up by, with their types (True is no 1); None if that fails."""
+    """Return arguments as a cache key with their types (True is not 1); None if that fails."""
     out: list[Any] = []
     for value in values:
         kind = type(value)
@@ -138,9 +140,9 @@ def described(values: Iterable[Any], look: Look) -> tuple[Any, ...] | None:
 def after(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor, look: Look
 ) -> Axes | None:
-    """The axes of what a call gave; None where no rule tells.
+    """Return the axes of a call's result; None if no rule applies.
 
-    ``look`` tells what is known of its operands.
+    ``look`` gives the known facts about its operands.
     """
     x = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
     shape = tuple(out.shape)
@@ -157,7 +159,7 @@ def after(
 
 @lru_cache(maxsize=2048)
 def name_of(func: Any) -> str:
-    """A call's name without the underscores of operators; of a property that of the property."""
+    """Return a call's name without the underscores of operators; for a property its name."""
     name = getattr(func, "__name__", "")
     if name == "__get__":
         name = getattr(getattr(func, "__self__", None), "__name__", "")
@@ -165,7 +167,7 @@ def name_of(func: Any) -> str:
 
 
 def _moved(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
-    """Calls that move numbers about."""
+    """Return the axes after calls that move numbers."""
     axes = look.axes(x)
     if axes is None:
         return None
@@ -192,8 +194,11 @@ def _moved(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Loo
 
 
 def _windows(args: Any, kwargs: Any, axes: Axes, shape: Shape) -> Axes | None:
-    """Windows along an axis: `Tensor.unfold` puts their places last, `F.unfold` behind the channels
-    of a picture, with the windows last."""
+    """Return the axes after windows along an axis.
+
+    `Tensor.unfold` puts their places last, `F.unfold` after the channels of a picture, with the
+    windows last.
+    """
     if len(axes) == 4 and len(shape) == 3:
         places = shape[1] // max(1, size_of(axes[1]))
         return (axes[0], (*axes[1], *axis(ITEMS, places)), axis(ITEMS, shape[2]))
@@ -207,12 +212,12 @@ def _windows(args: Any, kwargs: Any, axes: Axes, shape: Shape) -> Axes | None:
 
 
 def _plain_arguments(args: Any, kwargs: Any) -> tuple[Any, ...]:
-    """Arguments as something that can be remembered."""
+    """Return arguments in hashable form."""
     return tuple(tuple(v) if isinstance(v, list) else v for v in (*args, *kwargs.values()))
 
 
 def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
-    """Calls that make new numbers."""
+    """Return the axes after calls that compute new numbers."""
     axes = look.axes(x)
     if name in ("linear", "addmm"):
         source = axes if name == "linear" else look.axes(args[1])
@@ -221,7 +226,7 @@ def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look
         given = tensors(args, {key: v for key, v in kwargs.items() if key != "out"})[-2:]
         pair = given[::-1] if name == "__rmatmul__" else given
         first, second = (look.axes(t) for t in pair)
-        if look.origin(pair[0]) and not look.origin(pair[1]):  # a projection, of each head its own
+        if look.origin(pair[0]) and not look.origin(pair[1]):  # a projection per head
             second = tuple(axis(FEATURES, size) for size in pair[1].shape)
         elif second is None and first is not None:
             second = (*first[:-2], (), axis(UNKNOWN, shape[-1]))
@@ -244,9 +249,9 @@ def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look
 
 
 def _each(given: list[Tensor], shape: Shape, look: Look) -> Axes | None:
-    """The axes of an element-wise call: those of its activations; of constants if it has no other.
+    """Return the axes of an element-wise call: those of its activations, or else its constants.
 
-    What is not known of the one is told by the others, not by a mask, a table or an index.
+    Unknown axes come from the other activations, never from a mask, a table or an index.
     """
     given = [t for t in given if t.is_floating_point()] or given
     activations = [t for t in given if look.origin(t)] or given
@@ -255,7 +260,7 @@ def _each(given: list[Tensor], shape: Shape, look: Look) -> Axes | None:
 
 
 def _looked_up(args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
-    """An embedding: the axes of the numbers that select, and features."""
+    """Return the axes of an embedding: those of the ids, then features."""
     ids = next((t for t in tensors(args, kwargs) if not t.is_floating_point()), None)
     if ids is None:
         return None
@@ -264,8 +269,11 @@ def _looked_up(args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
 
 
 def _operand(x: Any, look: Look) -> Axes | None:
-    """The axes of an einsum's operand. What only a parameter has may be features (a projection) or
-    tokens (learned queries): it is not known. The other operand may know more of the same axis."""
+    """Return the axes of an einsum's operand.
+
+    Axes of a parameter are unknown: they may be features (a projection) or tokens (learned
+    queries). The other operand may know more about the same axis.
+    """
     if not isinstance(x, Tensor):
         return None
     known = None if isinstance(x, Parameter) else look.axes(x)
@@ -273,7 +281,7 @@ def _operand(x: Any, look: Look) -> Axes | None:
 
 
 def _joined(name: str, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
-    """Calls on a list of tensors, or with a text first."""
+    """Return the axes after calls on a list of tensors, or with a text as first argument."""
     if name == "einsum":
         operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
         axes = [_operand(t, look) for t in operands]

@@ -1,7 +1,6 @@
-"""What is done at each torch call that the probe sees: one file a kind of call.
+"""Handlers of the torch calls that the probe sees: one file per kind of call.
 
-May import capture, model and core. `HANDLERS` is the whole table: who looks for what happens at a
-call finds its handler here.
+May import capture, model and core. `HANDLERS` is the complete table from call to handler.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .rotary import on_multiply, on_waves
 from .softmax import on_log_softmax, on_softmax, on_softmin, on_sparse_softmax
 from .two_steps import on_divide, on_sum
 
-#: Torch function -> handler. Where two groups share a call, the later one has it.
+#: Torch function -> handler. If two groups share a call, the later one handles it.
 HANDLERS: dict[Any, Callable[..., Any]] = {
     call: handler
     for group, handler in (

@@ -1,4 +1,4 @@
-"""Masks that come behind the exponential of a softmax written out: there a hidden key is 0."""
+"""Masks after the exponential of an explicit softmax, where a hidden key is 0."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..torch_calls import Args, Kwargs, in_place, tensors
 
 
 def on_triangle(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``tril`` of exponentials is a causal mask."""
+    """Handle ``tril`` of exponentials, which is a causal mask."""
     x = tensors(args, kwargs)[0]
     return zeroed(state, func, args, kwargs, x, lambda: func(torch.ones_like(x), *args[1:]) == 0)
 
 
 def multiplied_mask(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Multiply exponentials by zeros and ones: a mask, as minus infinity is one of their scores."""
+    """Multiply exponentials by zeros and ones: a mask, as minus infinity is on their scores."""
     for x, mask in (pair := tensors(args, kwargs)[:2], pair[::-1]):
         if exponentials(state, x) and bool(((mask == 0) | (mask == 1)).all()):
             return zeroed(state, func, args, kwargs, x, partial(torch.eq, mask, 0))
@@ -30,7 +30,7 @@ def multiplied_mask(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) 
 
 
 def exponentials(state: CaptureState, x: Any) -> bool:
-    """Return whether a tensor is the exponential of scores whose masks an edit may need."""
+    """Return True if a tensor is the exponential of scores whose masks an edit may need."""
     role = state.lineage.role(x) if state.shapes_scores else None
     return isinstance(role, Scores) and role.exponential
 
@@ -38,7 +38,7 @@ def exponentials(state: CaptureState, x: Any) -> bool:
 def zeroed(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, mask: Callable[[], Any]
 ) -> Any:
-    """Remember what a mask sets to 0 behind the exponential, and the numbers without it."""
+    """Record the values a mask sets to 0 after the exponential, and the numbers without it."""
     if not exponentials(state, x):
         return state.call(func, args, kwargs)
     role, hidden = state.lineage.role(x), mask()
@@ -51,7 +51,7 @@ def zeroed(
 
 
 def shut(value: Any) -> bool:
-    """Return whether a fill value is the 0 of a mask behind the exponential."""
+    """Return True if a fill value is the 0 of a mask after the exponential."""
     if isinstance(value, Tensor):
         return value.numel() == 1 and not value.is_meta and bool(value == 0)
     return isinstance(value, int | float) and value == 0

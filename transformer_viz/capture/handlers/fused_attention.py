@@ -1,4 +1,4 @@
-"""PyTorch's fused attention: its formula shows the weights, and runs in its place under edits."""
+"""PyTorch's fused attention: its formula gives the weights, and replaces it under edits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .fused_tiles import add_rows, keeper
 from .score_bias import parts, relative
 from .weighted_sum import finish
 
-BLOCK = 1_000_000  # about so many scores at once where the matrix is not kept
+BLOCK = 1_000_000  # scores computed at once if the matrix is not kept
 _signature = inspect.Signature(
     [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
@@ -51,7 +51,7 @@ _signature = inspect.Signature(
 
 
 def opened(function: Any) -> Any:
-    """The Python body of a torch function, free to run under the mode: its inner calls are seen."""
+    """Return the Python body of a torch function, whose inner calls the mode sees."""
     blind = dict.fromkeys(("has_torch_function", "has_torch_function_unary"), lambda *_: False)
     made = types.FunctionType(
         function.__code__,
@@ -67,7 +67,7 @@ OPENED = {f: opened(f) for f in torch_calls.MULTI_HEAD | torch_calls.GUMBEL}
 
 
 def on_opaque(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``F.multi_head_attention_forward`` is one opaque call; its body is run under a mode.
+    """Run the body of the opaque call ``F.multi_head_attention_forward`` under a mode.
 
     Handlers run with the mode switched off, so a second one on the same state sees the inner calls.
     """
@@ -89,7 +89,7 @@ ZEROS = (
 
 
 def gives_zeros(state: CaptureState, padding: Tensor | None) -> bool:
-    """Whether the module around would take PyTorch's path over nested tensors, without a mode."""
+    """Return True if the module around would take PyTorch's nested-tensor path without a mode."""
     if padding is None or not torch.backends.mha.get_fastpath_enabled():
         return False
     path = state.names.path()
@@ -105,7 +105,7 @@ def gives_zeros(state: CaptureState, padding: Tensor | None) -> bool:
 
 
 def replaced(state: CaptureState, name: str) -> None:
-    """Note that a call ran as its explicit formula."""
+    """Record that a call ran as its explicit formula."""
     if name not in state.capture.replaced:
         state.capture.replaced.append(name)
 
@@ -113,8 +113,7 @@ def replaced(state: CaptureState, name: str) -> None:
 def canonical(
     state: CaptureState, path: str, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Layout, list[Tensor]]:
-    """The layout of the queries, and queries, keys and values as ``[batch, head, token, width]``;
-    each key head that several query heads share stands once for each of them."""
+    """Return the layout, and q, k, v ``[batch, head, token, width]`` with key heads repeated."""
     heads = state.names.number(path) if query.dim() == 3 else None
     if query.dim() == 3 and (not heads or query.shape[0] % heads):
         heads = query.shape[0]
@@ -134,7 +133,7 @@ def canonical(
 
 
 def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
+    """Compute ``softmax(q k^T * scale + mask) v`` (PyTorch's formula), some rows at a time."""
     if state.names.outside():
         state.outside += 1
         return state.call(func, args, kwargs)
@@ -178,7 +177,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def as_kernel(x: Tensor) -> Tensor:
-    """A factor as the kernel gets it: autocast narrows it on the way."""
+    """Return a factor in the type that the kernel gets under autocast."""
     device = x.device.type
     if torch.is_autocast_enabled(device) and x.dtype == torch.float32:
         return x.to(torch.get_autocast_dtype(device))
@@ -186,15 +185,14 @@ def as_kernel(x: Tensor) -> Tensor:
 
 
 def plainly(device: str) -> AbstractContextManager[Any]:
-    """Sums in the types that their factors have, also where the model runs under autocast."""
+    """Return a context that sums in the factors' own types, also under autocast."""
     if torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
 
 
 def plain_mask(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call with a mask object of `torch.nn.attention.bias` as what it
-    stands for: ``is_causal``, or a bool tensor where it is aligned to the lower right corner."""
+    """Return the arguments with a `torch.nn.attention.bias` as ``is_causal`` or a bool mask."""
     mask = given["attn_mask"]
     objects = sys.modules.get("torch.nn.attention.bias")  # importing it takes seconds
     if objects is None or not isinstance(mask, objects.CausalBias):
@@ -205,7 +203,7 @@ def plain_mask(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call with one head a row, where a lone token's heads stood on its axis."""
+    """Return a call's arguments with one head per row, if a lone token's heads were on its axis."""
     query, mask = given["query"], given["attn_mask"]
     if not isinstance(state.lineage.role(query), Packed):
         return given
@@ -216,7 +214,7 @@ def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:
 
 
 class Mask:
-    """What a fused call hides and adds, broadcasting to ``[batch, head, query, key]``."""
+    """Mask and bias of a fused call, broadcasting to ``[batch, head, query, key]``."""
 
     def __init__(
         self,
@@ -227,14 +225,14 @@ class Mask:
     ):
         self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
         self.given = mask
-        self.low: Tensor | None = None  # the numbers that hide all keys of some rows
+        self.low: Tensor | None = None  # numbers that hide all keys of some rows
         self.keys = layout.shape[-1]
         if mask is None or mask.dtype == torch.bool:
             self.hidden = None if mask is None else self.lead(~mask, layout)
             return
         hidden, bias = parts(state, mask)
         if bias is not None:
-            if not state.lineage.origin(mask):  # what the input makes is more than positions
+            if not state.lineage.origin(mask):  # computed from the input: more than positions
                 given, bias = bias, relative(state, bias, torch.empty(layout.shape, device="meta"))
                 self.changed = bias is not given
             self.bias = self.lead(bias, layout)
@@ -245,11 +243,11 @@ class Mask:
 
     def lead(self, x: Tensor, layout: Layout) -> Tensor:
         if x.dim() == len(layout.shape) == 4 and layout.sizes == layout.shape:
-            return x  # may stay small where it is the same for all
+            return x  # may stay small if it is the same for all
         return layout.canonical(x.expand(layout.shape))
 
     def rows(self, first: int, last: int, keys: int, like: Tensor) -> Tensor | None:
-        """What is hidden in some rows, bool; None if nothing is."""
+        """Return the hidden keys of some rows, bool; None if there are none."""
         hidden = None
         if self.hidden is not None:
             hidden = self.hidden if self.hidden.shape[2] == 1 else self.hidden[:, :, first:last]
@@ -260,16 +258,14 @@ class Mask:
         return hidden
 
     def closed(self, given: Tensor, scores: Tensor, rows: slice) -> Tensor:
-        """Return masked scores in which rows that hide all keys by low numbers have these added: a
-        softmax compares them as any others."""
+        """Return masked scores; rows fully hidden by low numbers keep these for the softmax."""
         if self.low is None or self.hidden is None:
             return given
         low, hidden = (x if x.shape[2] == 1 else x[:, :, rows] for x in (self.low, self.hidden))
         return torch.where(hidden.all(-1, keepdim=True), scores + low, given)
 
     def small(self, state: CaptureState, lifted: bool) -> Small | None:
-        """The bias of the first item in little space, also of cells that are seen only where the
-        causal mask is ``lifted``; layers often share one."""
+        """Return the first item's bias, compact and cached; ``lifted`` adds causal cells."""
         if self.bias is None:
             return None
         visible = None if self.hidden is None or lifted else ~self.hidden[0]
@@ -282,13 +278,13 @@ class Mask:
         return self.bias[:, :, first:last]
 
     def columns(self, queries: int, keys: int, like: Tensor) -> Tensor:
-        """Keys that no query may see, bool ``[batch or 1, head or 1, 1, key]``."""
+        """Return the keys hidden from every query, bool ``[batch or 1, head or 1, 1, key]``."""
         if self.hidden is None:
             return torch.zeros(1, 1, 1, keys, dtype=torch.bool, device=like.device)
         return self.hidden.all(-2, keepdim=True)
 
     def sample(self, queries: int, keys: int) -> Seen:
-        """The first head's mask, whole or at some places, to tell whether it is causal."""
+        """Return the first head's mask, whole or sampled, to detect a causal mask."""
         rows, columns = sampled(queries), sampled(keys)
         if queries != keys and len(rows) < queries:  # cached: the diagonal is among the columns
             columns = torch.cat((columns, rows + keys - queries)).clamp(min=0).unique()
@@ -315,8 +311,10 @@ def attend(
     dropout: float,
     own: bool,
 ) -> tuple[AttentionRecord, Tensor | None]:
-    """The formula for all rows, and the record that holds them; the weights are kept whole only if
-    somebody asks for them. None where the model's ``own`` kernel is to give the output."""
+    """Return the record and the output of the formula for all rows.
+
+    Whole weights are kept only if requested. No output if the model's ``own`` kernel gives it.
+    """
     request, site = state.request, record.site
     whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
@@ -329,7 +327,7 @@ def attend(
     outs = []
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
-        seen = k[:, :, : rows.stop] if behind else k  # no row sees a key behind the last of them
+        seen = k[:, :, : rows.stop] if behind else k  # no row sees a key after the last of them
         scores, weights = rows_of(state, plan, record, q, seen, scale, mask, rows)
         if tiles is not None:
             add_rows(tiles, plan, mask, scores, weights, rows)
@@ -374,10 +372,9 @@ def rows_of(
     mask: Mask,
     rows: slice,
 ) -> tuple[Tensor, Tensor]:
-    """Scores and weights of some query rows, ``[batch, head, row, key]``; ``k`` may hold the first
-    keys alone."""
+    """Return scores and weights of rows, ``[batch, head, row, key]``; ``k`` may be a prefix."""
     keys = k.shape[2]
-    wide = torch.promote_types(q.dtype, torch.float32)  # as the kernel itself reckons
+    wide = torch.promote_types(q.dtype, torch.float32)  # as the kernel itself computes
     scores = (q[:, :, rows].to(wide) * scale) @ k.to(wide).transpose(-2, -1)
     bias = mask.added(rows.start, rows.stop)
     scores = scores if bias is None else scores + bias[..., :keys]

@@ -1,4 +1,4 @@
-"""The tiles of PyTorch's fused attention, from the rows of its formula."""
+"""Tiles of PyTorch's fused attention, from the rows of its formula."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSED = "an edit changes rows whose keys are all hidden by numbers, not by quer
 
 
 class Mask(Protocol):
-    """What a fused call hides and adds: `fused_attention.Mask`."""
+    """Mask and bias of a fused call: `fused_attention.Mask`."""
 
     causal: bool
     hidden: Tensor | None
@@ -37,7 +37,7 @@ def keeper(
     scale: float,
     mask: Mask,
 ) -> Keeper | None:
-    """What collects the tiles, where they are asked for and can be had."""
+    """Return the collector of tiles, if they are requested and possible."""
     if not state.request.tiles(record.site):
         return None
     if state.giving.of(PATTERNS, record.site):
@@ -57,7 +57,7 @@ def keeper(
 def add_rows(
     tiles: Keeper, plan: Plan | None, mask: Mask, scores: Tensor, weights: Tensor, rows: slice
 ) -> None:
-    """Some rows for the tiles: their weights before heads are scaled, and what they see."""
+    """Add rows to the tiles: their weights before heads are scaled, and their visible keys."""
     w = weights[0].detach()
     if plan is not None and plan.shapes_scores:
         tiles.add(w, rows.start, scores[0] > float("-inf"))
@@ -68,7 +68,7 @@ def add_rows(
         assert hidden is not None
         mine = hidden[0] if hidden.dim() == 4 else hidden
         visible = ~mine.expand(len(mine), *w.shape[1:])
-        if mask.low is not None:  # what a low number hides is seen where nothing else is
+        if mask.low is not None:  # keys hidden by a low number are visible if no others are
             apart = (w != w[..., :1]).any(-1, keepdim=True)
             visible = visible | (apart & ~visible.any(-1, keepdim=True))
         tiles.add(w, rows.start, visible)

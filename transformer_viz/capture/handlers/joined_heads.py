@@ -1,4 +1,4 @@
-"""Heads that one module runs one after another, and puts side by side before the projection."""
+"""Heads that one module runs one after another and concatenates before the projection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..torch_calls import Args, Kwargs
 
 
 def on_join(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Contexts of one place side by side along their features or heads are heads, in this order.
+    """Number the heads of contexts that are concatenated along features or heads, in this order.
 
     Raises:
-        ValueError: an edit names a head there; its number was not known when the head ran.
+        ValueError: An edit names a head there; its number was unknown when the head ran.
     """
     parts = args[0] if args else kwargs.get("tensors", ())
     roles = [state.lineage.role(x) for x in parts]
@@ -35,8 +35,7 @@ def on_join(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def of_one_place(records: list[AttentionRecord]) -> bool:
-    """Whether attentions of the same tokens ran one after the other at one place, and each is
-    called its head 0."""
+    """Return True if attentions of the same tokens ran in sequence at one site, each as head 0."""
     one = records[0]
     order = [record.start for record in records]
     return order == sorted(set(order)) and all(
@@ -50,7 +49,7 @@ def refuse_numbers(state: CaptureState, record: AttentionRecord) -> None:
     """Refuse edits of single heads.
 
     Raises:
-        ValueError: says why, and what can be edited.
+        ValueError: States the reason, and possible edits.
     """
     if any(edit.head is not None and edit.matches(record.site) for edit in state.intervention):
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Numbers from elsewhere come in the place of a pass's own; and a pass shows what it could lend.
+"""Activation patching inside a pass, and collection of values for patches of other passes.
 
-A head's output is exchanged at the product of its weights with the values, its weights just before
-it, the stream behind a residual sum. An edit counts as used only where that product or sum is
-really made.
+A head's output is replaced at the product of its weights with the values, its weights just before
+it, the residual stream after a residual sum. An edit counts as used only if that product or sum is
+really computed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..state import CaptureState
 
 
 def used(state: CaptureState, found: list[Donation]) -> None:
-    """The edits behind these have found their place."""
+    """Mark the edits of these patches as used."""
     state.used.update(one.edit for one in found if one.edit is not None)
 
 
 def whole(record: AttentionRecord) -> None:
-    """Refuse places where a module takes its heads or rows in parts.
+    """Refuse sites where a module computes its heads or rows in parts.
 
     Raises:
-        ValueError: names the module.
+        ValueError: Names the module.
     """
     if record.offset or record.first_key or record.first_row or record.first_head:
         raise ValueError(
@@ -40,7 +40,7 @@ def whole(record: AttentionRecord) -> None:
 
 
 def patterns(state: CaptureState, record: AttentionRecord, weights: Tensor, first: int = 0) -> Any:
-    """Weights ``[batch, head, row, key]`` with those that are lent; None where none are."""
+    """Return weights ``[batch, head, row, key]`` with patches; None without patches."""
     found = state.giving.of(PATTERNS, record.site)
     if not found:
         return None
@@ -54,8 +54,10 @@ def patterns(state: CaptureState, record: AttentionRecord, weights: Tensor, firs
 
 
 def outputs(state: CaptureState, record: AttentionRecord, z: Tensor) -> Tensor | None:
-    """Heads' outputs ``[batch, head, query, width]`` with those that are lent; None where none
-    are. They are shown where that is asked for."""
+    """Return head outputs ``[batch, head, query, width]`` with patches; None without patches.
+
+    The outputs are collected if requested.
+    """
     if state.request.lend:
         state.capture.offered.outputs.setdefault(record.site, []).append(z.detach().clone())
     found = state.giving.of(OUTPUTS, record.site)
@@ -74,7 +76,7 @@ def product(
     call: Callable[[Tensor, Tensor], Any],
     out: Tensor,
 ) -> Tensor:
-    """The product of weights and values, of any layout, with the heads' outputs exchanged."""
+    """Return the product of weights and values, of any layout, with patched head outputs."""
     if not state.request.lend and not state.giving.of(OUTPUTS, record.site):
         return out
     order = places(layout, v, call, out)
@@ -100,10 +102,10 @@ def product(
 def places(
     layout: Layout, v: Tensor, call: Callable[[Tensor, Tensor], Any], out: Any
 ) -> Tensor | None:
-    """Where the numbers of ``[batch, head, query, width]`` stand in a product; None: nowhere.
+    """Return the order of ``[batch, head, query, width]`` in a product's numbers, or None.
 
-    Each row of weights gets a number of its own at one key, and values are all 1: the product then
-    tells at every place whose output stands there, whatever its layout.
+    Each row of weights gets a unique number at one key, and values are all 1. Every number of the
+    product then identifies its row, in any layout.
     """
     batch, heads, queries, keys = layout.sizes
     rows = batch * heads * queries
@@ -123,7 +125,7 @@ def places(
 
 
 def stream(state: CaptureState, site: Site, out: Tensor) -> Tensor:
-    """The stream behind a residual sum, with what is lent in its place."""
+    """Return the residual stream after a residual sum, with patches."""
     nth = state.giving.sums[site]
     state.giving.sums[site] += 1
     if state.request.lend:
@@ -138,5 +140,5 @@ def stream(state: CaptureState, site: Site, out: Tensor) -> Tensor:
 
 
 def kept(out: Tensor, made: Tensor) -> Tensor:
-    """The new numbers in the tensor that the module may hold already; with gradients a new one."""
+    """Return the new numbers in the module's own tensor; with gradients a new tensor."""
     return made if torch.is_grad_enabled() else out.copy_(made)

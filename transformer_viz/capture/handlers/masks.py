@@ -1,4 +1,4 @@
-"""Masks: what a model hides from its softmax, remembered where an edit may need it (rule 8)."""
+"""Masks of scores before the softmax, recorded if an edit may need them (rule 8)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .score_bias import filled
 
 
 def on_fill(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``masked_fill`` of scores with a very low value is a mask."""
+    """Handle ``masked_fill`` of scores with a very low value as a mask."""
     x, mask, value = (*args, *(kwargs[n] for n in ("mask", "value") if n in kwargs))[:3]
     return masked(state, func, args, kwargs, x, mask, value)
 
 
 def on_where(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``where(mask, scores, low)``, either way round."""
+    """Handle ``where(mask, scores, low)``, in both orders."""
     given = (*args, *(kwargs[n] for n in ("condition", "input", "self", "other") if n in kwargs))
     if len(given) < 3:
         return state.call(func, args, kwargs)
@@ -35,7 +35,7 @@ def on_where(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def on_assign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``scores[mask] = low`` masks in place."""
+    """Handle ``scores[mask] = low``, a mask in place."""
     x, index, value = args
     role = state.lineage.role(x)
     if not isinstance(role, Scores) or not state.shapes_scores or not low(value):
@@ -54,7 +54,7 @@ def on_assign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
 
 
 def on_copy(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Mark a tensor that a whole one was copied into as that one: its own past is written over."""
+    """Mark a tensor overwritten by a whole other one as that one."""
     out = func(*args, **kwargs)
     source = tensors(args, kwargs)[-1]
     if source.shape == out.shape:
@@ -65,7 +65,7 @@ def on_copy(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 def masked(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Any, mask: Any, value: Any
 ) -> Any:
-    """Remember what a mask hides, and the scores without it, where an edit may need them."""
+    """Record the hidden keys of a mask, and the scores without it, if an edit may need them."""
     if exponentials(state, x) and shut(value):
         return zeroed(state, func, args, kwargs, x, lambda: mask)
     if not (isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 2 and low(value)):
@@ -85,7 +85,7 @@ def masked(
 
 
 def low(value: Any) -> bool:
-    """Whether a fill value is a mask's."""
+    """Return True if a fill value is a mask's."""
     if isinstance(value, Tensor):
         return value.numel() > 0 and value.is_floating_point() and bool((value <= MASK_SCORE).all())
     return isinstance(value, int | float) and value <= MASK_SCORE

@@ -1,4 +1,4 @@
-"""Products: where scores start, and where weights meet values or a projection (rules 1, 3)."""
+"""Products: the start of scores, and weights times values or a projection (rules 1, 3)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .weighted_sum import gather
 
 
 def on_matmul(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A product of two tensors, the first two among the operands (a third may take the result)."""
+    """Handle a product of two tensors, the first two operands (a third may be ``out``)."""
     return product(state, func, args, kwargs, tensors(args, kwargs)[:2])
 
 
 def on_einsum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """An einsum of two tensors is a product; of more it is nothing to us."""
+    """Handle an einsum of two tensors as a product; others only if weights are among them."""
     pair = tensors(args, kwargs)
     if len(pair) > 2:
         return joint_product(state, func, args, kwargs, pair)
@@ -38,7 +38,7 @@ def on_einsum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
 def joint_product(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, operands: list[Tensor]
 ) -> Any:
-    """An einsum of more than two: weights x values and what is done to them, all in one."""
+    """Handle an einsum of more than two tensors that contains weights x values."""
     for p in operands:
         role = state.lineage.role(p)
         if isinstance(role, Weights):
@@ -49,7 +49,7 @@ def joint_product(
 
 
 def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: list[Tensor]) -> Any:
-    """A product: weights x v, a projection of heads, the start of scores, or nothing to us."""
+    """Handle a product: weights x v, a projection of heads, the start of scores, or any other."""
     if len(pair) < 2:
         return state.call(func, args, kwargs)
     lineage = state.lineage
@@ -85,7 +85,7 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
 
 
 def started(state: CaptureState, func: Any, args: Args, pair: list[Tensor], out: Tensor) -> Scores:
-    """A product of two activations may be scores."""
+    """Return the scores that a product of two activations may be."""
     q, k = pair
     if func in torch_calls.EINSUM:
         dims = tuple(x.dim() for x in pair)
@@ -99,9 +99,11 @@ def started(state: CaptureState, func: Any, args: Args, pair: list[Tensor], out:
 
 
 def custom(state: CaptureState, role: Scores, s: Tensor, v: Tensor) -> bool:
-    """Whether untouched scores times an activation are attention without a softmax: both axes
-    of the scores must be token axes of the streams they come from. What one query for each token
-    asks may be experts that a router chose."""
+    """Return True if untouched scores times an activation are attention without a softmax.
+
+    Both axes of the scores must be token axes of their inputs. A single query per token may select
+    experts of a router instead.
+    """
     axes = state.lineage.axes(s)
     if s.shape[-2] == 1 and axes is not None and kind_of(axes[-1]) != ITEMS:
         return False
@@ -110,7 +112,7 @@ def custom(state: CaptureState, role: Scores, s: Tensor, v: Tensor) -> bool:
 
 
 def on_baddbmm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``beta * bias + alpha * q·k`` in one call (BLOOM, PyTorch's own attention)."""
+    """Handle ``beta * bias + alpha * q·k`` in one call (BLOOM, PyTorch's own attention)."""
     given = tensors(args, kwargs)
     if len(given) != 3 or not (state.lineage.origin(given[1]) and state.lineage.origin(given[2])):
         return state.call(func, args, kwargs)

@@ -1,4 +1,4 @@
-"""Norms, recognised by what they do and not by their name, and what each did to every token."""
+"""Norms, recognised by their computation and not by name, with statistics for every token."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, tensors
 
 CLOSE = 1e-2  # relative difference under which a module is taken for a norm
-DEEP = 6  # so many calls deep a norm's own helpers may be
-ROWS = 32  # so many tokens tell what a norm computes
+DEEP = 6  # largest depth of calls of a norm's own helpers
+ROWS = 32  # number of tokens used to recognise a norm
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a norm computes: ``kind``, the names of gain and bias, and what is added to the gain."""
+    """Computation of a norm: ``kind``, names of gain and bias, and the number added to the gain."""
 
     kind: str
     gain: str | None
@@ -41,7 +41,7 @@ class Form:
 
 @dataclass
 class Running:
-    """A module that may be a norm, while it runs: its frame, what entered, what it made last."""
+    """Module that may be a norm, while it runs: its frame, its input, its last result."""
 
     path: str
     module: nn.Module
@@ -50,7 +50,7 @@ class Running:
     made: Tensor | None = None
 
     def holds(self, caller: FrameType | None) -> bool:
-        """Whether a call was made from inside the module."""
+        """Return True if a call was made from inside the module."""
         for _ in range(DEEP):
             if caller is None or caller is self.frame:
                 break
@@ -58,12 +58,12 @@ class Running:
         return caller is self.frame
 
     def take(self, out: Any) -> None:
-        """What the module makes last in the shape of what entered is what it gives."""
+        """Record the last result in the shape of the input as the module's output."""
         if isinstance(out, Tensor) and out.shape == self.entered.shape and out.is_floating_point():
             self.made = out
 
     def ended(self, state: CaptureState) -> None:
-        """The module has returned: if it was a norm, note what it did."""
+        """Handle the return of the module: if it was a norm, record its statistics."""
         state.running = None
         if self.made is None:
             return
@@ -76,7 +76,7 @@ class Running:
 
 
 def outermost(frame: FrameType, module: nn.Module) -> FrameType:
-    """The frame in which a module was given its input: its ``forward``, not a helper of it."""
+    """Return the frame in which a module got its input: its ``forward``, not a helper of it."""
     found, caller = frame, frame.f_back
     while caller is not None and caller.f_code.co_argcount:
         if caller.f_locals.get(caller.f_code.co_varnames[0]) is not module:
@@ -91,9 +91,9 @@ _forms: weakref.WeakKeyDictionary[nn.Module, Form] = weakref.WeakKeyDictionary()
 
 
 def form_of(module: nn.Module, x: Tensor, out: Tensor) -> Form | None:
-    """The form of a module that is a norm, told by what it made of its input; None if none fits.
+    """Return the form of a module that is a norm, by input and output; None if none fits.
 
-    The module is not called: it may count its calls, draw chance, or hold no weights just now.
+    The module is not called: it may count calls, draw random numbers, or hold no weights now.
     """
     if module not in _forms:
         rows = [t.detach().reshape(-1, t.shape[-1])[:ROWS].float().cpu() for t in (x, out)]
@@ -104,7 +104,7 @@ def form_of(module: nn.Module, x: Tensor, out: Tensor) -> Form | None:
 
 
 def normalised(kind: str, x: Tensor, eps: float = 1e-6) -> Tensor:
-    """``x`` brought to a common scale over its last axis, without gain and bias."""
+    """Return ``x`` normalised over its last axis, without gain and bias."""
     if kind == "rms":
         return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
     centred = x - x.mean(-1, keepdim=True)
@@ -113,7 +113,7 @@ def normalised(kind: str, x: Tensor, eps: float = 1e-6) -> Tensor:
 
 
 def _may_be(module: nn.Module, x: Tensor) -> bool:
-    """Whether a module has the parameters of a norm: one or two vectors of its input's width."""
+    """Return True if a module has a norm's parameters: one or two vectors of its input's width."""
     own = list(module.parameters(recurse=False))
     if not 1 <= len(own) <= 2 or list(module.children()):
         return False
@@ -121,7 +121,7 @@ def _may_be(module: nn.Module, x: Tensor) -> bool:
 
 
 def _fitting(own: dict[str, nn.Parameter], x: Tensor, got: Tensor) -> Form | None:
-    """The candidate that explains what a module did, parameters used before not used."""
+    """Return the candidate that explains a module's output, used parameters preferred."""
     names = list(own)
     pairs = (
         [(a, b) for a in names for b in names if a != b] if len(names) == 2 else [(names[0], None)]
@@ -140,7 +140,7 @@ def _fitting(own: dict[str, nn.Parameter], x: Tensor, got: Tensor) -> Form | Non
 
 
 def on_norm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A call of PyTorch's own layer or rms norm."""
+    """Handle a call of PyTorch's own layer or rms norm."""
     out = func(*args, **kwargs)
     given = tensors(args, kwargs)
     x, rest = given[0], [t.detach() for t in given[1:] if t.dim() == 1]
@@ -151,7 +151,7 @@ def on_norm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A call that hand-written norms make: if a norm's module runs, it is followed to its end."""
+    """Handle a call that hand-written norms make: a running norm module is followed to its end."""
     x = args[0] if args and isinstance(args[0], Tensor) else None
     if (
         x is not None
@@ -165,7 +165,7 @@ def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> 
 
 
 def _running(state: CaptureState) -> Running | None:
-    """The module that runs now, if it has the looks of a norm."""
+    """Return the running module if it looks like a norm."""
     path, frame = state.names.frame()
     if frame is None:
         return None
@@ -187,7 +187,10 @@ def note(
     gain: Tensor | None,
     bias: Tensor | None,
 ) -> None:
-    """Statistics a token of what a norm saw and gave; norms inside a head have no token axis."""
+    """Record per-token statistics of a norm's input and output.
+
+    Norms inside a head have no token axis and are skipped.
+    """
     if not state.request.norms or x.dim() not in (2, 3) or not state.lineage.origin(x):
         return
     statistics = statistics_of(x, out)
@@ -203,11 +206,11 @@ def note(
 
 
 def statistics_of(x: Tensor, out: Tensor) -> dict[str, Tensor]:
-    """What a norm did to each token, ``[batch, token]`` float32 each; see `NormRecord`.
+    """Return statistics of a norm for each token, ``[batch, token]`` float32; see `NormRecord`.
 
     Args:
-        x: what entered ``[batch, token, d_model]``.
-        out: what it gave.
+        x: Input ``[batch, token, d_model]``.
+        out: Output of the norm.
     """
     seen, given = x.detach().float(), out.detach().float()
     length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
@@ -225,7 +228,11 @@ def statistics_of(x: Tensor, out: Tensor) -> dict[str, Tensor]:
 
 
 def carried(state: CaptureState, x: Tensor) -> Any:
-    """A norm of the stream is the stream; a norm of a sub-layer's output is no longer exact."""
+    """Return the role of a norm's output.
+
+    A norm of the residual stream is the residual stream; a norm of a sub-layer's output is no
+    longer exact.
+    """
     role = state.lineage.role(x)
     if isinstance(role, SubLayer):
         return SubLayer(role.record, role.start, False)
@@ -233,7 +240,7 @@ def carried(state: CaptureState, x: Tensor) -> Any:
 
 
 def after(state: CaptureState, x: Tensor, out: Tensor) -> Tensor:
-    """The last norm of a stack gives what the stack gives."""
+    """Replace a stack's output by that of its last norm."""
     role = state.lineage.role(x)
     stack = role.stack if isinstance(role, Stream) else None
     if state.request.hidden and stack is not None and state.capture.streams.get(stack) is x:

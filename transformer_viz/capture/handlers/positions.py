@@ -1,7 +1,7 @@
-"""Positions found by behaviour: tables that are added to embeddings, and what edits make of them.
+"""Positions found by behaviour: tables added to embeddings, and their edits.
 
-`scale_positions` and `shuffle_positions` act here, on values that pass by; tables in the model
-stay as they are. Biases on scores stand in `score_bias.py`, rotations in `rotary.py`.
+`scale_positions` and `shuffle_positions` act on the values of a pass; tables in the model stay
+unchanged. Biases on scores are in `score_bias.py`, rotations in `rotary.py`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..site_numbering import named_stack
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, swap, tensors
 
-FEW = 4  # a table of at most so many rows holds token types, not positions
+FEW = 4  # a table of at most this many rows holds token types, not positions
 
 
 # ---- edits -------------------------------------------------------------------------------------
 
 
 def permutation(length: int, special: Sequence[bool], seed: int) -> np.ndarray:
-    """Position numbers ``[token]`` after a shuffle: ordinary tokens permuted, special ones kept."""
+    """Return position numbers ``[token]`` after a shuffle: special tokens are kept."""
     fixed = np.zeros(length, dtype=bool)
     fixed[: min(length, len(special))] = special[:length]
     places = np.arange(length)
@@ -36,12 +36,12 @@ def permutation(length: int, special: Sequence[bool], seed: int) -> np.ndarray:
 
 
 def stack_here(state: CaptureState) -> str:
-    """The stack whose positions pass by."""
+    """Return the stack whose positions are processed."""
     return named_stack(state.names.path()) or state.request.stack
 
 
 def change(state: CaptureState, kind: type, stack: str) -> Any:
-    """The last position edit of a kind for a stack; those that it overrides are used too."""
+    """Return the last position edit of a kind for a stack; overridden ones count as used too."""
     found = [
         edit
         for edit in state.intervention
@@ -52,19 +52,19 @@ def change(state: CaptureState, kind: type, stack: str) -> Any:
 
 
 def narrow(edit: Edit) -> bool:
-    """Whether an edit of positions names less than a stack, which positions do not know."""
+    """Return True if an edit of positions names less than a stack, the unit of positions."""
     named = (edit.layer, edit.head, edit.path) != (None, None, None)
     return named or edit.block not in (None, "self")
 
 
 def uses_positions(state: CaptureState) -> bool:
-    """Whether this run edits or collects positions."""
+    """Return True if this run edits or collects positions."""
     edits = (ScalePositions, ShufflePositions)
     return state.request.positions or any(isinstance(edit, edits) for edit in state.intervention)
 
 
 def moved(state: CaptureState, table: Tensor, axes: Sequence[int], stack: str) -> Tensor:
-    """Positions after the edits: shuffled along their token axes, then scaled."""
+    """Return positions after the edits: shuffled along their token axes, then scaled."""
     shuffle = change(state, ShufflePositions, stack)
     if shuffle is not None:
         for axis in axes:
@@ -79,7 +79,7 @@ def moved(state: CaptureState, table: Tensor, axes: Sequence[int], stack: str) -
 
 
 def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A look-up by the ids of the input starts a token stream; any other is a constant."""
+    """Start a token stream at a look-up by the ids of the input; any other is a constant."""
     out = func(*args, **kwargs)
     lineage = state.lineage
     ids = next((t for t in tensors(args, kwargs) if not t.is_floating_point()), None)
@@ -103,7 +103,7 @@ def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
 
 
 def on_index(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``table[ids]`` is a look-up; any other index moves values about."""
+    """Handle ``table[ids]`` as a look-up; any other index moves values."""
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
     if any(isinstance(i, Tensor) and i.dim() and i.dtype != torch.bool for i in index):
         return on_lookup(state, func, args, kwargs)
@@ -111,7 +111,7 @@ def on_index(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def encoded(state: CaptureState, given: Sequence[Tensor]) -> None:
-    """Numbers of the input that meet weights are a stream: one-hot words, bytes of a picture."""
+    """Start a token stream where numbers of the input meet weights: one-hot tokens, image bytes."""
     lineage = state.lineage
     x, *others = given
     mark = lineage.mark(x)
@@ -122,7 +122,7 @@ def encoded(state: CaptureState, given: Sequence[Tensor]) -> None:
 
 
 def counting(state: CaptureState, ids: Tensor) -> bool:
-    """Whether integers count up by one along the tokens, as position numbers do."""
+    """Return True if integers count up by one along the tokens, as position numbers do."""
     role = state.lineage.role(ids)
     counted = isinstance(role, Ids) and role.counted
     if ids.dim() == 0 or ids.shape[-1] < 2:
@@ -143,7 +143,7 @@ def counting(state: CaptureState, ids: Tensor) -> bool:
 def add_table(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, table: Tensor
 ) -> Any:
-    """A constant whose rows differ, added to embeddings before any attention, holds positions."""
+    """Record positions: a constant with unequal rows, added to embeddings before attention."""
     axis = token_axis(state, x, table)
     if axis is None:
         return state.call(func, args, kwargs)
@@ -158,11 +158,11 @@ def add_table(
 
 
 def token_axis(state: CaptureState, x: Tensor, table: Tensor) -> int | None:
-    """The axis along which a constant numbers the tokens of ``x``; None if it is no such table."""
+    """Return the axis along which a constant numbers the tokens of ``x``, or None."""
     if x.dim() not in (2, 3) or table.dim() < 2 or x.shape[-1] != table.shape[-1]:
         return None
     if state.lineage.depth(x):
-        return None  # an attention stands before it: no embeddings any more
+        return None  # an attention comes before it: no embeddings any more
     pairs = zip(table.shape[::-1], x.shape[::-1], strict=False)
     if table.dim() > x.dim() or any(have not in (1, size) for have, size in pairs):
         return None  # the sum is larger than its first operand: two masks of different shape

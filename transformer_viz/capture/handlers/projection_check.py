@@ -15,7 +15,7 @@ from .positions import encoded
 
 
 def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``linear`` and ``addmm``: the first activation among the operands is what is projected."""
+    """Handle ``linear`` and ``addmm``: the first activation among the operands is projected."""
     encoded(state, tensors(args, kwargs)[func not in torch_calls.LINEAR :])
     for x in tensors(args, kwargs):
         role = state.lineage.role(x)
@@ -28,7 +28,7 @@ def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
 
 
 def on_convolve(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A convolution of numbers of the input starts a stream."""
+    """Start a token stream at a convolution of numbers of the input."""
     encoded(state, tensors(args, kwargs))
     return state.call(func, args, kwargs)
 
@@ -36,13 +36,13 @@ def on_convolve(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> A
 def project(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, role: Context
 ) -> Any:
-    """The output projection of one attention; its result is what enters the residual sum."""
+    """Handle the output projection of an attention; its result enters the residual sum."""
     out = func(*args, **kwargs)
     record = role.record
     if record.proof is not None:
         plain = all(type(t) in torch_calls.PLAIN for t in tensors(args, kwargs))
         again, record.proof = chained(role, record.proof) if plain else None, None
-        if isinstance(again, Tensor) and again.shape == x.shape:  # else cut in parts: not checked
+        if isinstance(again, Tensor) and again.shape == x.shape:  # else split: not checked
             exact = {id(t): t.detach().double() for t in tensors(args, kwargs)} | {id(x): again}
             expected = func(*swap(args, exact), **swap(kwargs, exact))
             record.rebuilt = relative(expected, out)
@@ -50,7 +50,7 @@ def project(
 
 
 def chained(role: Context, x: Tensor) -> Any:
-    """Weights x v after the same reshaping that the model did; several parts if it was cut."""
+    """Return weights x v after the model's own reshaping; several parts if it was split."""
     for func, args, kwargs in role.chain:
         if func in torch_calls.RESHAPE:
             given = args[0] if args else next(iter(kwargs.values()))
@@ -60,14 +60,13 @@ def chained(role: Context, x: Tensor) -> Any:
 
 
 def _laid_out(x: Any, like: Any) -> Any:
-    """The same numbers in the order of memory that a kernel gave: of another one not every view can
-    be had."""
+    """Return the same numbers in a kernel's memory order, since other orders forbid some views."""
     if not isinstance(x, Tensor) or x.shape != like.shape or x.stride() == like.stride():
         return x
     return torch.empty_like(like, dtype=x.dtype).copy_(x)
 
 
 def relative(expected: Tensor, got: Tensor) -> float:
-    """The largest difference, relative to the largest expected value."""
+    """Return the largest difference, relative to the largest expected value."""
     scale = expected.detach().abs().max().clamp(min=torch.finfo(torch.float32).tiny)
     return float((expected - got.double()).detach().abs().max() / scale)

@@ -1,4 +1,4 @@
-"""The residual stream: which sums are residual sums, and how long the stream is after each."""
+"""Residual stream: detection of residual sums, and its length after each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .score_bias import add_constants, biased
 
 
 def on_add(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A sum: scores and a bias, a residual sum, embeddings and positions, or none of these."""
+    """Handle a sum: scores and a bias, a residual sum, embeddings and positions, or any other."""
     pair = tensors(args, kwargs)
     if len(pair) != 2 or kwargs.get("alpha", 1) != 1:
         return state.call(func, args, kwargs)
@@ -41,7 +41,7 @@ def on_add(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def on_subtract(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Scores minus a large number where they are masked."""
+    """Handle scores minus a large number where they are masked."""
     pair = tensors(args, kwargs)
     if len(pair) != 2 or kwargs.get("alpha", 1) != 1:
         return state.call(func, args, kwargs)
@@ -53,7 +53,7 @@ def on_subtract(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> A
 def residual_sum(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, a: Tensor, b: Tensor
 ) -> Any:
-    """The stream plus a sub-layer's output; the stream's part can be scaled by an edit."""
+    """Handle the residual stream plus a sub-layer's output; edits can scale the residual stream."""
     lineage = state.lineage
     for y, x in ((a, b), (b, a)):
         role = lineage.role(y)
@@ -63,7 +63,7 @@ def residual_sum(
             merged = SubLayer(role.record, role.start, False)  # two sub-layers side by side
             return lineage.propagate(func(*args, **kwargs), [a, b], merged)
     streams = [isinstance(lineage.role(t), Stream) for t in (a, b)]
-    if streams[0] == streams[1]:  # before any attention the sum of embeddings is the stream
+    if streams[0] == streams[1]:  # before any attention: the sum of embeddings
         role = Stream() if not lineage.depth(a) and not lineage.depth(b) else None
         return lineage.propagate(func(*args, **kwargs), [a, b], role)
     x = a if streams[0] else b
@@ -77,10 +77,10 @@ def residual_sum(
 def summed(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, site: Site, record: Any
 ) -> Any:
-    """Do one residual sum, edited where asked, and note the stream's length after it."""
+    """Compute a residual sum with its edits, and record the length of the residual stream."""
     state.layers[site.stack] = site.layer
     edits = [e for e in state.intervention if isinstance(e, ScaleResidual) and e.matches(site)]
-    state.used.update(edits)  # those too that the last one overrides
+    state.used.update(edits)  # also those that the last one overrides
     parents = tensors(args, kwargs)
     if state.request.residuals and site.layer == 0 and site.block == "self":
         note_length(state, Site(site.stack, "embedding", 0), x)
@@ -103,7 +103,7 @@ def summed(
 def kept_parts(
     state: CaptureState, args: Args, kwargs: Kwargs, x: Tensor
 ) -> tuple[Tensor, Tensor] | None:
-    """The stream and what is added to it, before a sum may write over them; None if not wanted."""
+    """Return copies of the residual stream and the summand before a sum; None if not requested."""
     if not state.request.sums:
         return None
     other = next((t for t in tensors(args, kwargs) if t is not x), x)
@@ -111,12 +111,14 @@ def kept_parts(
 
 
 def note_length(state: CaptureState, site: Site, x: Tensor) -> None:
-    """The Euclidean length of each token's vector in the stream, ``[batch, token]``."""
+    """Record the Euclidean length of each token's vector in the residual stream,
+    ``[batch, token]``.
+    """
     state.capture.residuals.append(ResidualRecord(site, length_of(x)))
 
 
 def length_of(x: Tensor) -> Tensor:
-    """The Euclidean length of each token's vector, ``[batch, token]`` float32."""
-    wider = x.dtype == torch.float64  # which the norm itself refuses to narrow
+    """Return the Euclidean length of each token's vector, ``[batch, token]`` float32."""
+    wider = x.dtype == torch.float64  # the norm itself refuses to narrow it
     seen = x.detach().float() if wider else x.detach()
     return torch.linalg.vector_norm(seen, dim=-1, dtype=torch.float32)

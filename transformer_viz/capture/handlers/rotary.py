@@ -1,7 +1,7 @@
-"""Rotary positions: angles found where their cosine and sine are made, or read from a table.
+"""Rotary positions: angles found at their cosine and sine, or read from a table.
 
-Beside each wave goes what it would be with edited angles (`Mark.edited_rotary`); it takes the
-wave's place where the wave multiplies an activation: queries and keys.
+Each wave carries its value with edited angles (`Mark.edited_rotary`), which replaces the wave where
+it multiplies an activation: queries and keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .two_steps import spread
 
 
 def on_waves(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Cosine and sine of constants may be rotary angles; beside them goes what an edit makes."""
+    """Handle cosine and sine of constants, possible rotary angles; compute the edited waves too."""
     out = state.call(func, args, kwargs)
     given = tensors(args, kwargs)
     if not given or state.lineage.origin(given[-1]) or given[-1].dim() < 2:
@@ -38,14 +38,14 @@ def on_waves(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _angle_axis(state: CaptureState, angle: Tensor) -> int:
-    """The token axis of angles: the last but one, or the first whose size is a sentence's."""
+    """Return the token axis of angles: the last but one, or the first with a sentence's length."""
     lengths = state.lineage.token_lengths(state.lineage.lengths)
     axes = [axis for axis in range(angle.dim() - 2, -1, -1) if angle.shape[axis] in lengths]
     return axes[0] if axes else angle.dim() - 2
 
 
 def on_multiply(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A rotation reaches the queries and keys where its waves multiply an activation."""
+    """Apply an edited rotation where its waves multiply an activation."""
     lineage = state.lineage
     if any(isinstance(lineage.role(t), Weights) for t in tensors(args, kwargs)):
         return spread(state, func, args, kwargs)
@@ -66,8 +66,10 @@ def on_multiply(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> A
 
 
 def assigned(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> None:
-    """A wave that is written into another one in place, as Qwen 3's rows and columns of a picture
-    are, is written into what goes beside it too."""
+    """Write an edited wave too if a wave is written into another one in place.
+
+    Qwen 3 does this with the rows and columns of a picture.
+    """
     if not state.lineage.edited_angles:
         return
     marks = {id(t): state.lineage.mark(t) for t in tensors(args, kwargs)}
@@ -77,7 +79,7 @@ def assigned(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> None
 
 
 def edited_wave(state: CaptureState, x: Tensor) -> Tensor | None:
-    """What a rotation's wave would be with edited angles; None for any other tensor."""
+    """Return a rotation's wave with edited angles; None for any other tensor."""
     mark, wave = state.lineage.mark(x), state.lineage.wave(x)
     if wave is None or state.lineage.origin(x):
         return None if mark is None else mark.edited_rotary

@@ -1,7 +1,7 @@
-"""What is added to scores: masks, relative biases, and what a model makes of positions itself.
+"""Terms added to scores: masks, relative biases, and position terms computed by the model.
 
-A mask and a bias often reach the scores as one tensor. They are told apart where somebody asks for
-one of them: edits of scores need the mask, edits of positions the bias.
+A mask and a bias often reach the scores as one tensor. They are separated only if needed: edits of
+scores need the mask, edits of positions the bias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .positions import change, moved, stack_here, uses_positions
 
 
 def parts_matter(state: CaptureState) -> bool:
-    """Whether anybody asks in this run what of a sum is mask and what is bias."""
+    """Return True if this run needs mask and bias of a sum separately."""
     return state.shapes_scores or uses_positions(state) or state.request.tiled
 
 
@@ -34,9 +34,9 @@ def biased(
     args: Args | None = None,
     kwargs: Kwargs | None = None,
 ) -> Any:
-    """Something is added to scores (``sign`` -1: taken from them): a mask, a bias, or both."""
+    """Handle a term added to scores (``sign`` -1: subtracted): a mask, a bias, or both."""
     args, kwargs = (scores, other) if args is None else args, kwargs or {}
-    if state.lineage.origin(other):  # not constant: the input itself has a part in it
+    if state.lineage.origin(other):  # not constant: it depends on the input
         out = state.call(func, *mingled(state, args, kwargs, other))
         return unscaled(state, scores, out) if mixed(state, other, scores) else out
     if not parts_matter(state):
@@ -46,7 +46,7 @@ def biased(
     hidden, bias = parts(state, other if sign > 0 else -other)
     changed = None if bias is None else relative(state, bias, scores)
     unmasked = before_masks(state, role, func, scores)
-    # Only a changed bias has the sum made anew: else it is the model's own, to the last bit.
+    # Only a changed bias recomputes the sum: else it is the model's own, to the last bit.
     out = func(*args, **kwargs) if changed is bias else whole(scores, changed, hidden)
     out = scores.copy_(out) if in_place(func) and out is not scores else out
     role = replace(role, bias=_sum(role.bias, changed))
@@ -57,14 +57,14 @@ def biased(
 
 
 def before_masks(state: CaptureState, role: Scores, func: Any, scores: Tensor) -> Tensor:
-    """Scores without the model's masks so far; a copy where the call is about to overwrite them."""
+    """Return scores without the model's masks so far, copied if the call will overwrite them."""
     if role.base is not None:
         return role.base
     return scores.clone() if in_place(func) and state.shapes_scores else scores
 
 
 def covered(before: Tensor | None, now: Tensor | None, scores: Tensor) -> Tensor:
-    """All that is hidden after one more mask, bool in the shape of the scores."""
+    """Return all hidden cells after one more mask, bool in the shape of the scores."""
     if now is None:
         now = torch.zeros_like(scores, dtype=torch.bool)
     now = now.expand(scores.shape)
@@ -72,10 +72,10 @@ def covered(before: Tensor | None, now: Tensor | None, scores: Tensor) -> Tensor
 
 
 def mingled(state: CaptureState, args: Args, kwargs: Kwargs, other: Tensor) -> tuple[Any, Any]:
-    """The operands of a sum of scores and what queries or keys make of relative positions.
+    """Return the operands of a sum of scores and a term of queries or keys with relative positions.
 
     Raises:
-        ValueError: positions are to be shuffled, which such a part cannot show.
+        ValueError: Positions are to be shuffled, which such a term does not support.
     """
     if not isinstance(state.lineage.role(other), Located) or not uses_positions(state):
         return args, kwargs
@@ -91,7 +91,7 @@ def mingled(state: CaptureState, args: Args, kwargs: Kwargs, other: Tensor) -> t
 
 
 def mixed(state: CaptureState, other: Tensor, scores: Tensor) -> bool:
-    """Whether what is added is made of the scores themselves, as where heads are mixed."""
+    """Return True if the added term is computed from the scores, as in a mix of heads."""
     made, before = state.lineage.mark(other), state.lineage.mark(scores)
     if made is None or before is None or made.role is not None or other.shape != scores.shape:
         return False
@@ -99,7 +99,7 @@ def mixed(state: CaptureState, other: Tensor, scores: Tensor) -> bool:
 
 
 def unscaled(state: CaptureState, scores: Tensor, out: Any) -> Any:
-    """Scores to which no one number leads from queries times keys."""
+    """Return scores that are no longer a single multiple of queries times keys."""
     role = state.lineage.role(out)
     if not isinstance(role, Scores):
         return out
@@ -107,7 +107,7 @@ def unscaled(state: CaptureState, scores: Tensor, out: Any) -> Any:
 
 
 def parts(state: CaptureState, other: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Mask and bias of a constant that is added to scores."""
+    """Return mask and bias of a constant that is added to scores."""
     role = state.lineage.role(other)
     if isinstance(role, Biased):
         return role.hidden, role.base
@@ -115,7 +115,7 @@ def parts(state: CaptureState, other: Tensor) -> tuple[Tensor | None, Tensor | N
 
 
 def filled(state: CaptureState, out: Tensor, constant: Tensor, mask: Tensor) -> Tensor:
-    """A bias that a mask is written into before it meets the scores: the two are kept apart."""
+    """Keep a bias and a mask apart if the mask is written into the bias before the scores."""
     if out.dim() < 3 or state.lineage.origin(out) or not parts_matter(state):
         return out
     role = state.lineage.role(constant)
@@ -128,7 +128,7 @@ def filled(state: CaptureState, out: Tensor, constant: Tensor, mask: Tensor) -> 
 
 
 def relative(state: CaptureState, bias: Tensor, scores: Tensor) -> Tensor:
-    """A relative bias after the position edits; the same object where there are none."""
+    """Return a relative bias after the position edits; the same object without edits."""
     if not any(isinstance(e, ScalePositions | ShufflePositions) for e in state.intervention):
         return bias
     axes = [a for a in (-2, -1) if bias.dim() >= -a and bias.shape[a] == scores.shape[a]]
@@ -148,7 +148,7 @@ def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 def add_constants(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, a: Tensor, b: Tensor
 ) -> Any:
-    """A mask added to a bias before either meets the scores (T5): the two are kept apart."""
+    """Keep a mask and a bias apart if they are added before either meets the scores (T5)."""
     out = state.call(func, args, kwargs)
     if not parts_matter(state) or not isinstance(out, Tensor) or out.dim() < 3:
         return out
@@ -163,7 +163,7 @@ def add_constants(
 
 
 def split_mask(constant: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """The mask (bool, true = hidden) and the bias of a tensor added to scores; None if absent."""
+    """Return mask (bool, true = hidden) and bias of a tensor added to scores; None if absent."""
     if constant.dtype == torch.bool or not constant.is_floating_point():
         return None, constant
     hidden = constant <= MASK_SCORE

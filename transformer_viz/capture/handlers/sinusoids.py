@@ -1,8 +1,8 @@
-"""Tables of sines and cosines that a model stores: the angles behind their rows, read back.
+"""Stored tables of sines and cosines: recovery of the angles of their rows.
 
-A model that keeps its rotary waves in a buffer never computes them while it runs, so their angles
-are found by behaviour: row 0 of such a table holds only zeros and ones, row 1 tells each column's
-frequency, and every other row must agree with it.
+A model with its rotary waves in a buffer never computes them in a pass, so their angles are
+recovered from the numbers. Row 0 of such a table holds only zeros and ones, row 1 gives each
+column's frequency, and all other rows must agree with it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..torch_calls import PLAIN, dense
 
 SINE, COSINE, POLAR = 0, 1, 2
 CLOSE = 1e-2
-LARGEST = 2**20  # numbers of a table that is remembered
+LARGEST = 2**20  # numbers of a table that is cached
 _lately: deque[tuple[Tensor, Tensor, Tensor | None]] = deque(maxlen=4)
 
 
 def stored(kept: list[Tensor]) -> dict[int, Tensor]:
-    """The wave tables among a model's tensors, by identity: complex, angle + i times the kind."""
+    """Return the wave tables of a model's tensors, by identity: complex, angle + i times kind."""
     tables = {id(x): x for x in kept if x.dim() > 1 and type(x) in PLAIN and dense(x)}
     found = {number: first_guess(x) for number, x in tables.items()}
     sines = [kind_and_step for kind_and_step in found.values() if kind_and_step is not None]
@@ -38,9 +38,9 @@ def stored(kept: list[Tensor]) -> dict[int, Tensor]:
 
 
 def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Kind and frequency of each column, ``[column]`` each, from the first two rows."""
+    """Return kind and frequency of each column, ``[column]`` each, from the first two rows."""
     corner = abs(x[(0,) * x.dim()].item()) if x.numel() and not x.is_meta else 2.0
-    if min(corner, abs(corner - 1)) > CLOSE:  # soon told of most weights
+    if min(corner, abs(corner - 1)) > CLOSE:  # rejects most weights quickly
         return None
     rows = x.squeeze()
     if rows.dim() != 2 or rows.shape[0] < 3 or not (x.is_floating_point() or x.is_complex()):
@@ -56,10 +56,10 @@ def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def remembered(x: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor | None:
-    """`confirmed`, reckoned anew only for numbers that were not seen lately.
+    """Return `confirmed`, computed only for numbers not seen recently.
 
-    A model has the same tables at each pass. Their numbers are compared, not their identity, so
-    that a table changed in place is a new one.
+    A model has the same tables in each pass. Numbers are compared, not identity, so that a table
+    changed in place counts as new.
     """
     if x.numel() > LARGEST or x.is_meta:
         return confirmed(x, kind, step, sines)
@@ -75,13 +75,13 @@ def remembered(x: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor |
 
 
 def confirmed(x: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor | None:
-    """The angles of a table, in its own shape, if all of its rows agree with them."""
+    """Return the angles of a table, in its own shape, if all of its rows agree with them."""
     rows = x.squeeze()
     step = _told_by_sines(rows, kind, step, sines)
     if bool((step == 0).all()):
         return None
     angle = torch.arange(rows.shape[0], device=x.device)[:, None] * step
-    for which in (kind == COSINE, kind == SINE, kind == POLAR):  # no wave is reckoned in vain
+    for which in (kind == COSINE, kind == SINE, kind == POLAR):  # no wave is computed in vain
         if bool(which.any()):
             made = drawn(kind[which], angle[:, which])
             if not bool(((made - rows[:, which]).abs() < CLOSE).all()):
@@ -90,10 +90,11 @@ def confirmed(x: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor | 
 
 
 def _told_by_sines(rows: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor:
-    """The frequencies ``[column]``, those of cosines taken from the known ones of sines.
+    """Return the frequencies ``[column]``, with those of cosines matched to the sines'.
 
-    The first rows of a cosine hardly tell a small frequency (the arc cosine of a float32 near 1 is
-    off by 3e-4), and a long table needs it exactly: the one that fits it everywhere is taken.
+    The first rows of a cosine hardly determine a small frequency: the arc cosine of a float32 near
+    1 is off by 3e-4. A long table needs it exactly, so the sine frequency that fits everywhere is
+    taken.
     """
     cosine = kind == COSINE
     if not len(sines) or not bool(cosine.any()):
@@ -110,7 +111,7 @@ def _told_by_sines(rows: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> T
 
 
 def drawn(kind: Tensor, angle: Tensor) -> Tensor:
-    """The values of waves at some angles."""
+    """Return the values of waves at given angles."""
     if bool((kind == POLAR).any()):
         return torch.polar(torch.ones_like(angle), angle)
     if kind.dim() == 1 and len(kind) and bool((kind == kind[0]).all()):

@@ -1,4 +1,4 @@
-"""The softmax of scores is attention: its place, its edits, what is kept of it (rule 2)."""
+"""Softmax of scores, which is attention: its site, its edits, and the data kept (rule 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..torch_calls import Args, Kwargs
 
 
 def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """The softmax of scores is attention; of anything else it may turn out to be."""
+    """Handle a softmax: of scores it is attention; of other tensors it may be."""
     x = args[0] if args else kwargs["input"]
     if state.names.outside():
         state.outside += 1
@@ -46,7 +46,7 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
 def unfolded(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, shape: tuple[int, ...]
 ) -> Any:
-    """The softmax of rows that stand on one axis is that of the scores as they were before."""
+    """Handle the softmax of rows on one axis as that of the scores before reshaping."""
 
     def viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
         out = state.call(torch.reshape, (x, shape), {})
@@ -59,7 +59,7 @@ def unfolded(
 
 
 def on_softmin(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """``softmin`` is the softmax of the negated scores."""
+    """Handle ``softmin`` as the softmax of the negated scores."""
     x = args[0] if args else kwargs["input"]
     negated = state.call(torch.neg, (x,), {})
     state.lineage.name_axes(negated, torch.neg, (x,), {})
@@ -68,7 +68,7 @@ def on_softmin(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
 
 
 def on_log_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """The logarithm of weights, if scores are given: they are weights again after ``exp``."""
+    """Handle the logarithm of weights of scores: ``exp`` turns them into weights again."""
     x = args[0] if args else kwargs["input"]
     if not isinstance(state.lineage.role(x), Scores | Located):
         return state.call(func, args, kwargs)
@@ -81,7 +81,7 @@ def on_log_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -
 
 
 def on_sparse_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Report the softmax of a sparse tensor: it has no axes that could be followed."""
+    """Report the softmax of a sparse tensor, whose axes cannot be followed."""
     state.say_unrecognised(
         f"a sparse softmax in {state.names.path() or 'the model'} is not shown, and no edit acts "
         "there: torch.softmax of the dense scores is"
@@ -90,7 +90,7 @@ def on_sparse_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs
 
 
 def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> bool:
-    """Whether a product of features with features is softmaxed: channels look at channels."""
+    """Return True if the softmax is over a product of features (channel attention)."""
     axes = state.lineage.axes(x)
     if axes is None or labels is None:
         return False
@@ -105,7 +105,7 @@ def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> 
 
 
 def maybe_attention(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor) -> Any:
-    """A softmax of what is no q·k: `weighted_sum.py` decides when it meets values."""
+    """Handle a softmax of no q·k: `weighted_sum.py` decides when it meets values."""
     lineage = state.lineage
     out, role, path = func(*args, **kwargs), lineage.role(x), state.names.path()
     if x.dim() < 2:
@@ -130,7 +130,7 @@ def attention(
     role: Scores,
     labels: tuple[str, ...],
 ) -> Any:
-    """The weights of q·k: find their place, apply the edits of it, keep what is asked for."""
+    """Handle the weights of q·k: find their site, apply its edits, keep the requested data."""
     path = state.names.path()
     state.open[path] = None
     axes, key, given = state.lineage.axes(x), labels.index("k"), x
@@ -149,7 +149,7 @@ def attention(
         out = out.roll(role.front, key) if role.front else out
         out = out if kwargs.get("out") is None else kwargs["out"].copy_(out)
     else:
-        scores = x if kwargs.get("out") is None else x.clone()  # it may be written over
+        scores = x if kwargs.get("out") is None else x.clone()  # it may be overwritten
         out = func(*args, **kwargs)
     keep(state, record, layout, scores, role, plan)
     weights_role = Weights(role, given, labels, record, path=path, plan=plan)
@@ -157,7 +157,7 @@ def attention(
 
 
 def sinks_last(x: Tensor, role: Scores, key: int) -> tuple[Tensor, Scores]:
-    """Scores with the columns that were joined in front of the keys moved behind them."""
+    """Return scores with the sink columns moved from before the keys to after them."""
 
     def turned_round(x: Tensor | None) -> Tensor | None:
         return x if x is None or x.shape[key] == 1 else x.roll(-role.front, key)
@@ -168,7 +168,7 @@ def sinks_last(x: Tensor, role: Scores, key: int) -> tuple[Tensor, Scores]:
 
 
 def turned(role: Scores) -> Scores:
-    """Scores whose product was keys times queries, named the right way round."""
+    """Return scores of keys times queries with the names exchanged."""
     return replace(
         role,
         q=role.k,
@@ -181,13 +181,13 @@ def turned(role: Scores) -> Scores:
 
 
 def out_type(func: Any, args: Args, kwargs: Kwargs, x: Tensor) -> torch.dtype:
-    """The type that the model's own softmax would give."""
+    """Return the type that the model's own softmax would give."""
     asked = kwargs.get("dtype") or next((a for a in args if isinstance(a, torch.dtype)), None)
     return asked or x.dtype
 
 
 def keys_of(role: Scores, x: Tensor, labels: tuple[str, ...]) -> int:
-    """How many keys are words: what the product had; the rest of the axis are sinks."""
+    """Return the number of keys that are tokens: those of the product; the rest are sinks."""
     size = x.shape[labels.index("k")]
     if role.k is None or role.k_labels is None:
         return size
@@ -202,9 +202,9 @@ def edited(
     x: Tensor,
     record: AttentionRecord,
 ) -> tuple[Tensor, Tensor]:
-    """Scores (module's layout) and weights ``[batch, head, query, key]`` under the edits.
+    """Return edited scores (module's layout) and weights ``[batch, head, query, key]``.
 
-    `Plan.softmax` is given the scores with and without the model's masks.
+    `Plan.softmax` gets the scores with and without the model's masks.
     """
     given = layout.canonical(x)
     base = given if role.base is None else layout.canonical(role.base)
@@ -216,13 +216,14 @@ def edited(
 def weighed(
     plan: Plan, base: Tensor, given: Tensor, told: Tensor | None, record: AttentionRecord
 ) -> tuple[Tensor, Tensor]:
-    """Scores and weights ``[batch, head, query, key]`` under the edits.
+    """Return edited scores and weights ``[batch, head, query, key]``.
 
     Args:
-        base: the scores without the model's masks.
-        given: with them.
-        told: what is known to be hidden, bool; very low scores are hidden too.
-        record: tells the place of queries and keys.
+        plan: Edits of the attention.
+        base: Scores without the model's masks.
+        given: Scores with them.
+        told: Cells known to be hidden, bool; very low scores are hidden too.
+        record: Gives the positions of queries and keys.
     """
     hidden = given <= max(VERY_LOW, torch.finfo(given.dtype).min / 2)
     if told is not None:

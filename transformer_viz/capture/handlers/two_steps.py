@@ -1,5 +1,4 @@
-"""Products with the values in two steps: weights times values by broadcasting, then their sum; or
-weights that are divided by their sum only after they met the values."""
+"""Products with the values in two steps: broadcast and sum, or division after the product."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from .weighted_sum import weigh
 
 
 def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Weights times values by broadcasting; the sum over the keys makes it attention."""
+    """Handle weights times values by broadcasting; the sum over the keys makes it attention."""
     given = operands(args, kwargs)
     for p, v in ((given[0], given[-1]), (given[-1], given[0])):
         role = state.lineage.role(p)
@@ -33,10 +32,10 @@ def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def refuse_lifting(state: CaptureState, role: Weights, other: Tensor) -> None:
-    """Refuse to lift a mask that stands after the softmax.
+    """Refuse to lift a mask that is applied after the softmax.
 
     Raises:
-        ValueError: the causal mask is to be lifted, and it is no part of the scores.
+        ValueError: The causal mask is to be lifted, and it is no part of the scores.
     """
     if role.plan is None or state.lineage.origin(other) or other.dim() < 2:
         return
@@ -48,7 +47,7 @@ def refuse_lifting(state: CaptureState, role: Weights, other: Tensor) -> None:
 
 
 def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """The sum over the keys of weights times values."""
+    """Handle the sum over the keys of weights times values."""
     x = tensors(args, kwargs)[0]
     role = state.lineage.role(x)
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
@@ -72,7 +71,7 @@ def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def is_sum(x: Tensor, sums: Tensor) -> bool:
-    """Return whether a divisor is the sum of the weights, bounded or shifted away from 0."""
+    """Return True if a divisor is the sum of the weights, bounded or shifted away from 0."""
     if x.dim() != sums.dim() + 1 or x.shape[-1] != 1 or x.shape[:-1] != sums.shape:
         return False
     return torch.allclose(x[..., 0].to(sums.dtype), sums, rtol=1e-3, atol=1e-5, equal_nan=True)
@@ -81,20 +80,23 @@ def is_sum(x: Tensor, sums: Tensor) -> bool:
 def divided(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, record: AttentionRecord
 ) -> Any:
-    """Divide a product by the sum of its weights, which a column of ones joined to the values
-    gave: it is what the shown weights weigh."""
+    """Handle the division of a product by the sum of its weights, from a column of ones.
+
+    The quotient is the product of the recorded weights with the values.
+    """
     del state.undivided[id(record)]
-    record.proof = None  # of the product before it
+    record.proof = None  # it belongs to the product before the division
     out = func(*args, **kwargs)
     return state.lineage.propagate(out, tensors(args, kwargs)[:2], Context(record))
 
 
 def on_divide(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Weights may be divided by their sum after they met the values: what was taken for weights
-    is not what the values were weighed with.
+    """Handle a division: weights may be divided by their sum only after the product.
+
+    The recorded weights are then not those that the values were multiplied by.
 
     Raises:
-        ValueError: an edit was made there; says what to write instead.
+        ValueError: An edit was made there; states the form to write instead.
     """
     roles = [state.lineage.role(x) for x in tensors(args, kwargs)[:2]]
     context, total = roles if len(roles) == 2 else (None, None)

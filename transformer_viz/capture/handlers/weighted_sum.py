@@ -49,7 +49,7 @@ def gather(
     v: Tensor,
     form: str = "softmax",
 ) -> Any:
-    """A product of weights and v: attention, if it sums over the keys of the weights."""
+    """Handle a product of weights and v: attention, if it sums over the keys of the weights."""
     if not state.lineage.origin(v) and role.site is not None and not state.lineage.axes(v):
         return mixed(state, func, args, kwargs, role, p)
     labels = contracted(func, args, kwargs, role.labels, p, v)
@@ -79,9 +79,10 @@ def weigh(
     axes: Axes | None,
     form: str = "softmax",
 ) -> Any:
-    """Weights times v: the weights as multiplied are the attention that the model used.
+    """Handle weights times v, recording the weights as multiplied.
 
-    ``call`` makes the product; ``labels`` name the dimensions of the weights, ``sides`` those of v.
+    ``call`` computes the product. ``labels`` name the dimensions of the weights, ``sides`` those of
+    v.
     """
     if p.is_complex():
         return weigh_complex(state, role, labels, sides, p, v, call, axes, form)
@@ -130,7 +131,7 @@ def weigh_complex(
     axes: Axes | None,
     form: str,
 ) -> Any:
-    """Multiply weights of a complex type with v; only those without an imaginary part are a map."""
+    """Multiply weights of a complex type with v; they need a zero imaginary part to be recorded."""
     mark = state.lineage.mark(p)
     if mark is None or bool(p.imag.any()):
         state.say_unrecognised(
@@ -149,8 +150,7 @@ def weigh_complex(
 
 
 def ones_column(v: Tensor, sides: tuple[str, ...] | None) -> int | None:
-    """Find the feature of the values that is 1 for every token: their product with weights is the
-    sum of the weights there."""
+    """Return the feature of v that is 1 for every token, whose product sums the weights."""
     if sides is None or sides[-1] != "k" or v.shape[-1] < 2 or v.is_complex():
         return None
     found = (v == 1).flatten(0, -2).all(0).nonzero().flatten().tolist()
@@ -167,8 +167,7 @@ def weigh_joined(
     call: Callable[[Tensor, Tensor], Any],
     ones: int,
 ) -> Any:
-    """Multiply weights that are divided by their sum only afterwards: a column of ones joined to
-    the values gives that sum. Shown and edited are the weights after it."""
+    """Multiply weights that a column of ones in v divides afterwards; record them divided."""
     mark = state.lineage.mark(p)
     whole = p / p.sum(labels.index("k"), keepdim=True)
     assert mark is not None
@@ -178,7 +177,7 @@ def weigh_joined(
         if weights is whole:
             return call(p, values)
         out = call(weights, values)
-        out[..., ones] = 1.0  # edited weights are not to be divided once more
+        out[..., ones] = 1.0  # edited weights are not to be divided again
         return out
 
     axes = state.lineage.axes(p)
@@ -190,10 +189,10 @@ def weigh_joined(
 
 
 def same_heads(role: Weights, record: AttentionRecord, layout: Layout) -> None:
-    """Take over the heads that the product has; the softmax may have had others.
+    """Set the heads to those of the product; the softmax may have had others.
 
     Raises:
-        ValueError: an edit was made there.
+        ValueError: An edit was made there.
     """
     heads, keys = layout.sizes[1], layout.sizes[3]
     if role.plan is not None and (heads != record.heads or keys > record.shape[1]):
@@ -206,7 +205,7 @@ def same_heads(role: Weights, record: AttentionRecord, layout: Layout) -> None:
 
 
 def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
-    """The sequences whose tokens the rows of weights times v are: those of the queries."""
+    """Return the sequences of the rows of weights times v: those of the queries."""
     if role.scores.q is not None:
         return state.lineage.tokens(role.scores.q)
     made, values = state.lineage.tokens(role.given), state.lineage.tokens(v)
@@ -214,8 +213,7 @@ def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
 
 
 def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> AttentionRecord:
-    """Take the attention into the capture, statistics and matrices as asked for; return the record
-    that holds it."""
+    """Add the attention with requested statistics and matrices; return its record."""
     if state.request.statistics:
         offset = record.offset - record.first_key
         statistics = Statistics(weights.shape[2], weights.shape[3], offset)
@@ -237,7 +235,7 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> At
 
 
 def sign_of(state: CaptureState, weights: Tensor) -> Tensor | None:
-    """Return one number a row that stands for weights, where nothing else of them is kept."""
+    """Return one number per row as a fingerprint of weights, if nothing else of them is kept."""
     if state.request.statistics:
         return None
     like = weights.shape[-1], weights.dtype, weights.device
@@ -249,8 +247,7 @@ def sign_of(state: CaptureState, weights: Tensor) -> Tensor | None:
 def finish(
     state: CaptureState, record: AttentionRecord, weights: Tensor | None, sign: Any
 ) -> AttentionRecord:
-    """The last step of every attention: it counts from now on, and the next one gets a place.
-    Return the record that holds it."""
+    """Complete an attention: add its record to the capture, and return the record that holds it."""
     wanted = state.request.weights(record.site) or state.request.check
     if weights is not None and (wanted or (record.untiled and fits(record.heads, *record.shape))):
         record.weights = weights.detach()
@@ -263,7 +260,7 @@ def finish(
 def mixed(
     state: CaptureState, func: Any, args: Args, kwargs: Kwargs, role: Weights, p: Tensor
 ) -> Any:
-    """Weights times what only parameters made: heads are mixed, and stay the same weights."""
+    """Handle weights times parameters: heads are mixed, and stay weights."""
     out, given = func(*args, **kwargs), operands(args, kwargs)
     labels = role.labels
     if func in torch_calls.EINSUM and labels is not None and len(given) == 2:
@@ -288,8 +285,10 @@ def attends(
     v: Tensor,
     form: str,
 ) -> bool:
-    """Whether a softmax of something that is no q·k mixes tokens: its queries and keys must be
-    token axes of the streams that scores and values come from. A router's experts are not."""
+    """Return True if a softmax of no q·k mixes tokens.
+
+    Queries and keys must be token axes of the inputs of scores and values, unlike experts.
+    """
     if form == "custom":
         return True
     lineage, scores = state.lineage, role.scores
@@ -306,12 +305,12 @@ def attends(
         return False
     one = p.shape[labels.index("q")] == 1
     if kind == ITEMS and one and p.shape[key] in lineage.token_lengths(lineage.origin(v)):
-        return True  # one query for a whole sentence: a state, or a pool
+        return True  # a single query for a sentence: a state, or a pool
     origin, values = lineage.origin(role.given), lineage.origin(v)
     lengths, keys = (lineage.token_lengths(streams) for streams in (origin or values, values))
     given = role.given
     grown = given.dim() < p.dim() and one and given.shape[-2] > 1
-    if grown:  # one query was made for each token: a gate over something that is no sentence
+    if grown:  # a single query per token: a gate over something other than a sentence
         return False
     return p.shape[labels.index("q")] in lengths and p.shape[key] in keys
 
@@ -325,7 +324,7 @@ def found(
     form: str,
     axes: Axes | None,
 ) -> tuple[AttentionRecord, Layout, Tensor]:
-    """An attention that only its product gives away: place it now, and apply its edits now."""
+    """Return the site of an attention found only at its product, with its edits applied."""
     path = state.names.path()
     scores = role.scores
     product = form == "custom" or scores.q is not None
@@ -347,8 +346,7 @@ def found(
 
 
 def exponential(state: CaptureState, role: Scores, weights: Tensor, layout: Layout) -> bool:
-    """Whether weights are an exponential of their scores, up to a factor a row: a softmax written
-    by hand, and not sparsemax. Where the scores cannot be reckoned again, it is believed."""
+    """Return True if weights are exponentials of scores per row (or cannot be recomputed)."""
     if role.q is None or role.k is None or bool((weights < 0).any()):
         return False
     if bool((weights == 0).any()) and not role.exponential:
@@ -372,12 +370,11 @@ def rebuilt(
     record: AttentionRecord,
     form: str,
 ) -> tuple[Tensor | None, Tensor]:
-    """The edited scores (in the module's own layout; None where no edit is of the scores) and the
-    edited weights ``[batch, head, query, key]`` of an attention found at its product.
+    """Return edited scores (module's layout, or None) and weights of a product's attention.
 
     Raises:
-        ValueError: the weights were changed between softmax and product, so that the softmax
-            cannot be run again; names the module.
+        ValueError: The weights were changed between softmax and product, so the softmax cannot be
+            repeated; names the module.
     """
     weights = layout.canonical(p)
     if form == "custom":

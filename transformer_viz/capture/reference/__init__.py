@@ -1,9 +1,8 @@
-"""What the probe would see of the reference Transformer, told by the places where it happens.
+"""Fast capture of the reference Transformer, with the results of the probe.
 
-The probe follows each tensor through each call, for a module of which it knows nothing. The
-reference Transformer is known: its own `forward` runs with a few parts exchanged that take notes.
-Where anything is asked that these do not tell, or any part is not as it was built, `noting` gives
-None, and the probe is to be used. Tests hold both to the same numbers.
+The probe follows each tensor through each call of an unknown module. The reference Transformer is
+known: its own `forward` runs with a few parts replaced by recording ones. `noting` returns None if
+a request needs more, or if a part was changed; then use the probe. Tests compare both.
 
 May import capture and its handlers, and model.
 """

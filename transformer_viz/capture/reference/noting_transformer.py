@@ -1,4 +1,4 @@
-"""The reference Transformer with parts that take notes, on the same weights, for one run."""
+"""The reference Transformer with recording parts, on the same weights, for one run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..handlers.softmax import weighed
 from ..records import AttentionRecord, Capture, CaptureRequest, NormRecord, ResidualRecord
 from ..statistics import CELLS, Statistics, at_once
 
-#: Scores that are a product of queries and keys, as the probe knows them.
+#: Scores that are a product of queries and keys, as the probe recognises them.
 SCORES = ("scaled_dot", "dot", "general")
 NORMS = (nn.LayerNorm, nn.RMSNorm)
 LEAVES = (nn.Linear, nn.Embedding, nn.Dropout)
-#: What a reference Transformer of these kinds is built of: by class, the classes of its parts.
+#: Parts of a reference Transformer of these kinds: for each class, the classes of its parts.
 BUILT: dict[type[nn.Module], dict[str, tuple[type[nn.Module], ...]]] = {
     Transformer: {"encoder": (Stack,), "decoder": (Stack,), "output": (nn.Linear,)},
     Stack: {"embedding": (Embedding,), "layers": (nn.ModuleList,), "norm": NORMS},
@@ -52,9 +52,9 @@ BUILT: dict[type[nn.Module], dict[str, tuple[type[nn.Module], ...]]] = {
     LearnedPositions: {"table": (nn.Embedding,)},
     **{kind: {} for kind in (SinusoidalPositions, Score, *LEAVES, *NORMS)},
 }
-#: What objects of these classes never hold for themselves, unless somebody exchanged a method.
+#: Attributes that objects of these classes never have themselves, unless a method was replaced.
 METHODS = {kind: frozenset(dir(kind)) for kind in (*BUILT, nn.ModuleList)}
-#: The methods as they were written: those that run, and those that the notes stand in for.
+#: Original methods: those that run, and those that the recording parts replace.
 WRITTEN = [(kind, "forward", kind.forward) for kind in BUILT] + [
     (Layer, "before", Layer.before),
     (Layer, "after", Layer.after),
@@ -70,12 +70,12 @@ def noting(
     request: CaptureRequest,
     donations: Sequence[Donation] = (),
 ) -> NotingTransformer | None:
-    """A Transformer to be called in the place of ``module``, which notes what `probe` would.
+    """Return a Transformer that records like `probe` and replaces ``module`` in a call.
 
-    None where the probe is to be asked: another module, one that is not as it was built (rotary,
-    annotated norms, additive and location scores, mild masks, hooks, exchanged or shared parts,
-    training), other edits than those of attention, and requests of more than weights, scores,
-    statistics, norms, residual lengths and the stream.
+    None if the probe is needed. This is so for another or modified module: rotary, annotated norms,
+    additive and location scores, mild masks, hooks, replaced or shared parts, training. It is also
+    so for edits other than those of attention, and for requests beyond weights, scores, statistics,
+    norms, residual lengths and residual streams.
     """
     if type(module) is not Transformer or donations or not _tells(request):
         return None
@@ -87,13 +87,13 @@ def noting(
 
 
 def _tells(request: CaptureRequest) -> bool:
-    """Whether the notes hold all that is asked for, queries and keys aside."""
+    """Return True if the recorded data cover the request, except queries and keys."""
     more = request.check or request.gradients or request.sums or request.lend or request.tiled
     return request.statistics and not more
 
 
 def _sites(config: ModelConfig) -> list[Site]:
-    """All attentions of a Transformer."""
+    """Return all attention sites of a Transformer."""
     encoder = [Site("encoder", "self", layer) for layer in range(config.encoder_layers)]
     kinds = ("self", "cross") if encoder else ("self",)
     return encoder + [
@@ -102,9 +102,11 @@ def _sites(config: ModelConfig) -> list[Site]:
 
 
 def as_built(module: nn.Module) -> bool:
-    """Return whether a module is the reference Transformer and each of its parts stands once, where
-    it was built, and runs as its class was written: nothing before, behind or in its place, and
-    masks that the probe takes for masks."""
+    """Return True if a module is an unmodified reference Transformer.
+
+    Each part is used once, at its place, with its class's own code and without hooks, and masks are
+    low enough for the probe.
+    """
     if type(module) is not Transformer or nn.modules.module._has_any_global_hook():
         return False
     if any(getattr(kind, name) is not method for kind, name, method in WRITTEN):
@@ -132,12 +134,12 @@ def as_built(module: nn.Module) -> bool:
 
 
 class Together:
-    """Tensors of one shape that are reckoned with at once, as many small ones cost as much as one.
+    """Tensors of one shape that are processed together, since many small ones cost as much as one.
 
-    Sums of more numbers at once may end in other last digits (some 1e-6 of the value).
+    Sums of more numbers at once may differ in the last digits (some 1e-6 of the value).
 
     Args:
-        reckon: takes tensors ``[batch, ...]``, gives values ``[batch, ...]`` by name.
+        reckon: Maps tensors ``[batch, ...]`` to values ``[batch, ...]`` by name.
     """
 
     def __init__(self, reckon: Callable[..., dict[str, Tensor]]):
@@ -145,7 +147,7 @@ class Together:
         self.waiting: dict[Any, list[tuple[dict[str, Tensor], tuple[Tensor, ...]]]] = {}
 
     def add(self, *given: Tensor) -> dict[str, Tensor]:
-        """What will hold the values of these, at the latest after `finish`."""
+        """Return a dictionary that will hold the values of these, at the latest after `finish`."""
         found: dict[str, Tensor] = {}
         x = given[0]
         key = x.shape, x.dtype, x.device
@@ -156,7 +158,7 @@ class Together:
         return found
 
     def finish(self) -> None:
-        """Reckon with all that wait."""
+        """Process all waiting tensors."""
         for key in tuple(self.waiting):
             self._reckon(key)
 
@@ -171,26 +173,29 @@ class Together:
 
 
 def _measured(weights: Tensor) -> dict[str, Tensor]:
-    """Statistics and thumbnail of weights ``[batch, head, query, key]``."""
+    """Return statistics and thumbnail of weights ``[batch, head, query, key]``."""
     statistics = Statistics(weights.shape[2], weights.shape[3], 0)
     statistics.add(weights, 0)
     return {THUMBNAIL: statistics.thumbnail(), **statistics.result()}
 
 
 class Notes:
-    """What one run has shown so far, and the edits that found their place."""
+    """Records of one run, and the edits that were applied."""
 
     def __init__(self, intervention: Intervention, request: CaptureRequest):
         self.intervention, self.capture = intervention, Capture(request)
         self.used: set[Edit] = set()
-        #: By stack, so that two that run apart give what they give together.
+        #: Per stack, so that separate and joint runs give equal results.
         self.maps = {stack: Together(_measured) for stack in STACKS}
         self.norms = Together(statistics_of)
         self.expected = 0  # attentions in the stacks that ran
 
     def finished(self) -> Capture | None:
-        """What the run showed; None where the probe is to be asked after all: an edit found no
-        place, which it can tell why, or an attention went by unseen."""
+        """Return the result of the run; None if the probe is needed after all.
+
+        This is the case if an edit found no site (the probe reports why), or an attention was
+        missed.
+        """
         lost = any(edit not in self.used for edit in self.intervention)
         if lost or not self.expected or len(self.capture.attentions) != self.expected:
             return None
@@ -205,7 +210,7 @@ class Notes:
         return self.capture.request
 
     def norm(self, path: str, stack: str, part: nn.Module) -> Callable[[Tensor], Tensor]:
-        """A norm that notes what it does."""
+        """Return a norm that records its statistics."""
         kind = "rms" if isinstance(part, nn.RMSNorm) else "layer"
         held = (getattr(part, name, None) for name in ("weight", "bias"))
         gain, bias = (None if x is None else x.detach() for x in held)
@@ -220,19 +225,19 @@ class Notes:
         return normed
 
     def length(self, stack: str, block: str, layer: int, x: Tensor) -> None:
-        """The stream after a residual sum, or after the embeddings."""
+        """Record the residual stream after a residual sum, or after the embeddings."""
         if self.request.residuals:
             record = ResidualRecord(Site(stack, block, layer), length_of(x))
             self.capture.residuals.append(record)
 
     def table(self, stack: str, part: nn.Module) -> Callable[..., Tensor]:
-        """Positions that note their rows."""
+        """Return positions that record their rows."""
 
         def added(x: Tensor, before: Tensor | None = None) -> Tensor:
             held: Any = part.table
             table = (held.weight if isinstance(held, nn.Embedding) else held).detach()
             rows = table[: x.shape[1]]
-            alone = x.shape[:2] == (1, 1) and len(table) > FEW  # nobody sees that rows differ
+            alone = x.shape[:2] == (1, 1) and len(table) > FEW  # different rows cannot be seen
             if self.request.positions and (alone or bool((rows != rows[:1]).any())):
                 self.capture.positions[f"table.{stack}"] = rows
             out: Tensor = part(x, before)
@@ -242,14 +247,14 @@ class Notes:
 
 
 def _over(kind: type[Part], part: nn.Module, **own: Any) -> Part:
-    """A part of another class on the weights of one; ``own`` is what it has for itself."""
+    """Return a part of another class on the weights of one; ``own`` are its attributes."""
     made = kind.__new__(kind)
     made.__dict__.update(part.__dict__, **own)
     return made
 
 
 class NotingTransformer(Transformer):
-    """A Transformer of one run; ``finished`` is what it showed."""
+    """Transformer of one run; ``finished`` returns its result."""
 
     notes: Notes
 
@@ -257,7 +262,7 @@ class NotingTransformer(Transformer):
     def of(
         cls, module: Transformer, intervention: Intervention, request: CaptureRequest
     ) -> NotingTransformer:
-        """One on the weights of ``module``, which stays as it is."""
+        """Return a recording Transformer on the weights of ``module``, which stays unchanged."""
         notes = Notes(intervention, request)
         stacks = {
             name: _stack(notes, name, stack)
@@ -267,7 +272,7 @@ class NotingTransformer(Transformer):
         return _over(cls, module, notes=notes, **stacks)
 
     def finished(self) -> Capture | None:
-        """What the run showed; None where the probe is to be asked after all."""
+        """Return the result of the run; None if the probe is needed after all."""
         return self.notes.finished()
 
 
@@ -312,11 +317,11 @@ def _layer(notes: Notes, stack: str, number: int, layer: Layer) -> NotingLayer:
 
 
 class NotingStack(Stack):
-    """Layers that take notes; it notes what leaves them."""
+    """Stack of recording layers that records its output."""
 
     notes: Notes
     name: str
-    layers: Any  # that take notes
+    layers: Any  # recording layers
 
     def forward(self, *given: Any, **named: Any) -> Tensor:
         x = super().forward(*given, **named)
@@ -327,7 +332,7 @@ class NotingStack(Stack):
 
 
 class NotingLayer(Layer):
-    """A layer that notes its stream and its norms."""
+    """Layer that records its residual stream and its norms."""
 
     notes: Notes
     stack: str
@@ -352,7 +357,7 @@ class NotingLayer(Layer):
 
 
 class NotingAttention(Attention):
-    """An attention whose weights are noted, and edited."""
+    """Attention that records its weights, and edits them."""
 
     notes: Notes
     site: Site

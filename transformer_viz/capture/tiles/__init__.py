@@ -1,8 +1,8 @@
-"""What is kept of an attention in the place of its matrix: queries, keys, and each row's log-sum.
+"""Compact form of an attention map: queries, keys, and each row's log-sum.
 
-May import core and the rest of capture below the handlers. `factors.py` collects them row block by
-row block, `bias.py` and `edges.py` bring biases and masks into little space, `written_out.py` is
-the road of a model that writes its matrix itself.
+May import core and the rest of capture below the handlers. `factors.py` collects them by row
+blocks, `bias.py` and `edges.py` compress biases and masks, `written_out.py` handles models that
+compute their matrix explicitly.
 """
 
 from .factors import Factors, Keeper, fits

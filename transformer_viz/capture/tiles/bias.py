@@ -1,4 +1,4 @@
-"""What a model adds to its scores, in little space where it follows distances or keys."""
+"""Score biases in compact form, if they depend on distance or key."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from torch import Tensor
 
 from ...core.tiles.cells import CELL, DISTANCE, KEY
 
-CLOSE = 1e-6  # at most so far apart are two biases of one distance, of those of size 1
-MOST_BYTES = 64 * 1024**2  # of a bias that follows neither, as of the places of a picture
+CLOSE = 1e-6  # largest difference of two biases of one distance, relative to sizes above 1
+MOST_BYTES = 64 * 1024**2  # of a bias that depends on neither, as for the places of a picture
 Small = tuple[str, Tensor]
 
 
 def small(bias: Tensor, visible: Tensor | None) -> Small | None:
-    """Kind and table of a bias ``[head or 1, query or 1, key]``; None where it is 0 everywhere.
+    """Return kind and table of a bias ``[head or 1, query or 1, key]``; None if it is 0.
 
     Where ``visible`` (bool, same axes) is false the bias may be anything.
 
     Raises:
-        ValueError: a large bias that follows neither distances nor keys; the sentence goes on from
-            "its scores".
+        ValueError: A large bias depends on neither distance nor key; the message continues "its
+            scores".
     """
     if bias.shape[1] == 1 or bias.stride(1) == 0:
         return (KEY, bias[:, 0].float()) if bool(bias[:, 0].any()) else None
@@ -37,8 +37,11 @@ def small(bias: Tensor, visible: Tensor | None) -> Small | None:
 
 
 def followed(kind: str, bias: Tensor, visible: Tensor | None) -> Tensor | None:
-    """A table ``[head, distance]`` or ``[head, key]`` that gives the bias in every cell that is
-    seen; None where there is none."""
+    """Return a table ``[head, distance]`` or ``[head, key]`` that gives the bias of all visible
+    cells.
+
+    None if there is none.
+    """
     heads, queries, keys = bias.shape
     table = bias.new_zeros(heads, queries + keys - 1 if kind == DISTANCE else keys)
 

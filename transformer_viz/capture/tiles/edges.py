@@ -1,4 +1,4 @@
-"""Which keys each row sees, as the places where that changes."""
+"""Visible keys of each row, as the keys at which visibility changes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 @dataclass(eq=False)
 class Edges:
-    """Collects masks row block by row block; see `core.tiles.Visible`."""
+    """Collector of masks by row blocks; see `core.tiles.Visible`."""
 
     places: list[list[Tensor]] = field(default_factory=list)
     counts: list[Tensor] = field(default_factory=list)
 
     def add(self, visible: Tensor) -> None:
-        """Take in some more rows, bool ``[head or 1, row, key]``."""
+        """Add some more rows, bool ``[head or 1, row, key]``."""
         shut = visible.new_zeros(*visible.shape[:2], 1)
         padded = torch.cat((shut, visible, shut), -1)
         turns = padded[..., 1:] != padded[..., :-1]
@@ -26,13 +26,13 @@ class Edges:
         self.counts.append(counts)
 
     def add_causal(self, first: int, last: int) -> None:
-        """Take in rows that see all keys up to their own place."""
+        """Add rows that see all keys up to their own position."""
         row = torch.arange(first, last, dtype=torch.int32, device="cpu")
         self.places.append([torch.stack((torch.zeros_like(row), row + 1), 1).reshape(-1)])
         self.counts.append(torch.full((1, last - first), 2, device="cpu"))
 
     def result(self) -> tuple[Tensor, Tensor]:
-        """Edges int32, and where those of each row end, int64 ``[head or 1, row]``."""
+        """Return edges int32, and the ends of each row's edges, int64 ``[head or 1, row]``."""
         heads = [torch.cat([block[h] for block in self.places]) for h in range(len(self.places[0]))]
         counts = torch.cat(self.counts, 1)
         alike = all(torch.equal(heads[0], one) for one in heads[1:])

@@ -1,4 +1,4 @@
-"""Queries, keys, and the logarithm of each row's denominator, collected row block by row block."""
+"""Queries, keys, and the logarithm of each row's denominator, collected by row blocks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...core.tiles.cells import CELL, KEY
 from .bias import Small
 from .edges import Edges
 
-MOST_BYTES = 64 * 1024**2  # of a block's matrices, where they are kept for want of queries and keys
+MOST_BYTES = 64 * 1024**2  # of a block's matrices, kept if there are no queries and keys
 
 
 @dataclass(eq=False)
 class Factors:
-    """What `core.tiles.Part` holds, as tensors of the first item of a batch."""
+    """Content of `core.tiles.Part`, as tensors of the first item of a batch."""
 
     q: Tensor
     k: Tensor
@@ -37,13 +37,13 @@ class Factors:
 
 
 class Keeper:
-    """Collects the factors of one attention, some rows at a time.
+    """Collector of the factors of one attention, some rows at a time.
 
     Args:
         q, k: ``[head, query, width]`` and ``[key head, key, width]``, of the first item.
-        scale, cap: what their product is multiplied with, and the bound of a tanh behind it.
-        bias: what is added then.
-        plan: the edits of the heads.
+        scale, cap: Factor of their product, and the bound of a tanh after it.
+        bias: Bias that is added then.
+        plan: Edits of the heads.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Keeper:
     def add(
         self, weights: Tensor, first: int, visible: Tensor | None, causal: bool = False
     ) -> None:
-        """Take in rows ``first ...`` of the weights ``[head, row, key]`` before heads are scaled.
+        """Add rows ``first ...`` of the weights ``[head, row, key]`` before heads are scaled.
 
-        ``visible`` is bool ``[head or 1, row, key]``, None where every key is seen; ``causal`` says
-        instead that each row sees the keys up to its own place.
+        ``visible`` is bool ``[head or 1, row, key]``, None if every key is visible. ``causal``
+        instead means that each row sees the keys up to its own position.
         """
         rows = weights.shape[1]
         largest, place = weights.max(-1)
@@ -90,11 +90,11 @@ class Keeper:
         self.sums.append(sums.nan_to_num(0.0, 0.0, 0.0))
         if any(self.hard):
             hard = torch.tensor(self.hard, device=weights.device)[:, None]
-            nowhere = torch.full_like(place, weights.shape[-1])  # a sink took it all
+            nowhere = torch.full_like(place, weights.shape[-1])  # a sink has it all
             self.only.append(torch.where(hard, torch.where(largest > 0, place, nowhere), -1))
 
     def at(self, first: int, place: Tensor) -> Tensor:
-        """The scores of one key a row, float64 ``[head, row]``."""
+        """Return the scores of one key per row, float64 ``[head, row]``."""
         heads, rows = place.shape
         q = self.q[:, first : first + rows].double()
         group = heads // len(self.k)
@@ -103,7 +103,7 @@ class Keeper:
         return self.shaped(found, lambda table: self.of_cells(table, head, first, place))
 
     def of_cells(self, table: Tensor, head: Tensor, first: int, place: Tensor) -> Tensor:
-        """The bias of one key a row."""
+        """Return the bias of one key per row."""
         assert self.bias is not None
         head = head if len(table) > 1 else torch.zeros_like(head)
         row = torch.arange(first, first + place.shape[1], device=place.device)[None]
@@ -114,7 +114,7 @@ class Keeper:
         return table[head, place - row + self.q.shape[1] - 1]
 
     def block(self, first: int, last: int) -> Tensor:
-        """The scores of some rows as the factors give them, float64 ``[head, row, key]``."""
+        """Return the scores of some rows from the factors, float64 ``[head, row, key]``."""
         group = len(self.q) // len(self.k)
         k = self.k.repeat_interleave(group, 0) if group > 1 else self.k
         found = (self.q[:, first:last].double() @ k.double().transpose(1, 2)) * self.scale
@@ -132,7 +132,7 @@ class Keeper:
         return self.shaped(found, rows)
 
     def shaped(self, product: Tensor, of_table: Callable[[Tensor], Tensor]) -> Tensor:
-        """A product of queries and keys after cap, bias and temperature."""
+        """Return a product of queries and keys after cap, bias and temperature."""
         if self.cap is not None:
             product = self.cap * torch.tanh(product / self.cap)
         if self.bias is not None:
@@ -141,7 +141,7 @@ class Keeper:
         return product * sharp.reshape(-1, *[1] * (product.dim() - 1))
 
     def result(self, first_head: int, first_row: int) -> Factors:
-        """The factors of all rows."""
+        """Return the factors of all rows."""
         blank = torch.cat(self.blanks, 1) if self.blanks else None
         return Factors(
             q=self.q,
@@ -161,17 +161,17 @@ class Keeper:
 
 
 def fits(heads: int, queries: int, keys: int) -> bool:
-    """Whether matrices are small enough to be kept where tiles cannot be had."""
+    """Return True if matrices are small enough to be kept if tiles are impossible."""
     return 4 * heads * queries * keys <= MOST_BYTES
 
 
 def owned(x: Tensor) -> Tensor:
-    """A float32 copy: it holds no larger tensor alive, and the model may overwrite its own."""
+    """Return a float32 copy, independent of larger tensors and of later overwriting."""
     return torch.empty(x.shape, device=x.device).copy_(x.detach())
 
 
 def lone_keys(k: Tensor) -> Tensor:
-    """Keys ``[head, key, width]`` without those that a model repeated for several query heads."""
+    """Return keys ``[head, key, width]`` without those repeated for several query heads."""
     heads = len(k)
     for group in range(heads, 1, -1):
         if heads % group == 0 and torch.equal(k[0], k[group - 1]):

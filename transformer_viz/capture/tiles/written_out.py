@@ -1,8 +1,8 @@
-"""The tiles of a model that writes its matrix itself: kept only where they give that very matrix.
+"""Tiles of a model with an explicit matrix, kept only if they reproduce that matrix.
 
-Such a model builds ``[head, query, key]`` before anybody sees it, and costs what it costs; only
-what outlives the layer is small. As anything may happen between q·k and the softmax, the weights
-are made again from the factors, row block by row block, and compared.
+Such a model computes ``[head, query, key]`` in any case; only the data kept after the layer is
+small. Anything may happen between q·k and the softmax. The weights are therefore recomputed from
+the factors, by row blocks, and compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..statistics import at_once
 from .bias import small
 from .factors import Factors, Keeper, lone_keys
 
-BLOCK = 1_000_000  # about so many cells at once
+BLOCK = 1_000_000  # cells processed at once
 CLOSE, MOST_OFF = 2e-6, 1e-4  # of two weights: for scores of size 0, and for any
 NO_PRODUCT = "its scores are no product of queries and keys (additive, or by location)"
 NO_SOFTMAX = "its weights are no softmax of queries times keys"
@@ -30,8 +30,10 @@ NO_SOFTMAX = "its weights are no softmax of queries times keys"
 
 @dataclass(eq=False)
 class Draft:
-    """What is known of an attention at its softmax: ``scores`` ``[batch, head, query, key]`` as it
-    got them, queries and keys likewise, and the edits."""
+    """Data of an attention at its softmax.
+
+    ``scores`` are its input ``[batch, head, query, key]``, q and k likewise, and the edits.
+    """
 
     scores: Tensor | None
     q: Tensor | None
@@ -42,8 +44,10 @@ class Draft:
 
 
 def confirmed(record: AttentionRecord, draft: Draft, weights: Tensor) -> Factors | str:
-    """The factors of an attention whose ``weights`` have met their values; or why there are none,
-    as a sentence that goes on from a site and a colon."""
+    """Return the factors of an attention after its product with v, or the reason for none.
+
+    The reason continues a sentence after a site and a colon.
+    """
     if draft.scores is None:
         return NO_SOFTMAX
     if draft.role.q is None or draft.q is None or draft.k is None:
@@ -79,7 +83,7 @@ def _bias(draft: Draft, w: Tensor) -> tuple[str, Tensor] | None:
 
 
 def _collect(keeper: Keeper, w: Tensor, scores: Tensor) -> str:
-    """Take in all rows; what to say where they are not what the factors give."""
+    """Add all rows; return a reason if the factors do not reproduce them."""
     heads, queries, keys = w.shape
     gain = torch.tensor(keeper.gain, device=w.device)[:, None, None]
     low = max(VERY_LOW, torch.finfo(scores.dtype).min / 2)

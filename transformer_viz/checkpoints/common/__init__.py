@@ -1,4 +1,4 @@
-"""What every layout needs: the Model, the words of a config, names and weights put in place.
+"""Code shared by all layouts: the Model, config options, weight names, weight loading.
 
 May import files, model, preprocessing and core.
 """

@@ -1,4 +1,4 @@
-"""A foreign file into the reference Transformer: what the layouts that fit into it share."""
+"""Build the reference Transformer from a foreign file; shared by the layouts that map onto it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .rename_keys import Table
 from .vocabularies import filled, named_ids, settled
 
 WORDS = native.WORDS
-SINUSOID = 1e-4  # how far a stored table may be from the sinusoid that it was computed as
-#: What most code bases never vary: the last source of their words, with the origin ``layout``.
+SINUSOID = 1e-4  # largest difference of a stored table from the sinusoid it was computed as
+#: Options that most code bases never vary. Used last, with the origin ``layout``.
 PLAIN: dict[str, Any] = {
     "norm_kind": "layer",
     "norm_eps": 1e-5,
@@ -44,10 +44,11 @@ PLAIN: dict[str, Any] = {
 
 
 class StoredPositions(nn.Module):
-    """Adds the position table of the file, of any shape ``[1 or position, ..., d_model]``.
+    """Position embedding that adds the table stored in the file.
 
-    ``[batch, token, d_model]`` in and out. A table is stored by code bases that compute it, whose
-    last bits differ, and by those that learn it.
+    Input and output are ``[batch, token, d_model]``; the table has any shape ``[1 or position, ...,
+    d_model]``. Code bases store it if they learn it, and some store a computed one, with different
+    last bits.
     """
 
     table: Tensor
@@ -65,7 +66,7 @@ class StoredPositions(nn.Module):
 
 
 def kind_of_table(table: Tensor) -> str:
-    """Return which ``positions`` a stored table ``[position, d_model]`` holds, by its numbers."""
+    """Return the ``positions`` option of a stored table ``[position, d_model]``, by its numbers."""
     for kind, halves in (("sinusoidal", False), ("sinusoidal_halves", True)):
         computed = sinusoidal_table(table.shape[0], table.shape[1], halves)
         if float((table.float() - computed).abs().max()) < SINUSOID:
@@ -75,17 +76,19 @@ def kind_of_table(table: Tensor) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ReferencePlan:
-    """What a layout makes of a file: the words, and where each weight goes.
+    """Plan of a layout for one file: the options of the model and the target of each weight.
 
-    ``words`` of ``ModelConfig``, complete, an id of -1 being one that the model does not have;
-    ``origins`` where each of them came from; ``table`` names of the file and of the module, see
-    :mod:`.rename_keys`; ``weights`` those of the file made ready (split, reshaped), left out, as
-    they are; ``tokenizer``, left out, the sentencepiece model beside the weights, or ids typed as
-    numbers; ``optional`` biases that the code base can leave out, see :func:`build`; ``stored`` for
-    each stack whose position table the file holds, the table's shape; ``make`` the module, where
-    the code base does something that the reference does not; ``closed`` where the vocabulary is
-    that is not opened, a note where no other was found; ``notes`` what else whoever looks at this
-    model must know.
+    Attributes:
+        words: All options of ``ModelConfig``; an id of -1 means that the model has no such token.
+        origins: Origin of each option.
+        table: Pairs of file name and module name, see :mod:`.rename_keys`.
+        weights: Weights of the file, split and reshaped; None takes them as they are.
+        tokenizer: None takes the sentencepiece model beside the weights, or ids typed as numbers.
+        optional: Biases that the code base can leave out, see :func:`build`.
+        stored: For each stack with a position table in the file, the shape of that table.
+        make: Factory of the module, for code bases that compute something the reference does not.
+        closed: Note on a vocabulary that is not opened, used where no other was found.
+        notes: Further notes for users of the model.
     """
 
     layout: str
@@ -101,7 +104,7 @@ class ReferencePlan:
     notes: Sequence[str] = ()
 
     def module(self, config: ModelConfig) -> nn.Module:
-        """The module, not filled yet, with the stored position tables where there are any."""
+        """Return the module without weights, with stored position tables if the file has them."""
         made = self.make(config)
         for stack, shape in self.stored.items():
             embedding = getattr(made, stack).embedding if hasattr(made, stack) else None
@@ -111,10 +114,10 @@ class ReferencePlan:
 
 
 def build_reference_model(found: Candidate, plan: ReferencePlan) -> Model:
-    """The Model around a reference Transformer with the weights of another code base's file.
+    """Return the Model: a reference Transformer with the weights of another code base's file.
 
     Raises:
-        CheckpointError: words that are unknown or impossible, weights that do not fit.
+        CheckpointError: Options are unknown or impossible, or weights do not fit.
     """
     weights = found.weights if plan.weights is None else plan.weights
     config = configured(plan.words, weights)
@@ -145,7 +148,7 @@ def build_reference_model(found: Candidate, plan: ReferencePlan) -> Model:
 
 
 def typed_ids(settings: Mapping[str, Any]) -> PlainIds:
-    """Ids typed as numbers, for a translator of these words without a vocabulary."""
+    """Return the plain-ids tokenizer of a translator without a vocabulary."""
     ids = native.special_ids(settings)
     return PlainIds(settings["source_vocab"], target_size=settings["target_vocab"], **ids)
 
@@ -160,10 +163,10 @@ def _check_positions(config: ModelConfig, plan: ReferencePlan, weights: Weights)
 
 
 def configured(settings: Mapping[str, Any], weights: Weights) -> ModelConfig:
-    """The words as a configuration.
+    """Return the options as a ``ModelConfig``.
 
     Raises:
-        CheckpointError: a word that is unknown, or values that exclude each other.
+        CheckpointError: An option is unknown, or values exclude each other.
     """
     native.check_types(dict(settings))
     native.check_sizes(dict(settings), weights)
@@ -178,17 +181,17 @@ def configured(settings: Mapping[str, Any], weights: Weights) -> ModelConfig:
 def add(
     settings: dict[str, Any], origins: dict[str, str], origin: str, follows: Mapping[str, Any]
 ) -> None:
-    """Add words that follow from others, unless something told them already."""
+    """Add options that follow from others, unless they are set already."""
     for word, value in follows.items():
         if word not in settings:
             settings[word], origins[word] = value, origin
 
 
 def widths(heads: Any, rows: Mapping[str, int]) -> dict[str, int]:
-    """The width of one head from the rows of all: ``{"d_k": 512}`` over 8 heads is 64.
+    """Return the width of one head from the rows of all: ``{"d_k": 512}`` over 8 heads is 64.
 
     Raises:
-        CheckpointError: heads that do not divide the rows; says which do.
+        CheckpointError: The heads do not divide the rows; the message lists numbers that do.
     """
     for count in rows.values():
         whole = isinstance(heads, int) and not isinstance(heads, bool) and heads > 0
@@ -202,24 +205,24 @@ def widths(heads: Any, rows: Mapping[str, int]) -> dict[str, int]:
 
 
 def possible_heads(rows: Mapping[str, int]) -> list[int]:
-    """The numbers of heads that divide all projections and leave each head 4 rows or more."""
+    """Return the numbers of heads that divide all projections and leave each 4 rows or more."""
     return [heads for heads in divisors(math.gcd(*rows.values())) if rows["d_k"] // heads >= 4]
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors, the smallest first."""
+    """Return all divisors in ascending order."""
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
 def sidecar(found: Candidate, words: Iterable[str]) -> dict[str, Any]:
-    """What the ``config.json`` beside the weights says about a layout's words."""
+    """Return a layout's options that ``config.json`` beside the weights sets."""
     return {word: found.config[word] for word in words if word in found.config}
 
 
 def settings(weights: Weights, name: str) -> dict[str, Any]:
-    """The options of the training script that the file holds under ``name``; empty if it has none.
+    """Return the training options stored under ``name`` in the file, or an empty dictionary.
 
-    They are a ``Namespace`` or a dictionary.
+    The file holds them as a ``Namespace`` or as a dictionary.
     """
     held = weights.extra.get(name)
     if isinstance(held, argparse.Namespace):
@@ -228,7 +231,7 @@ def settings(weights: Weights, name: str) -> dict[str, Any]:
 
 
 def same_matrix(weights: Weights, one: str, other: str) -> bool:
-    """Whether two weights of the file are one and the same matrix."""
+    """Return True if two weights of the file are the same matrix."""
     a, b = weights.tensors.get(one), weights.tensors.get(other)
     return a is not None and b is not None and a.shape == b.shape and torch.equal(a, b)
 
@@ -236,8 +239,9 @@ def same_matrix(weights: Weights, one: str, other: str) -> bool:
 def special_ids(
     found: Candidate, tokenizer: Tokenizer | None, sizes: Mapping[str, Any]
 ) -> dict[str, int]:
-    """The special tokens that the vocabularies name: the user's, or those beside the weights.
+    """Return the special token ids of the user's vocabularies, or of those beside the weights.
 
-    ``sizes`` tell the rows of the tables, by which files without a side in their names are placed.
+    ``sizes`` holds the numbers of table rows. They assign files without a side in their names to
+    source or target.
     """
     return named_ids(found, tokenizer, sizes)

@@ -1,4 +1,4 @@
-"""The models in the box: what stands in ``pretrained/``. Needs no torch."""
+"""The bundled models: the content of ``pretrained/``. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from ...paths import ROOT
 
 PRETRAINED = ROOT / "pretrained"
-LABS = "labs"  # the folder of the tiny models
-SHARED = "en-de-small"  # the model whose vocabulary they share
+LABS = "labs"  # folder of the tiny models
+SHARED = "en-de-small"  # model whose vocabulary the tiny models share
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
 NAMES_FILE = "names.json"  # beside weights: a table of their names, see :mod:`.names`
-#: Which file of a folder holds the weights, the first that is there; an index names its parts.
+#: File names of weights in a folder, by priority. An index lists the parts of a checkpoint.
 PREFERRED = (
     WEIGHTS,
     "model.safetensors",
@@ -19,30 +19,32 @@ PREFERRED = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
-EXAMPLE = "example.safetensors"  # a stored trace, so that a picture stands before torch does
-HEADS = "heads.json"  # what its heads do, and what the removal of each costs
-SENTENCES = "sentences.tsv"  # beside the models: what that was measured on
-SNAPSHOTS = "snapshots.json"  # how good a model was at each of its snapshots
+EXAMPLE = "example.safetensors"  # a stored trace, shown before torch is loaded
+HEADS = "heads.json"  # roles of the heads, and the cost of ablating each
+SENTENCES = "sentences.tsv"  # beside the models: sentences of these measurements
+SNAPSHOTS = "snapshots.json"  # quality of a model at each of its snapshots
 
 
 def available() -> tuple[str, ...]:
-    """The names of the models in the box, in alphabetical order."""
+    """Return the names of the bundled models in alphabetical order."""
     return tuple(sorted(path.parent.name for path in PRETRAINED.glob(f"*/{WEIGHTS}")))
 
 
 def tiny() -> tuple[str, ...]:
-    """The names of the tiny models that the labs compare (``labs/additive``)."""
+    """Return the names of the tiny models that the labs compare (``labs/additive``)."""
     return tuple(sorted(f"{LABS}/{p.parent.name}" for p in PRETRAINED.glob(f"{LABS}/*/{WEIGHTS}")))
 
 
 def called(folder: Path) -> str:
-    """The name by which a folder is opened: its place in the box, or else its own."""
+    """Return the name that opens a folder: its path below ``pretrained/``, or its base name."""
     below = folder.is_relative_to(PRETRAINED)
     return folder.relative_to(PRETRAINED).as_posix() if below else folder.name
 
 
 def shelved(name: str) -> Path | None:
-    """The folder of a model in the box, or the file of one of its snapshots (``en-de/step-64``)."""
+    """Return the folder of a bundled model, or the file of one of its snapshots
+    (``en-de/step-64``).
+    """
     model, _, snapshot = name.partition("/")
     if model == LABS:
         return PRETRAINED / name if name in tiny() else None
@@ -56,14 +58,14 @@ def shelved(name: str) -> Path | None:
 
 
 def is_bundled(file: Path) -> bool:
-    """Whether a file is one of a bundled model, by whatever path it was reached."""
+    """Return True if a file belongs to a bundled model, also through another path."""
     return file.resolve().is_relative_to(PRETRAINED.resolve())
 
 
 def vocabulary_of(folder: Path) -> Path:
-    """Return the file of a native checkpoint's vocabulary, whether it is there or not.
+    """Return the path of a native checkpoint's vocabulary file, even if it does not exist.
 
-    The tiny models of the labs were trained with that of `SHARED`.
+    The tiny models of the labs were trained with the vocabulary of `SHARED`.
     """
     own = folder / VOCABULARY
     shared = folder.parent == PRETRAINED / LABS and not own.is_file()

@@ -1,8 +1,8 @@
-"""A word that nothing on disk says, chosen by how probable it makes sample text.
+"""Choice of an option that no file states, by the loss on sample text.
 
-A wrong number of heads opens without complaint and gives a model that is a little, or much, less
-certain of ordinary sentences; so the loss on a few of them tells which it was, where there is a
-vocabulary to read them with.
+A wrong number of heads opens without an error. The model is then less certain of ordinary
+sentences, a little or a lot. Given a vocabulary, the loss on a few sentences finds the right
+number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .build_reference import possible_heads
 from .model import Model
 from .word_checks import usual_heads
 
-#: The same six sentences in four languages; what a model was trained on is not known beforehand.
+#: The same six sentences in four languages, since the language of the training is unknown.
 SAMPLES = {
     "en": (
         "A man in a blue shirt is standing on a ladder.",
@@ -59,8 +59,8 @@ SAMPLES = {
     ),
 }
 GIVE_HEADS = "Give the number you trained with, as tv.load(..., heads=8) or --set heads=8."
-TIE = 0.005  # nats: losses that differ by less are the same as far as the note shows them
-BLIND = 0.9  # of the loss of guessing blindly: a model that is no better says nothing about a word
+TIE = 0.005  # nats; losses that differ by less look the same in the note
+BLIND = 0.9  # of the loss of blind guessing; a model that is no better decides nothing
 
 
 def calibrated(
@@ -70,18 +70,18 @@ def calibrated(
     make: Callable[[dict[str, Any]], Model],
     advice: str = "",
 ) -> Model:
-    """The model under the candidate that makes sample text most probable, or under the usual one.
+    """Return the model under the candidate with the lowest loss on sample text, or the usual one.
 
     Args:
-        words: the word that is open, and those that follow from it.
-        candidates: its possible values.
-        usual: what is taken where there is no vocabulary, or where sample text tells nothing.
-        make: opens the model with an override for the word.
-        advice: what the reader can do about a guess, a sentence.
+        words: The open option, then those that follow from it.
+        candidates: Possible values of the option.
+        usual: Value taken without a vocabulary, or if sample text does not decide.
+        make: Opens the model with an override for the option.
+        advice: Sentence that states what a user can do about a guess.
 
     Returns:
-        The model with one note about the choice; its ``provenance`` says ``calibration`` or
-        ``convention`` for the words.
+        The model with one note about the choice. Its ``provenance`` of the options is
+        ``calibration`` or ``convention``.
     """
     word = words[0]
     model = make({word: usual})
@@ -110,14 +110,14 @@ def calibrated(
 
 
 def guess(word: str, usual: Any) -> str:
-    """The note on a word that was taken as it usually is."""
+    """Return the note on an option that has its usual value."""
     return f"{word}={usual} is a guess, the usual choice: nothing in the file says it."
 
 
 def calibrated_heads(rows: Mapping[str, int], make: Callable[[dict[str, Any]], Model]) -> Model:
-    """The model with the number of heads that nothing tells, see :func:`calibrated`.
+    """Return the model with a calibrated number of heads, see :func:`calibrated`.
 
-    ``rows`` are those of the projections of keys (``d_k``) and, if it has another number, values.
+    ``rows`` are the rows of the key projections (``d_k``) and, if different, of the values.
     """
     usual = usual_heads(math.gcd(*rows.values()))
     model = calibrated(("heads", "d_k", "d_v"), possible_heads(rows), usual, make)
@@ -133,10 +133,10 @@ def _losses(
     usual: Any,
     make: Callable[[dict[str, Any]], Model],
 ) -> dict[Any, float]:
-    """The mean loss of each candidate on sample text of the language that suits the model best.
+    """Return each candidate's mean loss on sample text, in the language that fits the model best.
 
-    All languages are tried under the usual candidate and one other, the best of them under the
-    rest. Empty without a vocabulary, and where there is nothing to choose.
+    The usual candidate and one other try all languages; the rest try the best of them. Empty
+    without a vocabulary, or without a choice.
     """
     others = [candidate for candidate in candidates if candidate != usual]
     typed = types_ids(model.tokenizer) or isinstance(target_side(model.tokenizer), PlainIds)
@@ -164,11 +164,11 @@ def _note(word: str, losses: Mapping[Any, float]) -> str:
 
 
 def sample_losses(model: Model, only: str = "") -> dict[str, float]:
-    """The mean loss of a model on sample text in nats a token, for each language or pair of them.
+    """Return the mean loss on sample text in nats per token, by language or language pair.
 
-    A translator reads a sentence and is asked for the same one in another language; a GPT-like
-    model is asked for each next token. ``only`` leaves out all languages (or pairs, ``en-de``) but
-    one. Losses that are no numbers are left out; empty for models that do neither.
+    A translator reads a sentence and predicts the same one in another language. A GPT-like model
+    predicts each next token. ``only`` restricts the losses to one language or pair (``en-de``).
+    Losses that are not finite are left out. Other models return an empty dictionary.
     """
     if model.takes != "text" or model.gives != "words" or model.kind == "encoder-only":
         return {}
@@ -191,9 +191,9 @@ def _end(model: Model) -> list[int]:
 
 
 def _loss(model: Model, targets: list[list[int]], sources: list[list[int]] | None = None) -> float:
-    """The mean cross-entropy of the targets' tokens after the first, in nats.
+    """Return the mean cross-entropy of the target tokens after the first, in nats.
 
-    Sentences of which the vocabulary leaves nothing to ask about are left out; NaN if all are.
+    Sentences with too few tokens in the vocabulary are left out; NaN if none remains.
     """
     pairs = list(zip(targets, sources or targets, strict=True))
     whole = [(target, source) for target, source in pairs if len(target) > 1 and source]
@@ -211,9 +211,9 @@ def _loss(model: Model, targets: list[list[int]], sources: list[list[int]] | Non
 
 
 def _rectangle(rows: list[list[int]], model: Model) -> tuple[Tensor, Tensor]:
-    """Rows of different length as one tensor ``[row, token]``, and where it holds their tokens.
+    """Return rows of different lengths as one tensor ``[row, token]``, and the mask of its tokens.
 
-    Rows that are longer than the model reads are cut.
+    Rows longer than the model's limit are cut.
     """
     rows = [row[: model.max_tokens] for row in rows]
     width = max(map(len, rows))

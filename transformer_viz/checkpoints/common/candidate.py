@@ -1,4 +1,4 @@
-"""What stands on disk, as it is handed from layout to layout: a place, a config, weights."""
+"""A checkpoint on disk, as passed from layout to layout: path, config, weights."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from ..files.reading import Weights, digest, read_weights
 from ..files.unwrapping import bared
 from .names import Names
 
-MOST_FIELDS = 6  # fields in fields that are looked into
+MOST_FIELDS = 6  # number of nested fields that are searched
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A checkpoint on disk: its weights file, the words of ``config.json``, the weights when asked.
+    """Checkpoint on disk: its weights file, its config, and its weights (read on first access).
 
-    ``path`` is the weights file, or the index of a checkpoint in several parts; ``config`` is
-    empty where there is no ``config.json`` beside it; ``averaged`` asks for the running average of
-    the weights, where the file holds one; ``adapter`` is the file of an adapter to be merged into
-    the model; ``names`` maps the file's names of weights to a layout's; ``remarks`` become
-    notes of the model.
+    Attributes:
+        path: Weights file, or the index of a checkpoint in several parts.
+        config: Options of ``config.json``; empty without such a file beside the weights.
+        allow_nonfinite: Accept weights that are NaN or infinite.
+        averaged: Read the running average of the weights if the file holds one.
+        adapter: File of an adapter to merge into the model.
+        names: Mapping from the file's names of weights to a layout's.
+        remarks: Sentences that become notes of the model.
     """
 
     path: Path
@@ -39,21 +42,21 @@ class Candidate:
     remarks: list[str] = field(default_factory=list)
 
     def remark(self, sentence: str) -> None:
-        """Add a note, once."""
+        """Add a note, unless it is there already."""
         if sentence not in self.remarks:
             self.remarks.append(sentence)
 
     @property
     def folder(self) -> Path:
-        """The folder of the weights file, where what belongs to it stands."""
+        """Folder of the weights file and of the files that belong to it."""
         return self.path.parent
 
     @cached_property
     def weights(self) -> Weights:
-        """The tensors of the file, read and checked when first asked for."""
-        librarys = isinstance(self.config.get("model_type"), str)  # Hugging Face's, which knows
+        """Tensors of the file, read and checked on first access."""
+        librarys = isinstance(self.config.get("model_type"), str)  # a Hugging Face config
         weights = read_weights(self.path, self.averaged, other_networks=librarys)
-        _ = self._digest  # begins beside what is done with the weights
+        _ = self._digest  # start the thread now, beside the work on the weights
         for note in weights.notes:
             self.remark(note)
         weights = replace(weights, allow_nonfinite=self.allow_nonfinite)
@@ -61,12 +64,12 @@ class Candidate:
 
     @property
     def renamed(self) -> bool:
-        """Whether names of weights were mapped: then nothing says whose code wrote the file."""
+        """True if names of weights were mapped; the code base of the file is then unknown."""
         return self.names is not None and bool(self.weights.names)
 
     @cached_property
     def beside(self) -> dict[str, Any]:
-        """The options of the training beside the weights, by name of the file, ``config.json`` too.
+        """Training options beside the weights by file name, ``config.json`` included.
 
         A file that cannot be read is left out with a remark.
         """
@@ -76,7 +79,7 @@ class Candidate:
         return {"config.json": self.config, **files}
 
     def in_a_field(self) -> Iterator[Candidate]:
-        """The same as it is in a field of a larger module, or in a field of that: see `bared`."""
+        """Yield the checkpoint as a field of a larger module, also nested fields; see `bared`."""
         waiting = [(self.weights.tensors, self.weights.unwrapped)]
         for _ in range(MOST_FIELDS):
             if not waiting:
@@ -91,12 +94,12 @@ class Candidate:
 
     @cached_property
     def change(self) -> Adapter | None:
-        """What the adapter holds, read and checked when first asked for; None without one."""
+        """Adapter, read and checked on first access; None without one."""
         return None if self.adapter is None else read_adapter(self.adapter, self.allow_nonfinite)
 
     @cached_property
     def _digest(self) -> Future[str]:
-        """The digest of the weights file, computed by a thread."""
+        """SHA-256 digest of the weights file, computed in a thread."""
         pool = ThreadPoolExecutor(1)
         try:
             return pool.submit(digest, self.path)
@@ -105,7 +108,7 @@ class Candidate:
 
     @cached_property
     def hash(self) -> str:
-        """The SHA-256 of the weights file; with an adapter, that of both files' digests."""
+        """SHA-256 of the weights file; with an adapter, the hash of both digests."""
         own = self._digest.result()
         if self.adapter is None:
             return own

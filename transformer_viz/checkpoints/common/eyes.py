@@ -1,4 +1,4 @@
-"""A picture beside a text: what a model of both makes of it, and where it stands in the text."""
+"""Images beside a text: image tokens of a vision-language model and their position in the text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A picture as a language model sees it.
+    """Image as read by a language model.
 
-    ``grid`` are the rows and columns of its patches and ``names`` those of the tokens that stand
-    for it (``image 3,5``, and before them what has no place on the picture); ``shown`` is what the
-    model was given, uint8 ``[height, width, 3]``; ``inputs(batch)`` are the words of the module's
-    call for a batch in which each text has this picture: what the model's own eyes and projector
-    made of it.
+    Attributes:
+        grid: Rows and columns of its patches.
+        names: Names of its tokens: patches as ``image 3,5``, after tokens without a patch.
+        shown: Image given to the model, uint8 ``[height, width, 3]``.
+        inputs: ``inputs(batch)`` returns keyword arguments of the module's call for a batch with
+            this image in each text: the output of vision tower and projector.
     """
 
     grid: tuple[int, int]
@@ -27,18 +28,21 @@ class Seen:
 
     @property
     def before(self) -> int:
-        """How many of its tokens stand before the first patch."""
+        """Number of image tokens before the first patch."""
         return len(self.names) - self.grid[0] * self.grid[1]
 
 
 @dataclass(frozen=True, eq=False)
 class Eyes:
-    """How a model reads a picture beside its text.
+    """Image input of a model that reads an image beside its text.
 
-    ``look(picture)`` runs its eyes; ``worded(text, count)`` is a text with ``count`` places for the
-    picture's tokens, where the text names the place or else where the model was trained with it;
-    ``token`` is the id of such a place, and ``framed(ids, count)`` the same for ids; ``leads``: the
-    picture stands before even the start token.
+    Attributes:
+        token: Id of an image placeholder in the text.
+        look: ``look(picture)`` runs the vision tower.
+        worded: ``worded(text, count)`` returns the text with ``count`` placeholders, where the text
+            marks the position or else at the position used in training.
+        framed: ``framed(ids, count)`` does the same for ids.
+        leads: True if the image comes before even the start token.
     """
 
     token: int

@@ -1,7 +1,7 @@
-"""Weights into a module: every tensor at its place, in its shape, none invented.
+"""Weight loading: each tensor is copied to its parameter, in its shape; none is made up.
 
-The module is built with empty weights, which take up no memory until they are filled, and its
-names and shapes are compared with the file's first: a config that lies about sizes costs nothing.
+The module is built with uninitialised weights, which take no memory until they are filled. Its
+names and shapes are first compared with the file's, so a config with wrong sizes costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...capture.torch_function_mode import InterceptCalls
 from ..files.reading import CheckpointError, Weights, refuse_non_finite
 from .rename_keys import Table, file_name, has_config, map_names, nearest, pattern, uncut
 
-#: The functions that fill a tensor with random numbers.
+#: Functions that fill a tensor with random numbers.
 DRAWS = {
     *("normal_", "uniform_", "trunc_normal_", "xavier_normal_", "xavier_uniform_"),
     *("kaiming_normal_", "kaiming_uniform_", "orthogonal_"),
@@ -24,10 +24,10 @@ DRAWS = {
 
 
 def skip_init() -> InterceptCalls:
-    """Return a context that builds modules without drawing their first weights.
+    """Return a context that builds modules without initialising their weights.
 
-    Memory is allocated and never touched, and no random numbers are used up. (PyTorch's ``meta``
-    device would do too, but imports the compiler, for seconds.)
+    Memory is allocated but not written, and no random numbers are drawn. (PyTorch's ``meta`` device
+    would do too, but it imports the compiler, which takes seconds.)
     """
 
     def handle(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -44,15 +44,19 @@ def build(
     table: Table = (),
     optional: Sequence[str] = (),
 ) -> nn.Module:
-    """The module that ``make`` gives, with the file's weights, in evaluation mode, on the CPU.
+    """Return the module of ``make`` with the file's weights, in evaluation mode, on the CPU.
 
-    Half-precision weights become the module's float32. ``table`` are pairs of the file's names and
-    the module's, see :mod:`.renaming`; errors speak of the file's. ``optional`` are forms of the
-    module's names for biases that a code base can leave out: where the file has none of a form,
-    the module goes without.
+    Half-precision weights are converted to the module's float32.
+
+    Args:
+        make: Builds the module.
+        weights: Weights of the file.
+        table: Pairs of file name and module name, see :mod:`.rename_keys`; errors use file names.
+        optional: Forms of module names of biases that a code base can leave out. The module goes
+            without a form that the file lacks.
 
     Raises:
-        CheckpointError: a weight that is missing, unknown, of another shape, or not finite.
+        CheckpointError: A weight is missing, unknown, of another shape, or not finite.
     """
     try:
         with torch.random.fork_rng(devices=[]), skip_init():
@@ -79,7 +83,7 @@ def build(
 
 
 def _leave_out(module: nn.Module, weights: Weights, table: Table, optional: Sequence[str]) -> None:
-    """Take biases out of a module where the file has none of their form."""
+    """Remove optional biases from a module if the file has none of their form."""
     wanted = _wanted(module, weights, table)
     for form in map(pattern, optional):
         names = {own: file for own, file in wanted.items() if form.fullmatch(own)}
@@ -90,12 +94,12 @@ def _leave_out(module: nn.Module, weights: Weights, table: Table, optional: Sequ
 
 
 def _wanted(module: nn.Module, weights: Weights, table: Table) -> dict[str, str]:
-    """The file's name for each parameter and stored buffer of a module."""
+    """Return the file's name for each parameter and stored buffer of a module."""
     return {name: file_name(name, table, weights.tensors) for name in module.state_dict()}
 
 
 def shared_names(module: nn.Module) -> list[list[str]]:
-    """The names of each parameter and stored buffer; tied matrices have several."""
+    """Return the names of each parameter and stored buffer; tied matrices have several."""
     names: dict[int, list[str]] = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         names.setdefault(id(tensor), []).append(name)
@@ -105,17 +109,17 @@ def shared_names(module: nn.Module) -> list[list[str]]:
 def compare(
     module: nn.Module, weights: Weights, table: Table = (), config: bool | None = None
 ) -> None:
-    """Hold the names and shapes of a file against those of a module.
+    """Compare the names and shapes of a file with those of a module.
 
     Args:
-        module: what was built.
-        weights: those of the file.
-        table: names of the file and of the module.
-        config: whether a config describes the module, which errors then name; None looks beside
-            the file.
+        module: The built module.
+        weights: Weights of the file.
+        table: Pairs of file name and module name.
+        config: True if a config describes the module, which errors then name; None checks for a
+            config beside the file.
 
     Raises:
-        CheckpointError: names the first weight that is missing, unknown, or of another shape.
+        CheckpointError: Names the first weight that is missing, unknown, or of another shape.
     """
     told = _wanted(module, weights, table)
     wanted = {told[name]: tensor for name, tensor in module.state_dict(keep_vars=True).items()}
@@ -154,7 +158,7 @@ def compare(
 
 
 def fill(module: nn.Module, weights: Weights, table: Table = ()) -> None:
-    """Copy the file's weights into a module that :func:`compare` found fitting."""
+    """Copy the file's weights into a module that passed :func:`compare`."""
     wanted, told = module.state_dict(), _wanted(module, weights, table)
     for names in shared_names(module):
         present = [told[name] for name in names if told[name] in weights.tensors]

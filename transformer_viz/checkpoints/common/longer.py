@@ -1,4 +1,4 @@
-"""The same weights for longer texts: sines and cosines go on beyond any table of them."""
+"""The same weights for longer texts: sinusoidal positions extend beyond any stored table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def goes_on(model: Model) -> bool:
-    """Whether a model's positions are a table that can be made longer without training: sines, and
-    one stack, since a longer source alone gives a decoder nothing to write it down with."""
+    """Return True if a model's position table can be extended without training.
+
+    This needs sinusoidal positions and a single stack: a longer source alone gives a decoder no
+    positions to write with.
+    """
     module = model.module
     sines = ("sinusoidal", "sinusoidal_halves")
     return (
@@ -30,16 +33,18 @@ def goes_on(model: Model) -> bool:
 
 
 def unlimited(model: Model) -> Model:
-    """The model as its input is read with, before it is known how long a table that needs; itself
-    where its positions do not go on."""
+    """Return the model without a token limit, for reading an input before its length is known.
+
+    Return the model itself if its positions cannot be extended.
+    """
     return dataclasses.replace(model, max_tokens=None) if goes_on(model) else model
 
 
 def longer(model: Model, tokens: int) -> Model:
-    """A model that reads so many tokens and shares all weights with the given one.
+    """Return a model that reads ``tokens`` tokens and shares all weights with the given one.
 
-    The model itself where it reads as many already, or where its positions do not go on. Whoever
-    shows it should say that it was never trained on such texts.
+    Return the model itself if it reads as many already, or if its positions cannot be extended.
+    Callers should show that the model was never trained on such texts.
     """
     module = model.module
     if model.max_tokens is None or tokens <= model.max_tokens or not goes_on(model):
@@ -59,7 +64,7 @@ def longer(model: Model, tokens: int) -> Model:
 
 
 def _twin(module: M) -> M:
-    """A module with the same parts, in which a part can be exchanged."""
+    """Return a shallow copy of a module whose submodules can be replaced."""
     made = copy.copy(module)
     made._modules = dict(module._modules)
     return made

@@ -1,4 +1,4 @@
-"""Memory that a checkpoint takes, compared with what is free before its weights are read."""
+"""Memory needed by a checkpoint, compared with free memory before its weights are read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .bundled import is_bundled
 from .model import Model
 from .number_type import DIGITS, TYPES, name_of, number_type
 
-#: Types of floats in the header of a safetensors file.
+#: Float types in the header of a safetensors file.
 FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 MEMORY_INFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
-UNKNOWN = 2**60  # bytes, of a system that does not tell
+UNKNOWN = 2**60  # bytes, for systems that do not report free memory
 
 
 def free_memory() -> int:
-    """Return the bytes of memory that may be taken without swapping, a container's limit too."""
+    """Return the bytes of memory that can be used without swapping, within a container's limit."""
     free = UNKNOWN
     try:
         words = dict(line.split(":", 1) for line in MEMORY_INFO.read_text().splitlines())
@@ -40,9 +40,10 @@ def free_memory() -> int:
 
 
 def sizes_in_memory(path: Path, dtype: object) -> tuple[int, int, str]:
-    """Return the bytes of a file's weights in a type of number, in its own, and that type's name.
+    """Return the bytes of a file's weights in ``dtype`` and in their own type, and that type's
+    name.
 
-    Read from headers alone; of a file without one both are its size. ``dtype`` is as of
+    Only headers are read; a file without one counts with its size twice. ``dtype`` is as for
     `number_type`.
     """
     parts = list(parts_of(path)) if is_index(path) else [path]
@@ -63,17 +64,17 @@ def sizes_in_memory(path: Path, dtype: object) -> tuple[int, int, str]:
 
 
 def require_memory(path: Path, dtype: object, *, spread: bool = False) -> None:
-    """Refuse weights that memory does not hold; nothing is refused that is spread over devices.
+    """Refuse weights that do not fit into memory, unless they are spread over devices.
 
     Raises:
-        CheckpointError: says what they take, what is free, and which type of number would fit.
+        CheckpointError: States the needed and the free memory, and a type of number that fits.
     """
     if spread:
         return
-    number_type(dtype, "")  # refuse an unknown word before anything is read
+    number_type(dtype, "")  # refuse an unknown name before anything is read
     try:
         wanted, own, kind = sizes_in_memory(path, dtype)
-    except CheckpointError:  # the reader says what is wrong with the file
+    except CheckpointError:  # the reader reports the error of the file
         return
     free = free_memory()
     if wanted <= free:
@@ -89,9 +90,9 @@ def require_memory(path: Path, dtype: object, *, spread: bool = False) -> None:
 
 
 def widened_note(model: Model, path: Path, dtype: object) -> tuple[str, ...]:
-    """Return a note on a file in half precision that is computed in float32; nothing of others.
+    """Return a note on a half-precision file that is computed in float32; empty otherwise.
 
-    There is none where a ``dtype`` was asked for, nor for a bundled model, which is stored in half
+    There is none if a ``dtype`` was given, or for a bundled model, which is stored in half
     precision to be small.
     """
     if (

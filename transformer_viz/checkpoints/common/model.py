@@ -1,4 +1,4 @@
-"""A checkpoint made ready: the module, its words, its tokenizer, and how to call it."""
+"""An opened checkpoint: its module, options, tokenizer, and calls."""
 
 from __future__ import annotations
 
@@ -24,37 +24,41 @@ BASE_SIZE = 12  # heads, and layers of a stack, of the usual base models (BERT, 
 
 
 class Reader(Protocol):
-    """A decoder in the middle of texts, which keeps the keys and values of what it has read."""
+    """Decoder with cached keys and values of the tokens it has read."""
 
     def read(self, ids: Tensor) -> Tensor:
         """Read the next tokens ``[row, token]``.
 
         Returns:
-            Logits ``[row, 1, vocabulary]`` of what follows the last of them.
+            Logits ``[row, 1, vocabulary]`` of the token after the last of them.
         """
 
     def select(self, rows: Tensor) -> None:
-        """Go on with these rows ``[row]`` int64, a row as often as it is named."""
+        """Continue with these rows ``[row]`` int64; a row may occur several times."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """How a module is called, whatever its own signature.
+    """Calls of a module, independent of its own signature.
 
-    ``encode(source, source_mask)`` gives encoder states; ``decode(target, memory, source_mask)``
-    logits ``[batch, target token, vocabulary]``, and ``following`` the last row of these alone,
-    ``[batch, 1, vocabulary]``, where that is cheaper; ``forward(source, target, source_mask)`` the
-    model's whole output. Ids are ``[batch, token]`` int64, vectors ``[batch, token, d_model]``;
-    ``source_mask`` is None, or true where a source token may be seen, ``[batch, token]``. None
-    hides padding ids where the source is at hand (``forward``, ``encode``); ``decode`` does not
-    see the source, so that None lets it look at the whole memory. Where a source was a pair of
-    texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text;
-    where a picture stands in it, ``seen=``. ``reader(memory, source_mask)`` begins to read texts
-    token by token, with None for the memory where the model has no encoder; the mask is then that
-    of the first tokens. ``on(module)`` are the same calls of a module that stands in for this one;
-    calls that are replaced by others have none.
-    Pictures are ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
-    ``[batch, mel, time]``.
+    Ids are ``[batch, token]`` int64, vectors ``[batch, token, d_model]``, pictures
+    ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
+    ``[batch, mel, time]``. ``source_mask`` is None, or ``[batch, token]``, true for visible source
+    tokens. None hides padding ids where the source is given (``forward``, ``encode``); ``decode``
+    lacks the source, so None makes the whole memory visible.
+
+    Attributes:
+        forward: ``forward(source, target, source_mask)`` returns the whole output. For a pair of
+            texts it also takes ``segments=`` ``[batch, token]`` int64, 0 for the first text; for a
+            picture in the source, ``seen=``.
+        encode: ``encode(source, source_mask)`` returns encoder states.
+        decode: ``decode(target, memory, source_mask)`` returns logits
+            ``[batch, target token, vocabulary]``.
+        following: As ``decode``, but only the last row ``[batch, 1, vocabulary]``, if cheaper.
+        reader: ``reader(memory, source_mask)`` starts to read texts token by token. Without an
+            encoder the memory is None and the mask is that of the first tokens.
+        on: ``on(module)`` returns the same calls of a module that replaces this one; None for calls
+            that were themselves replaced.
     """
 
     forward: Callable[..., Tensor]
@@ -65,12 +69,12 @@ class Calls:
     on: Callable[[Any], Calls] | None = field(default=None, init=False)
 
     def standing_in(self, on: Callable[[Any], Calls] | None) -> Calls:
-        """These calls, which ``on`` makes of another module."""
+        """Return these calls after setting ``on``, which makes them for another module."""
         object.__setattr__(self, "on", on)
         return self
 
     def fed(self, dtype: torch.dtype) -> Calls:
-        """The same calls with vectors and pictures brought to the module's type of number."""
+        """Return the same calls with vectors and pictures cast to the module's dtype."""
 
         def narrowed(call: Callable[..., Any]) -> Callable[..., Any]:
             def fed(*inputs: Any, **named: Any) -> Any:
@@ -94,12 +98,15 @@ def _of_type(given: Any, dtype: torch.dtype) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two towers that were trained to meet, as CLIP's and SigLIP's.
+    """Two towers trained together, as in CLIP and SigLIP.
 
-    ``whole`` is the module of both and ``picture`` the tower of pictures alone; that of captions is
-    the `Model` that has this pair. ``length`` is how many tokens each caption is filled up to with
-    ``pad_id``, as the model was trained; None where it is not. ``sigmoid``: a caption's probability
-    says nothing of the others; else one softmax is over all.
+    Attributes:
+        whole: Module of both towers.
+        picture: Model of the image tower; the text tower is the `Model` that has this pair.
+        sigmoid: True if the probability of a caption is independent of the others; else one softmax
+            is over all.
+        length: Tokens to which each caption is padded with ``pad_id``, as in training; None if not.
+        pad_id: Padding token of captions.
     """
 
     whole: nn.Module
@@ -111,26 +118,33 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What `load` gives: everything about a model, and nothing about any run of it.
+    """Result of `load`: everything about a model, and nothing about a run of it.
 
-    ``kind`` is ``encoder-decoder``, ``encoder-only`` or ``decoder-only``; ``takes`` says what a
-    source is (``text``, ids included; ``image``; ``audio``; ``vectors``) and ``gives`` what comes
-    out (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``:
-    logits ``[token, class]``; ``spans``: logits ``[2, token]``, where an answer starts and ends;
-    ``vectors``: states); ``task`` says what the numbers of classes and tags mean
-    (``single_label``, ``multi_label`` or ``regression``, see :mod:`transformer_viz.core.numerics`;
-    empty for all else) and ``unit`` in what they are measured; ``config`` are the words of the
-    layout;
-    ``provenance`` says for each word where its value came from, see :mod:`.provenance`; ``hash`` is
-    the SHA-256 of the weights file (empty for a module in memory); ``dtype`` is that of the
-    computation, ``file_dtype`` that of the file; ``title`` says in words what the model does, where
-    its maker said so; ``labels`` are the names of the classes, ``image`` and ``audio`` how such are
-    read; ``eyes`` how a picture beside the text is, and where there are none ``blind`` may say why;
-    ``pair`` the two towers of which this is that of the captions; ``notes`` are sentences that
-    whoever looks at this model must know; ``unwrapped`` the containers and prefixes that its file
-    had around the weights; ``file_size`` the bytes of all its files of weights; ``layer_numbers``
-    the model's own number of each layer that attends, where it is told. ``further_end_ids`` end a
-    text as ``eos_id`` does. One object serves all visitors and threads.
+    One object serves all users and threads.
+
+    Attributes:
+        kind: ``encoder-decoder``, ``encoder-only`` or ``decoder-only``.
+        config: Options of the layout.
+        further_end_ids: Tokens that end a text, as ``eos_id`` does.
+        dtype: Type of number of the computation; ``file_dtype`` is that of the file.
+        hash: SHA-256 of the weights file; empty for a module in memory.
+        title: Purpose of the model in words, if its author gave one.
+        takes: Kind of source: ``text`` (ids included), ``image``, ``audio`` or ``vectors``.
+        gives: Kind of output. ``words``: logits ``[token, vocabulary]``; ``classes``: logits
+            ``[class]``; ``tags``: logits ``[token, class]``; ``spans``: logits ``[2, token]``,
+                start
+            and end of an answer; ``vectors``: states.
+        image: Reader of pictures; ``audio`` that of sounds.
+        eyes: Reader of a picture beside the text; without one, ``blind`` may give the reason.
+        pair: The two towers, if this model is the text tower.
+        labels: Names of the classes.
+        notes: Sentences that every user of the model must know.
+        unwrapped: Containers and prefixes around the weights in the file.
+        file_size: Bytes of all weights files.
+        layer_numbers: The model's own number of each layer with attention, if known.
+        provenance: Origin of each option's value, see :mod:`.provenance`.
+        task: Meaning of classes and tags (``single_label``, ``multi_label`` or ``regression``, see
+            :mod:`transformer_viz.core.numerics`), else empty. ``unit`` is the unit of their scores.
     """
 
     name: str
@@ -169,7 +183,7 @@ class Model:
     task: str = ""
 
     def __post_init__(self) -> None:
-        """Have all that comes from files in a form that pages, terminals and files can show."""
+        """Replace texts from files by forms that pages, terminals and files can show."""
         for name in ("name", "title", "blind", "labels", "notes", "unwrapped", "config"):
             found = getattr(self, name)
             if (shown := visible_words(found)) != found:
@@ -177,7 +191,7 @@ class Model:
 
     @property
     def unit(self) -> str:
-        """The unit of its scores: ``nats``, or ``logit`` where outputs have no probability."""
+        """Unit of its scores: ``nats``, or ``logit`` where outputs have no probability."""
         return unit_of(self.task)
 
     @property
@@ -187,19 +201,19 @@ class Model:
 
     @property
     def guesses(self) -> tuple[str, ...]:
-        """The words of the config that nothing on disk says for certain."""
+        """Options of the config that no file states for certain."""
         return tuple(word for word, origin in self.provenance.items() if origin in GUESSES)
 
     @property
     def guessed(self) -> dict[str, Any]:
-        """The guessed words that are to be settled, with their values as JSON can hold them."""
+        """Guessed options that a user should settle, with values that JSON can hold."""
         words = settling(self.guesses)
         values = {word: self.config.get(word, getattr(self, word, None)) for word in words}
         plain = (bool, int, float, str, type(None))
         return {word: v if isinstance(v, plain) else str(v) for word, v in values.items()}
 
     def __repr__(self) -> str:
-        """What it is in one line; ``print(model.module)`` lists the layers."""
+        """Return a one-line summary; ``print(model.module)`` lists the layers."""
         told = f" ({self.task})" if self.task else ""
         said = (
             f"<Model {self.name}: {self.kind}, {self.layout}, takes {self.takes}, gives "
@@ -209,22 +223,22 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model learned; shared tables count once."""
-        parts = (part._parameters.values() for part in self.module.modules())  # each run asks
+        """Number of learned parameters; shared tables count once."""
+        parts = (part._parameters.values() for part in self.module.modules())  # each run reads it
         return sum({id(p): p.numel() for own in parts for p in own if p is not None}.values())
 
     def size(self, word: str) -> int:
-        """A size of the config such as ``heads``; where it says none, that of a base model."""
+        """Return a size of the config such as ``heads``; if missing, that of a base model."""
         known = self.config.get(word)
         return BASE_SIZE if known is None else int(known)
 
     def to(self, device: str) -> Model:
-        """The same model with its module moved to a device (in place, as PyTorch moves modules)."""
+        """Return the model with its module moved to a device (in place, as in PyTorch)."""
         self.module.to(device)
         return replace(self, device=device)
 
     def cast(self, dtype: torch.dtype) -> Model:
-        """The same model computing in another type of number (in place, as PyTorch casts)."""
+        """Return the model computing in another type of number (in place, as PyTorch casts)."""
         name = name_of(dtype)
         if name == self.dtype:
             return self

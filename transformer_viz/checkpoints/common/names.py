@@ -1,8 +1,8 @@
-"""The file's names of weights, mapped to a layout's by the person who knows the model.
+"""User-defined mapping from a file's names of weights to a layout's names.
 
-A table says it: ``{"encoder_emb.weight": "src_tok_emb.embedding.weight"}``, the file's name left
-and the layout's right. A pair of prefixes, which end with a dot, renames all weights below; an
-empty right side takes the prefix off. None (null in JSON) leaves a weight out.
+An entry of the table is ``{"encoder_emb.weight": "src_tok_emb.embedding.weight"}``: the file's name
+left, the layout's right. A pair of prefixes, both ending with a dot, renames all weights below; an
+empty right side removes the prefix. None (null in JSON) leaves a weight out.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from .rename_keys import nearest, pattern
 MAX_NAMES = 2**24  # bytes of a file of names
 LONGEST_NAME = 500  # characters
 MAX_PREFIXES = 1_000
-#: The beginning of the note that `rename_notes` writes.
+#: Beginning of the note that `rename_notes` writes.
 COUNTS = re.compile(r"(\d+) of (\d+) weights go by the names that ")
-#: Where a table came from, with what errors call it.
+#: Name of each table origin in error messages.
 CALLED = {"override": "names=", "sidecar": NAMES_FILE}
 
 
 @dataclass(frozen=True)
 class Names:
-    """A table of names, and whether it was given (``override``) or found beside the weights
-    (``sidecar``)."""
+    """Table of names and its origin: given (``override``) or found beside the weights
+    (``sidecar``).
+    """
 
     table: Mapping[str, str | None]
     origin: str = "override"
 
     def rename(self, weights: Weights) -> Weights:
-        """Return the weights under the layout's names; ``Weights.names`` says which were mapped.
+        """Return the weights under the layout's names; ``Weights.names`` lists the mapped ones.
 
-        A table beside the weights of which no entry fits belongs to another file and is ignored.
+        A table beside the weights without any matching entry belongs to another file and is
+        ignored.
 
         Raises:
-            CheckpointError: an entry that no weight fits, or two weights that get one name.
+            CheckpointError: An entry matches no weight, or two weights get the same name.
         """
         table = self._own(weights.tensors)
         strange = [key for key in table if not _fits(key, weights.tensors)]
@@ -82,25 +84,25 @@ class Names:
         return replace(weights, tensors=tensors, names=mapped)
 
     def of(self, keys: Collection[str]) -> dict[str, str | None]:
-        """Return the names that the table gives to weights; others are not in it."""
+        """Return the table's names of the given weights; weights without an entry are left out."""
         table = self._own(keys)
         found = _targets(keys, table)
         return {key: name for key, (name, known) in found.items() if known}
 
     def _own(self, keys: Collection[str]) -> dict[str, str | None]:
-        """The table by the keys that the weights bear."""
+        """Return the table with keys as the weights bear them."""
         return {_own_name(key, keys): name for key, name in self.table.items()}
 
 
 def read_names(value: Any, folder: Path) -> Names | None:
-    """Return the table that was given, or else that in ``names.json`` in the folder.
+    """Return the given table, or else that of ``names.json`` in the folder.
 
     Args:
-        value: a mapping, the path of a JSON file, or None.
-        folder: the folder of the weights.
+        value: A mapping, the path of a JSON file, or None.
+        folder: Folder of the weights.
 
     Raises:
-        CheckpointError: no such file, or a table with entries of another kind.
+        CheckpointError: The file does not exist, or an entry has another type.
     """
     if value is None:
         place = folder / NAMES_FILE
@@ -132,11 +134,11 @@ def read_names(value: Any, folder: Path) -> Names | None:
 
 
 def shape_tables(weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
-    """Return the weights with each position table in the shape that a layout stores it in.
+    """Return the weights with each position table in the shape that a layout stores.
 
     Args:
-        weights: under mapped names; a table of one's own may lack or have an axis of one.
-        shapes: by a form of names, the axes before d_model, -1 for that of the positions.
+        weights: Weights under mapped names; a user's table may lack or add an axis of size 1.
+        shapes: For each form of names, the axes before d_model, with -1 for the positions.
     """
     tensors = dict(weights.tensors)
     for form, leading in shapes.items():
@@ -162,7 +164,7 @@ def rename_notes(weights: Weights, names: Names | None) -> tuple[str, ...]:
 
 
 def mapped_counts(note: str) -> tuple[int, int] | None:
-    """Return how many of how many weights were mapped, from the note that says it; else None."""
+    """Return the counts (mapped, all) that a note of `rename_notes` states; else None."""
     found = COUNTS.match(note)
     return None if found is None else (int(found[1]), int(found[2]))
 
@@ -172,7 +174,7 @@ def _source(names: Names) -> str:
 
 
 def _own_name(key: str, tensors: Iterable[str]) -> str:
-    """A key as the weights bear it: wrappers (``module.``) may have been taken off already."""
+    """Return a key as the weights bear it, since wrappers (``module.``) may have been removed."""
     if _fits(key, tensors):
         return key
     bare = key
@@ -192,7 +194,7 @@ def _fits(key: str, names: Iterable[str]) -> bool:
 def _targets(
     names: Iterable[str], table: Mapping[str, str | None]
 ) -> dict[str, tuple[str | None, bool]]:
-    """The layout's name of each weight, and whether the table says it; the longest prefix wins."""
+    """Return each weight's layout name and True if the table gives it; the longest prefix wins."""
     prefixes = sorted((key for key in table if key.endswith(".")), key=len, reverse=True)
     found: dict[str, tuple[str | None, bool]] = {}
     for name in names:
@@ -211,7 +213,7 @@ def _is_table(value: Mapping[str, Any]) -> bool:
 
 
 def _fault(key: Any, name: Any) -> str:
-    """What is wrong with one entry; empty for a sound one."""
+    """Return the error of one entry; empty for a valid one."""
     if not isinstance(key, str) or not isinstance(name, str | None):
         return "both must be names, or the second null"
     if not 0 < len(key) <= LONGEST_NAME or len(name or "") > LONGEST_NAME:

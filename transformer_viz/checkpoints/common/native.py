@@ -1,8 +1,8 @@
-"""Our own layout: the reference Transformer with its words in config.json.
+"""Native layout: the reference Transformer with its options in config.json.
 
 A folder holds ``weights.safetensors`` (float16 or float32; tied matrices once), ``config.json``
-(the words of ``ModelConfig``, and the notes below), ``vocabulary.model`` and a card. A bare state
-dict of a ``Transformer`` opens too, if a config.json or overrides give the words.
+(options of ``ModelConfig`` and the notes below), ``vocabulary.model`` and a card. A bare state dict
+of a ``Transformer`` opens too, if a config.json or overrides give the options.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .rename_keys import has_config
 from .vocabularies import filled, settled
 
 NAME = "transformer_viz"
-#: What config.json says beside the words.
+#: Entries of config.json that are not options.
 NOTES = (
     "layout",
     "kind",
@@ -63,16 +63,16 @@ _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(ModelConf
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the config names this layout, or a weight bears one of its names."""
+    """Return True if the config names this layout, or a weight bears one of its names."""
     first = {f"{stack}.layers.0.self_attention.query.weight" for stack in ("encoder", "decoder")}
     return found.config.get("layout") == NAME or not first.isdisjoint(found.weights.tensors)
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that the words describe, with the file's weights, in float32.
+    """Return the reference Transformer of these options with the file's weights, in float32.
 
     Raises:
-        CheckpointError: words that are missing, unknown or impossible; weights that do not fit.
+        CheckpointError: Options are missing, unknown or impossible, or weights do not fit.
     """
     weights, config = found.weights, found.config
     words, provenance = _words(weights, config, overrides)
@@ -80,7 +80,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     assert isinstance(module, Transformer)
     folder = found.folder
     pieces, tables, note = vocabulary_of(folder), tables_of(module), ""
-    if tables.source == tables.target:  # vocabulary.model is that of both sides
+    if tables.source == tables.target:  # vocabulary.model serves both sides
         tables = dataclasses.replace(tables, shared=tables.shared is not None or None)
     if tokenizer is None and pieces.is_file() and tables.shared is not False:
         tokenizer = vocabulary(pieces, words)
@@ -110,10 +110,10 @@ def wrap(
     device: str | None = None,
     **overrides: Any,
 ) -> Model:
-    """A Model around a reference Transformer in memory, put into evaluation mode.
+    """Return a Model of a reference Transformer in memory, put into evaluation mode.
 
     Raises:
-        CheckpointError: overrides; a module that is built already cannot change its words.
+        CheckpointError: Overrides were given; a module in memory cannot change its options.
     """
     if overrides:
         raise CheckpointError(
@@ -151,7 +151,9 @@ def wrap(
 
 
 def make_calls(module: Transformer) -> Calls:
-    """How a reference Transformer is called; ``source_mask`` ``[batch, token]`` true = visible."""
+    """Return the calls of a reference Transformer; ``source_mask`` ``[batch, token]`` true =
+    visible.
+    """
     config = module.config
 
     def wide(mask: Tensor | None) -> Tensor | None:  # [B, K] -> [B, 1, 1, K]
@@ -205,7 +207,7 @@ def make_calls(module: Transformer) -> Calls:
 
 
 class NativeReader:
-    """Reads on with the cache of a reference Transformer; see :class:`Reader`."""
+    """Reader with the cache of a reference Transformer; see :class:`Reader`."""
 
     def __init__(self, module: Transformer, memory: Tensor | None, source_mask: Tensor | None):
         self.module, self.memory = module, memory
@@ -219,19 +221,19 @@ class NativeReader:
         if memory is not None:
             assert mask is not None
             states = module.extend(ids, self.cache, memory, mask[:, None, None, :])
-        else:  # what is written after the first tokens is never padding
+        else:  # tokens after the first ones are never padding
             states = module.extend(ids, self.cache, visible=mask)
             self.mask = None
         return module.logits(states[:, -1:])
 
     def of_memory(self) -> list[tuple[Tensor | None, Tensor]]:
-        """Keys and values of the memory, by layer: the same for every text about this source."""
+        """Return keys and values of the memory, by layer; shared by all texts about this source."""
         assert self.memory is not None
         layers: Any = self.module.decoder.layers
         return [layer.cross_attention.keys_and_values(self.memory) for layer in layers]
 
     def begin(self, of_memory: Sequence[tuple[Tensor | None, Tensor]]) -> None:
-        """Stand before the first token of each text, so that others can be joined with it."""
+        """Start before the first token of each text, so that others can be joined with it."""
         assert self.memory is not None
         config, rows = self.module.config, len(self.memory)
         self.cache.text = torch.zeros(rows, 0, dtype=torch.long, device=self.memory.device)
@@ -243,19 +245,19 @@ class NativeReader:
             )
 
     def select(self, rows: Tensor) -> None:
-        self.cache.select(rows)  # the memory's keys and values too: it is not asked any more
+        self.cache.select(rows)  # the memory's keys and values too
         self.mask = None if self.mask is None else self.mask[rows]
 
     @property
     def rows(self) -> int:
-        """How many texts it is in the middle of."""
+        """Number of texts being read."""
         return 0 if self.cache.text is None else len(self.cache.text)
 
     @classmethod
     def joined(cls, readers: Sequence[NativeReader]) -> NativeReader:
-        """One that goes on with the rows of all, each behind padding that nobody looks at.
+        """Return a reader of the rows of all readers, each row after masked padding.
 
-        They have read something or begun, and all or none were told what is padding in it.
+        All readers have read something or begun, and either all or none have a padding mask.
         """
         made = cls(readers[0].module, readers[0].memory, None)
         made.cache = DecoderCache.joined([reader.cache for reader in readers])
@@ -264,7 +266,7 @@ class NativeReader:
         return made
 
     def part(self, rows: slice, memory: int) -> NativeReader:
-        """Some rows of one length that were joined, alone again; ``memory``: source tokens."""
+        """Return some joined rows of one length as a separate reader; ``memory``: source tokens."""
         made = NativeReader(self.module, self.memory, None)
         made.cache = self.cache.part(rows, memory)
         made.mask = None if self.mask is None else self.mask[rows, -memory:]
@@ -274,11 +276,11 @@ class NativeReader:
 def _words(
     weights: Weights, config: dict[str, Any], overrides: dict[str, Any]
 ) -> tuple[ModelConfig, dict[str, str]]:
-    """The configuration, and for each word whether file, override or default gave it."""
+    """Return the configuration, and the origin of each option: file, override or default."""
     file = {word: value for word, value in config.items() if word not in NOTES}
     check_types(file | overrides)
     if ("heads" in overrides or "d_model" in overrides) and file.get("heads"):
-        for width in ("d_k", "d_v"):  # a width that only followed from the others follows again
+        for width in ("d_k", "d_v"):  # a width that only followed from others is derived anew
             if file.get(width) == file.get("d_model", 0) / file["heads"]:
                 file.pop(width)
     check_sizes(file | overrides, weights)
@@ -293,7 +295,7 @@ def _words(
 
 
 def _mask_id(config: dict[str, Any], words: ModelConfig) -> int | None:
-    """The token that stands for a hidden word, which must be one that the model knows."""
+    """Return the id of the mask token, which must be in the vocabulary."""
     mask = config.get("mask_id")
     if mask is None:
         return None
@@ -306,7 +308,7 @@ def _mask_id(config: dict[str, Any], words: ModelConfig) -> int | None:
 
 
 def check_types(settings: dict[str, Any]) -> None:
-    """Refuse values of the wrong kind (``"heads": "8"``) before they are reckoned with."""
+    """Refuse values of the wrong type (``"heads": "8"``) before they are used."""
     for word, value in settings.items():
         wanted = _FIELDS.get(word, "")
         if (word == "mask_fill" and value == "-inf") or wanted not in TYPES:
@@ -338,10 +340,10 @@ def check_sizes(settings: dict[str, Any], weights: Weights) -> None:
 
 
 def check_ids(given: Mapping[str, Any], words: ModelConfig) -> None:
-    """Refuse special tokens that were named and that the model does not know.
+    """Refuse special token ids that the model does not have.
 
     Raises:
-        ValueError: names the token, and the largest there is.
+        ValueError: Names the token, and the largest valid id.
     """
     size = max(words.source_vocab, words.target_vocab)
     for word in IDS:
@@ -350,12 +352,12 @@ def check_ids(given: Mapping[str, Any], words: ModelConfig) -> None:
 
 
 def special_ids(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Padding, start and end token, None for one that the model does not have (-1)."""
+    """Return padding, start and end token; None for one that the model does not have (-1)."""
     return {word: None if settings[word] < 0 else settings[word] for word in IDS}
 
 
 def tables_of(module: Transformer) -> Tables:
-    """The tables of embeddings of a reference Transformer; equal ones are one vocabulary."""
+    """Return the embedding tables of a reference Transformer; equal tables share a vocabulary."""
     config, shared = module.config, None
     if config.kind == "encoder-decoder":
         stacks: Any = (module.encoder, module.decoder)
@@ -366,7 +368,7 @@ def tables_of(module: Transformer) -> Tables:
 
 
 def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
-    """The vocabulary beside the weights, which must be that of the model."""
+    """Return the vocabulary beside the weights, and check that its size fits the model."""
     kind = TypedText if is_bundled(path) else SentencePieceText
     text = kind(path, bos_id=words.bos_id, eos_id=words.eos_id)
     size = max(words.source_vocab, words.target_vocab)
@@ -379,7 +381,7 @@ def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
 
 
 def _plain_ids(words: ModelConfig) -> PlainIds:
-    """Ids typed as numbers, bounded by what the model knows."""
+    """Return the plain-ids tokenizer, bounded by the model's vocabulary."""
     return PlainIds(
         (words.source_vocab if words.encoder_layers else words.target_vocab) or None,
         target_size=words.target_vocab or None,
@@ -388,7 +390,7 @@ def _plain_ids(words: ModelConfig) -> PlainIds:
 
 
 def name_of(path: Path) -> str:
-    """The folder's name; with the file's where the folder holds several checkpoints."""
+    """Return the folder's name, with the file's if the folder holds several checkpoints."""
     if path.name in PREFERRED:
         return path.parent.resolve().name
     beside, stem = (path.parent / WEIGHTS).is_file(), path.stem.removesuffix(".pth")  # of .pth.tar

@@ -1,4 +1,4 @@
-"""The type of number that a model computes in: float32, that of its file, or what was asked for."""
+"""Type of number of a model's computation: float32, that of its file, or the requested one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DIGITS = {"float16": 3, "bfloat16": 2}  # decimal digits that a number of this t
 
 
 def number_type(dtype: object, of_the_file: str) -> torch.dtype:
-    """The type that a word or a torch dtype names; ``auto`` is that of the file, None float32.
+    """Return the dtype of a name or a torch dtype; ``auto`` is that of the file, None float32.
 
     Raises:
-        CheckpointError: another word; names those there are.
+        CheckpointError: Unknown name; the message lists the known ones.
     """
     if dtype is None:
         return torch.float32
@@ -37,12 +37,12 @@ def number_type(dtype: object, of_the_file: str) -> torch.dtype:
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """The name of a type without the library's: ``bfloat16``."""
+    """Return the name of a dtype without the library's: ``bfloat16``."""
     return str(dtype).removeprefix("torch.")
 
 
 def rounding_note(dtype: str) -> tuple[str, ...]:
-    """What a reader of numbers in half precision must know; nothing of other types."""
+    """Return the note on half-precision numbers; empty for other types."""
     if dtype not in DIGITS:
         return ()
     return (

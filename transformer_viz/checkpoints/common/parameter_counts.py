@@ -1,4 +1,4 @@
-"""Where a model's parameters sit: embeddings, each layer's blocks, the output."""
+"""Parameter counts of a model by embedding, block of each layer, and output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .model import Model
 
-#: What the blocks of a layer are called in the names of weights, asked in this order.
+#: Patterns of the block names of a layer in weight names, tried in this order.
 IN_LAYERS = (
     ("norms", r"norm|(^|\.)(ln|layernorm)_?\w*(\.|$)|\.a_2$|\.b_2$"),
     ("cross", r"cross|enc_att|encoder_att|encdecatt|multihead_att|src_attn|context_attn|inter_att"),
@@ -23,10 +23,10 @@ OUTSIDE = (
 
 @dataclass(frozen=True)
 class Block:
-    """The parameters of one place: ``stack`` and ``layer`` are None outside of the layers.
+    """Parameters of one block: ``stack`` and ``layer`` are None outside of the layers.
 
     ``block`` is ``embedding``, ``self``, ``cross``, ``feed-forward``, ``norms``, ``output`` or
-    ``other``; ``names`` are the parameters as the module calls them, ``count`` their numbers.
+    ``other``. ``names`` are the module's parameter names, ``count`` the sum of their sizes.
     """
 
     stack: str | None
@@ -44,10 +44,9 @@ class Block:
 
 
 def parameter_blocks(model: Model) -> tuple[Block, ...]:
-    """Every learned parameter once, in the order in which a token meets the blocks.
+    """Return every learned parameter once, in the order of the forward pass.
 
-    Shared tables count once, where they come first, so that the counts sum to
-    `Model.parameters`.
+    Shared tables count once, at their first use, so that the counts sum to `Model.parameters`.
     """
     sizes: dict[tuple[str | None, int | None, str], int] = {}
     names: dict[tuple[str | None, int | None, str], list[str]] = {}
@@ -61,7 +60,7 @@ def parameter_blocks(model: Model) -> tuple[Block, ...]:
 
 
 def _place(name: str, kind: str) -> tuple[str | None, int | None, str]:
-    """Stack, layer and block of a parameter, from its name."""
+    """Return stack, layer and block of a parameter, from its name."""
     number = re.search(r"(?:^|\.)(\d+)\.", name)
     if number is None or re.search(r"emb|head|classifier|generator", name[: number.start()]):
         return None, None, _block(name.lower(), OUTSIDE)
@@ -76,7 +75,7 @@ def _block(name: str, table: tuple[tuple[str, str], ...]) -> str:
 
 
 def _order(place: tuple[str | None, int | None, str]) -> tuple[int, int, int]:
-    """Embedding, encoder, decoder, and what stands after the layers."""
+    """Return the sort key: embedding, encoder, decoder, then the blocks after the layers."""
     stack, layer, block = place
     if stack is None or layer is None:
         outside = ["embedding", "norms", "output", "other"].index(block)

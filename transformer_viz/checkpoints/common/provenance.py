@@ -1,8 +1,7 @@
-"""Where each word of a config came from, and how sure it is.
+"""Origin of each option of a config, and its certainty.
 
-A word is taken, in this order, from the user's override, the file, a file beside it, what the
-shapes of the weights or the code base itself settle, calibration on sample text, and last a
-convention. The last two are guesses, and are marked as such wherever they are shown.
+Sources by priority: the user's override, the file, a file beside it, the shapes of the weights or
+the code base itself, calibration, convention. The last two are guesses and are marked as such.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 from ...i18n import mark
 
-#: Every origin, in the order in which they are asked, with what it means to a reader.
+#: All origins in the order in which they are tried, with their text for the user.
 ORIGINS = {
     "override": mark("you said so"),
     "file": mark("the file says so"),
@@ -25,9 +24,9 @@ ORIGINS = {
     "default": mark("not said; our own default"),
 }
 GUESSES = ("calibration", "convention")
-#: Words that follow from another one: who settles that one settles them.
+#: Options that follow from another one; settling that one settles them.
 FOLLOWING = {"d_k": "heads", "d_v": "heads"}
-#: Words that the weights settle whatever code wrote them: parts that are there or not.
+#: Options that the weights settle for any code base: parts that exist or not.
 PARTS = (
     *("encoder_layers", "decoder_layers", "source_vocab", "target_vocab"),
     *("gated", "embedding_norm", "attention_bias", "output_bias", "final_norm"),
@@ -35,7 +34,7 @@ PARTS = (
 
 
 def settling(guesses: Iterable[str]) -> tuple[str, ...]:
-    """Return the guessed words that somebody has to say, without those that follow from others."""
+    """Return the guessed options that a user has to settle, without those that follow."""
     words = tuple(guesses)
     return tuple(word for word in words if FOLLOWING.get(word) not in words)
 
@@ -43,14 +42,14 @@ def settling(guesses: Iterable[str]) -> tuple[str, ...]:
 def resolve(
     overrides: Mapping[str, Any], *sources: tuple[str, Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The value of each word from the first source that has it, and which source that was.
+    """Return each option's value from the first source that has it, and the origin of each.
 
     Args:
-        overrides: what the user said; wins over all others.
-        sources: pairs of an origin (a key of `ORIGINS`) and the words it gives, best first.
+        overrides: Options of the user; they win over all others.
+        sources: Pairs of an origin (a key of `ORIGINS`) and its options, best first.
 
     Returns:
-        The words with their values, and the same words with their origins.
+        The options with their values, and the same options with their origins.
     """
     settings: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -65,13 +64,13 @@ GUESSED, ADVICE = "Guessed: ", ". Give what you trained with, as "
 
 
 def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> dict[str, str]:
-    """Return the origins of a file whose names were mapped, so that its code base is not known.
+    """Return the origins for a file with mapped names, whose code base is not known.
 
-    What "this code base always does" is then the usual choice, a guess.
+    The origin "this code base always does" becomes the usual choice, a guess.
 
     Args:
-        origins: as `resolve` gives them.
-        settled: words that are certain all the same, beside `PARTS`.
+        origins: As returned by `resolve`.
+        settled: Options that are certain nevertheless, beside `PARTS`.
     """
     known = dict.fromkeys(settled, "layout") | dict.fromkeys(PARTS, "shapes")
     return {
@@ -81,11 +80,11 @@ def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> d
 
 
 def override_advice(guesses: Mapping[str, Any], pieces: Sequence[str] = ()) -> str:
-    """Return the sentence that says how to give the values of guessed words.
+    """Return the sentence that states how to give the values of guessed options.
 
     Args:
-        guesses: the words with their values.
-        pieces: the target's vocabulary, in which a guessed id of a special token has a name.
+        guesses: The options with their values.
+        pieces: Target vocabulary, which names the guessed id of a special token.
     """
     shown = [
         f"{word}={_short(value)}{token_name(word, value, pieces)}"
@@ -98,13 +97,13 @@ def override_advice(guesses: Mapping[str, Any], pieces: Sequence[str] = ()) -> s
 
 
 def guesses_of_note(note: str) -> str:
-    """Return the guessed words and values that such a sentence lists; empty for any other note."""
+    """Return the guessed options and values listed in such a sentence; empty for any other note."""
     listed, advice, _ = note.partition(ADVICE)
     return listed.removeprefix(GUESSED) if advice and listed.startswith(GUESSED) else ""
 
 
 def token_name(word: str, value: Any, pieces: Sequence[str]) -> str:
-    """Return the token of a guessed id in brackets; empty for other words and without names."""
+    """Return the token of a guessed id in brackets; empty for other options and without names."""
     known = word.endswith("_id") and isinstance(value, int) and 0 <= value < len(pieces)
     return f" ({pieces[value]!r})" if known and pieces[value] != str(value) else ""
 

@@ -1,8 +1,8 @@
-"""The names of weights: which name of a code base stands for which name of a module.
+"""Weight names: mapping from the names of a code base to those of a module.
 
-A table of pairs says it, the file's name left and the module's right: ``("{stack}.layer_stack.
+A table holds pairs, the file's name left and the module's right: ``("{stack}.layer_stack.
 {n}.slf_attn.w_qs.{part}", "{stack}.layers.{n}.self_attention.query.{part}")``. A word in braces
-stands for one part of a name, between two dots, and for a number where it is ``{n}``.
+matches one part of a name, between two dots; ``{n}`` matches a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUMBER, PART = r"\d+", r"[^.]+"
 
 @cache
 def pattern(template: str) -> re.Pattern[str]:
-    """A regular expression that a name fits exactly when it has the form of the template."""
+    """Return a regular expression that matches exactly the names with the form of the template."""
     literal, wild = re.split(r"\{\w+\}", template), re.findall(r"\{(\w+)\}", template)
     groups = [f"(?P<{word}>{NUMBER if word == 'n' else PART})" for word in wild]
     return re.compile(
@@ -32,14 +32,14 @@ def pattern(template: str) -> re.Pattern[str]:
 
 
 def patterns(table: Table) -> tuple[str, ...]:
-    """The regular expressions of a table's file names: a layout's ``NAMES``."""
+    """Return the regular expressions of a table's file names: a layout's ``NAMES``."""
     return tuple(pattern(file).pattern for file, _ in table)
 
 
 def file_name(name: str, table: Table, present: Iterable[str] = ()) -> str:
-    """The file's name for a module's; of several the one that is present, or else the first.
+    """Return the file's name for a module's: the first one present, or else the first.
 
-    A name that the table does not know is the same on both sides.
+    A name that is not in the table is the same on both sides.
     """
     found = [
         file.format(**match.groupdict())
@@ -50,15 +50,15 @@ def file_name(name: str, table: Table, present: Iterable[str] = ()) -> str:
 
 
 def count(weights: Weights, template: str) -> int:
-    """How many weights have a name of this form: ``encoder.layers.{n}.norm1.weight``, layers."""
+    """Return the number of weights of a form: ``encoder.layers.{n}.norm1.weight`` counts layers."""
     return sum(bool(pattern(template).fullmatch(name)) for name in weights.tensors)
 
 
 def layers(weights: Weights, template: str) -> int:
-    """How many layers a stack has, by a weight that each of them has.
+    """Return the number of layers of a stack, counted by a weight that each layer has.
 
     Raises:
-        CheckpointError: none at all.
+        CheckpointError: There are none.
     """
     found = count(weights, template)
     if not found:
@@ -67,10 +67,10 @@ def layers(weights: Weights, template: str) -> int:
 
 
 def size(weights: Weights, name: str, dims: int = 2) -> tuple[int, ...]:
-    """The shape of a weight by which a layout measures its model.
+    """Return the shape of a weight from which a layout derives sizes.
 
     Raises:
-        CheckpointError: it is not there, or has another number of axes.
+        CheckpointError: The weight is missing, or has another number of axes.
     """
     shape = tuple(weights.tensors[name].shape) if name in weights.tensors else None
     if shape is None:
@@ -99,18 +99,18 @@ def map_names(weights: Weights) -> str:
 
 
 def has_config(weights: Weights) -> bool:
-    """Whether a config.json stands beside the weights; errors blame none that is not there."""
+    """Return True if a config.json is beside the weights; errors must not blame a missing one."""
     return (weights.path.parent / CONFIG).is_file()
 
 
 def nearest(name: str, others: set[str]) -> str:
-    """The other name that looks most like it, in brackets for a sentence; empty if none does."""
+    """Return the most similar other name, in brackets for a sentence; empty if none is similar."""
     close = difflib.get_close_matches(name, sorted(others), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]})" if close else ""
 
 
 def without(weights: Weights, *templates: str) -> Weights:
-    """The weights less those whose names have one of these forms: buffers that nobody reads."""
+    """Return the weights without unused buffers, whose names have one of these forms."""
     forms = [pattern(template) for template in templates]
     kept = {
         name: tensor
@@ -123,13 +123,13 @@ def without(weights: Weights, *templates: str) -> Weights:
 def split(
     weights: Weights, template: str, parts: Sequence[str] = ("query", "key", "value")
 ) -> Weights:
-    """The weights with fused rows taken apart: ``name`` becomes ``name[query]``, ``name[key]`` ...
+    """Return the weights with fused rows split: ``name`` becomes ``name[query]``, ``name[key]`` ...
 
-    Every tensor whose name has the form of the template is cut along its first axis into as many
+    Each tensor whose name has the form of the template is cut along its first axis into as many
     equal pieces as there are ``parts``.
 
     Raises:
-        CheckpointError: rows that cannot be cut so; names the weight.
+        CheckpointError: Rows cannot be cut so; names the weight.
     """
     tensors = {}
     for name, tensor in weights.tensors.items():
@@ -148,5 +148,5 @@ def split(
 
 
 def uncut(name: str) -> str:
-    """The file's own name of rows that :func:`split` took apart."""
+    """Return the file's own name of rows that :func:`split` produced."""
     return name.partition("[")[0]

@@ -1,7 +1,7 @@
-"""What a checkpoint states about its model, in whatever words its training script used.
+"""Options that a checkpoint states about its model, under the names of its training script.
 
 A file can hold its options under any key (``hyper_parameters``, ``args``, ``config``), nested or
-not; others stand in files beside it. :func:`stated` reads all of them before a layout guesses.
+not; others are in files beside it. :func:`stated` reads all of them before a layout guesses.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from ..files.stand_ins import named_values, plain_value
 from .candidate import Candidate
 from .synonyms import MEANINGS, SHORT, plain_name, value_of
 
-DEEPEST = 4  # containers in containers that are looked into
+DEEPEST = 4  # nested containers that are searched
 MOST_WORDS = 1000  # of one container: a vocabulary has more
 MOST_GROUPS = 500
 FEWEST_PIECES = 8  # of a mapping that is a vocabulary; special tokens alone are fewer
 LONGEST_NAME = 100  # characters
-MOST_TEXT = 2**16  # characters of options that are kept as JSON in a text
-#: Containers that say nothing of the model.
+MOST_TEXT = 2**16  # characters of options kept as JSON in a text
+#: Containers without options of the model.
 PASSED_OVER = re.compile(
     r"optimi[sz]er.*|optim|.*scheduler.*|callbacks|loops|.*scaler|rng.*|.*vocab|.*2id(x)?"
     r"|id(x)?2.*|stoi|itos|state_dict|weight_map|param_groups|amp|.*tokenizer",
     re.I,
 )
-#: Parts of a path that name the model itself, and those that name another one.
+#: Parts of a path that mean the model itself (`OWN`), or another one (`OTHER`).
 OWN = {"model", "modelargs", "modelconfig", "modelcfg", "modelparams", "modelkwargs", "network"}
 OWN |= {"net", "transformer", "gpt", "student", "generator", "arch", "architecture", "initargs"}
 OTHER = re.compile(r"teacher|discriminator|critic|ema|baseline|reference|draft|reward|old")
-#: What a file may state of a reference Transformer; the shapes tell the rest.
+#: Options of a reference Transformer that a file may state; the shapes give the rest.
 REFERENCE = ("heads", "activation", "norm", "norm_eps", "dropout", *("pad_id", "bos_id", "eos_id"))
-#: The same of a code base that never hides padding.
+#: The same for a code base that never hides padding.
 UNPADDED = tuple(word for word in REFERENCE if word != "pad_id")
-#: Words that the shapes decide, and those of which they give the most.
+#: Options fixed by the shapes (`SIZES`), and options with an upper bound from them (`LIMITS`).
 SIZES = ("d_model", "d_ff", "encoder_layers", "decoder_layers", "layers")
 LIMITS = ("max_positions", "source_vocab", "target_vocab")
 IDS = ("pad_id", "bos_id", "eos_id")
@@ -45,7 +45,7 @@ IDS = ("pad_id", "bos_id", "eos_id")
 
 @dataclass(frozen=True)
 class Statement:
-    """One value that a file states: our word, the value, its place, and how good that place is."""
+    """Single value stated by a file: our option, the value, its path, and the rank of that path."""
 
     word: str
     value: Any
@@ -55,7 +55,7 @@ class Statement:
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """The lower, the likelier it is meant for this model."""
+        """Sort key; the lowest rank most likely refers to this model."""
         parts = [plain_name(part) for part in self.path]
         other = any(OTHER.match(part) for part in parts)
         return other, not OWN.intersection(parts), len(parts)
@@ -73,21 +73,21 @@ def stated(
     rows: int | None = None,
     activations: Sequence[str] = CHOICES["activation"],
 ) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """What the file and the files beside it state about a layout's words, for :func:`resolve`.
+    """Return the options that the file and the files beside it state, for :func:`resolve`.
 
-    A value that the shapes contradict is left out, with a note. So is a word for which two places
-    of the same standing state different values.
+    A value that contradicts the shapes is left out, with a note. So is an option for which two
+    places of the same rank state different values.
 
     Args:
-        found: the checkpoint; its remarks take the notes.
-        words: those of the layout that a file may state.
-        shapes: what the shapes of the weights tell.
-        own: what a file beside the weights states in the layout's own words; it goes unchecked.
-        rows: the rows that all heads share; left out, ``d_model``.
-        activations: those that the layout can compute.
+        found: The checkpoint; the notes are added to its remarks.
+        words: Options of the layout that a file may state.
+        shapes: Options known from the shapes of the weights.
+        own: Options of a file beside the weights under the layout's own names; not checked.
+        rows: Rows that all heads share; None means ``d_model``.
+        activations: Activations that the layout can compute.
 
     Returns:
-        Pairs of an origin (``file``, ``sidecar``) and words.
+        Pairs of an origin (``file``, ``sidecar``) and options.
     """
     words, rows = set(words), shapes.get("d_model", 0) if rows is None else rows
     sources: list[tuple[str, Mapping[str, Any]]] = []
@@ -109,7 +109,7 @@ def _where(statement: Statement) -> tuple[str, tuple[str, ...], Any]:
 
 
 def statements(content: Any, path: tuple[str, ...] = ()) -> Iterator[Statement]:
-    """Each value in containers of containers that a name of the table states."""
+    """Yield each value in nested containers whose name is in the table."""
     waiting, groups = [(path, content)], 0
     while waiting and groups < MOST_GROUPS:
         place, held = waiting.pop(0)
@@ -140,7 +140,7 @@ def _is_name(key: Any) -> bool:
 
 
 def _words(value: Any) -> Mapping[Any, Any]:
-    """The names and values of a container; empty for what is none."""
+    """Return the names and values of a container; empty for other values."""
     if isinstance(value, str) and len(value) < MOST_TEXT and value.lstrip()[:1] == "{":
         try:
             value = json.loads(value)
@@ -151,7 +151,7 @@ def _words(value: Any) -> Mapping[Any, Any]:
 
 
 def _numbers_words(held: Mapping[Any, Any]) -> bool:
-    """Return whether a mapping is a vocabulary, not options: its values count on from 0 or 1."""
+    """Return True if a mapping is a vocabulary: its values count up from 0 or 1."""
     values = list(held.values())
     if len(values) < FEWEST_PIECES or not all(type(value) is int for value in values):
         return False
@@ -160,7 +160,7 @@ def _numbers_words(held: Mapping[Any, Any]) -> bool:
 
 
 def _value(value: Any) -> Any:
-    """The value inside what some libraries put around one: a node, a member of an enum."""
+    """Return the value inside a library's wrapper: a node, a member of an enum."""
     value = plain_value(value)
     if isinstance(value, Mapping) and "value" in value and set(value) <= {"value", "desc"}:
         return value["value"]  # as Weights & Biases writes its config.yaml
@@ -170,7 +170,7 @@ def _value(value: Any) -> Any:
 def _chosen(
     found: Candidate, given: list[Statement], shapes: Mapping[str, Any]
 ) -> dict[str, Statement]:
-    """One statement for each word: that of the place that is likeliest the model's own."""
+    """Return one statement for each option, from the path that most likely is the model's own."""
     taken: dict[str, Statement] = {}
     for word in dict.fromkeys(one.word for one in given):
         of_word = [one for one in given if one.word == word]
@@ -191,7 +191,7 @@ def _fitting(
     shapes: Mapping[str, Any],
     rows: int,
 ) -> dict[str, Any]:
-    """The values that the shapes allow; a remark about each of the others."""
+    """Return the values that the shapes allow, and add a remark about each other value."""
     fitting: dict[str, Any] = {}
     tokens = max(shapes.get("source_vocab", 0), shapes.get("target_vocab", 0))
     for word, one in taken.items():
@@ -212,6 +212,6 @@ def _fitting(
 
 
 def _measured(word: str, shapes: Mapping[str, Any]) -> list[int]:
-    """The sizes that the shapes tell for a word; a number of layers may be that of any stack."""
+    """Return the sizes that the shapes give for an option; ``layers`` may count either stack."""
     asked = ("encoder_layers", "decoder_layers") if word == "layers" else (word,)
     return [shapes[one] for one in asked if shapes.get(one)]

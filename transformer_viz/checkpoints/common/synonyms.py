@@ -1,6 +1,7 @@
-"""The names under which training scripts state what a model is, for each word of ours.
+"""Names of model options in training scripts, for each option of ours.
 
-Names are compared in lower case without punctuation: ``n_head``, ``nHead`` and ``n-head`` are one.
+Names are compared in lower case without punctuation: ``n_head``, ``nHead`` and ``n-head`` are
+equal.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-#: Our word, and the names that mean it. The table is the only place where a name is added.
+#: Our option, and its synonyms. Add new names here only.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "heads": (
         *("nhead", "nheads", "numhead", "numheads", "heads", "headcount", "headnum", "h"),
@@ -81,9 +82,9 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     ),
     "source_vocab": ("srcvocabsize", "sourcevocabsize"),
 }
-#: Names that only mean our word where another name of a Transformer stands beside them.
+#: Names that need another name of a Transformer beside them to have our meaning.
 SHORT = {"h": ("dmodel", "n", "nembd")}
-#: Names whose value is a truth value, and where the norm is where it is true.
+#: Names with a boolean value, and the position of the norm for true and false.
 PLACES = {
     **dict.fromkeys(
         (
@@ -120,16 +121,16 @@ LONGEST_NUMBER = 12  # characters
 
 
 def plain_name(name: Any) -> str:
-    """A name in lower case, without punctuation."""
+    """Return a name in lower case, without punctuation."""
     return re.sub(r"[\W_]+", "", str(name)[:80]).lower()
 
 
-#: Each name with the word that it means.
+#: Our option for each name.
 MEANINGS = {name: word for word, names in SYNONYMS.items() for name in names}
 
 
 def value_of(word: str, name: str, value: Any) -> Any:
-    """The value that a name states for our word; None where it states none."""
+    """Return the value of our option that a name states, or None."""
     if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim < 2:
         value = value.tolist() if np.prod(value.shape) <= MOST_LAYERS else None
     if isinstance(value, list | tuple):  # one for each layer
@@ -188,9 +189,9 @@ def _norm(name: str, value: Any) -> str | None:
 
 
 def _activation(name: str, value: Any) -> str | None:
-    """The activation behind ``nn.GELU()``, ``torch.nn.functional.gelu`` or ``gelu_new``.
+    """Return the activation of ``nn.GELU()``, ``torch.nn.functional.gelu`` or ``gelu_new``.
 
-    A name that is not known comes back as it is.
+    An unknown name is returned unchanged.
     """
     if not isinstance(value, str) or len(value) > 200:
         return None

@@ -1,4 +1,4 @@
-"""The vocabularies of a checkpoint: those that were given, and files beside the weights."""
+"""Vocabularies of a checkpoint: those given by the user, and files beside the weights."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ UNTAKEN = (
     "Token ids are typed: {names} beside the weights bear no name of a vocabulary and have other "
     "sizes than the model's tables. Give the vocabulary as tokenizer= (--tokenizer)."
 )
-MOST_FILES = 8  # whose sizes are compared
-MOST_UNNAMED = 2**22  # bytes of a file that does not bear the name of a vocabulary
+MOST_FILES = 8  # number of files whose sizes are compared
+MOST_UNNAMED = 2**22  # bytes of a file without the name of a vocabulary
 
 
 def beside(
     found: Candidate, sizes: Mapping[str, Any] | None = None
 ) -> tuple[Vocabularies | None, str]:
-    """The vocabularies in the folder of a checkpoint, read once, and a note about them.
+    """Return the vocabularies in the folder of a checkpoint, read once, and a note about them.
 
     Args:
-        found: the checkpoint.
-        sizes: words that tell the rows of its tables, where they are known.
+        found: The checkpoint.
+        sizes: Options that give the rows of its tables, where known.
 
     Raises:
-        CheckpointError: a sentencepiece model that is damaged.
+        CheckpointError: A sentencepiece model is damaged.
     """
     known = found.__dict__.get("vocabularies")
     if known is None:
@@ -75,9 +75,9 @@ def _beside(found: Candidate, rows: Rows) -> tuple[Vocabularies | None, str]:
 
 
 def _by_size(folder: Path, files: SideFiles, rows: Rows) -> tuple[Vocabularies | None, str] | None:
-    """The vocabularies whose sides only their sizes tell; None where these do not tell either.
+    """Return vocabularies assigned to sides by their sizes; None if the sizes do not decide.
 
-    Files without the name of a vocabulary must have just as many words as a table has rows.
+    Files without the name of a vocabulary need exactly as many entries as a table has rows.
     """
     named = [files.source] if files.source else [folder / name for name in files.unclear]
     paths = named or [one for one in offered_files(folder) if one.stat().st_size <= MOST_UNNAMED]
@@ -97,10 +97,10 @@ def _by_size(folder: Path, files: SideFiles, rows: Rows) -> tuple[Vocabularies |
 def filled(
     found: Candidate, tokenizer: Tokenizer | None, sizes: Mapping[str, Any] | None = None
 ) -> tuple[Tokenizer | None, str]:
-    """The user's vocabularies, with those beside the weights for what the user left out.
+    """Return the user's vocabularies, completed by those beside the weights.
 
     Raises:
-        CheckpointError: as of :func:`beside`.
+        CheckpointError: As in :func:`beside`.
     """
     if tokenizer is not None and not isinstance(tokenizer, Vocabularies):
         return tokenizer, ""
@@ -119,7 +119,7 @@ def filled(
 def named_ids(
     found: Candidate, tokenizer: Tokenizer | None, sizes: Mapping[str, Any]
 ) -> dict[str, int]:
-    """The special ids that the vocabularies of a checkpoint name; ``sizes`` as of `beside`."""
+    """Return the special ids that a checkpoint's vocabularies name; ``sizes`` as in `beside`."""
     vocabularies = filled(found, tokenizer, sizes)[0]
     return vocabularies.named if isinstance(vocabularies, Vocabularies) else {}
 
@@ -127,10 +127,10 @@ def named_ids(
 def settled(
     tokenizer: Tokenizer, ids: Mapping[str, Any], tables: Tables
 ) -> tuple[Tokenizer, tuple[str, ...]]:
-    """The tokenizer of a model from its vocabularies, and notes; any other is as it was.
+    """Return the tokenizer made from a model's vocabularies, and notes; others stay unchanged.
 
     Raises:
-        CheckpointError: vocabularies that do not fit the model.
+        CheckpointError: The vocabularies do not fit the model.
     """
     if not isinstance(tokenizer, Vocabularies):
         return tokenizer, ()

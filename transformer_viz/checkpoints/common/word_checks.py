@@ -1,4 +1,4 @@
-"""What layouts have in common before a module is built: words that exist, sizes that are usual."""
+"""Checks shared by layouts before a module is built: known options, usual sizes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from ...core.numerics import TASKS
 from ..files.reading import CheckpointError
 
-HEAD = 64  # the usual width of one head
-FEW = 8  # the usual number of heads where no head is that wide
+HEAD = 64  # usual width of one head
+FEW = 8  # usual number of heads if no head can be that wide
 
 
 def refuse_unknown(overrides: Iterable[str], words: Sequence[str]) -> None:
-    """Refuse overrides that a layout has no word for.
+    """Refuse overrides that are no options of a layout.
 
     Raises:
-        CheckpointError: names the first of them, and the words there are.
+        CheckpointError: Names the first of them, and the known options.
     """
     for word in overrides:
         if word not in words:
@@ -26,17 +26,17 @@ def refuse_unknown(overrides: Iterable[str], words: Sequence[str]) -> None:
 
 
 def usual_heads(width: int) -> int:
-    """How many heads a model of this width usually has: 64 numbers each, or else 8 or fewer."""
+    """Return the usual number of heads for this width: 64 numbers each, or else 8 or fewer."""
     if width % HEAD == 0:
         return width // HEAD
     return next(heads for heads in range(FEW, 0, -1) if width % heads == 0)
 
 
 def checked_task(task: Any) -> str:
-    """Return a task that a user named.
+    """Return the task that a user named.
 
     Raises:
-        CheckpointError: another word; names those there are.
+        CheckpointError: Unknown task; the message lists the known ones.
     """
     if task not in TASKS:
         raise CheckpointError(f"There is no task {task!r}; choose one of {', '.join(TASKS)}.")

@@ -1,4 +1,4 @@
-"""Weights and their tables of contents read with suspicion: zips, pickles, safetensors, JSON.
+"""Safe readers of untrusted weights files: zips, pickles, safetensors, JSON.
 
-May import core and i18n; nothing here knows a layout.
+May import core and i18n; nothing here depends on a layout.
 """

@@ -1,4 +1,4 @@
-"""Adapter folders as the peft library saves them: what was learned, and which model it is for."""
+"""Adapter folders as the peft library saves them: learned weights and the base model's name."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from .reading import read_config, read_weights, refuse_non_finite
 
 CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-PREFIX = "base_model.model."  # what peft puts before the names of the model that it wraps
+PREFIX = "base_model.model."  # prefix that peft adds to the names of the wrapped model
 
 
 @dataclass(frozen=True, eq=False)
 class Adapter:
-    """What an adapter folder holds: the words of its config, and its tensors by the name of the
-    part of the model that they belong to."""
+    """Content of an adapter folder: its config, and its tensors by name of the part that they
+    change.
+    """
 
     path: Path
     words: Mapping[str, Any]
@@ -28,32 +29,32 @@ class Adapter:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of its folder."""
         return self.path.resolve().parent.name
 
     @property
     def kind(self) -> str:
-        """What peft calls this sort of adapter: ``LORA``, ``IA3``."""
+        """Type of the adapter in peft: ``LORA``, ``IA3``."""
         return str(self.words.get("peft_type", "")).upper()
 
 
 def weights_of(folder: Path) -> Path | None:
-    """The file of an adapter's weights in a folder; None in a folder that holds no adapter."""
+    """Return the weights file of an adapter in a folder; None for a folder without an adapter."""
     if not (folder / CONFIG).is_file():
         return None
     return next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
 
 
 def is_adapter(path: Path) -> bool:
-    """Whether a weights file is that of an adapter."""
+    """Return True if a weights file is that of an adapter."""
     return path.name in WEIGHTS and (path.parent / CONFIG).is_file()
 
 
 def read_adapter(path: Path, allow_nonfinite: bool = False) -> Adapter:
-    """The adapter whose weights stand in a file.
+    """Return the adapter with these weights.
 
     Raises:
-        CheckpointError: a file that is unsafe or damaged, or numbers that are not finite.
+        CheckpointError: The file is unsafe or damaged, or has numbers that are not finite.
     """
     weights = read_weights(path)
     for name, tensor in weights.tensors.items() if not allow_nonfinite else ():
@@ -63,16 +64,17 @@ def read_adapter(path: Path, allow_nonfinite: bool = False) -> Adapter:
 
 
 def base_of(path: Path, given: object) -> str | Path:
-    """Where the model of an adapter stands: a folder, a file, or a name in the box.
+    """Return the base model of an adapter: a folder, a file, or the name of a bundled model.
 
     Args:
-        path: the adapter's weights.
-        given: what the user named; None for what the adapter's config names (as it stands, in the
-            adapter's folder, or beside it) or its folder holds; False for its folder alone, where
-            a config may not lead elsewhere.
+        path: Weights of the adapter.
+        given: Base named by the user. None takes the model beside the adapter, or the one in its
+            config
+            (as written, in the adapter's folder, or beside it). False takes only a model in the
+            adapter's folder, where a config may not lead elsewhere.
 
     Raises:
-        CheckpointError: there is none; says which model the adapter is for.
+        CheckpointError: There is none; names the model that the adapter is for.
     """
     if isinstance(given, str | Path):
         return given

@@ -1,9 +1,8 @@
 """Files beside the weights in which training scripts keep their options.
 
-They are JSON, YAML, TOML, or what ``torch.save(args, "args.pt")`` writes.
-
-They are read as plain data. YAML goes through PyYAML's safe loader; a tag of Python's is passed
-over, and what it stands before is read as the mapping, list or text that it is.
+They are JSON, YAML, TOML, or the result of ``torch.save(args, "args.pt")``, and are read as plain
+data. YAML goes through PyYAML's safe loader. Tags of Python are ignored; their node is read as the
+mapping, list or text that it is.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from .strict_json import read_json
 MAX_JSON = 2**20  # bytes of one file
 MAX_YAML = 2**17  # PyYAML reads some 100 kB a second
 MAX_ALIASES = 20  # so that merged mappings cannot grow without end
-MAX_NESTED = 20  # brackets in brackets: PyYAML's time grows with their square
+MAX_NESTED = 20  # nested brackets: PyYAML's time grows with their square
 MAX_DOTS = 500  # on a line: tomllib's time grows with the square of a key's parts
-#: Names of such files without their endings; ``{stem}`` is that of the weights file.
+#: Names of such files without their extensions; ``{stem}`` is that of the weights file.
 STEMS = (
     *("args", "hparams", "hyperparameters", "hyper_parameters", "params", "options", "opt"),
     *(
@@ -47,9 +46,9 @@ STEMS = (
     *("{stem}", "{stem}_config", "{stem}_args", "{stem}_hparams", "{stem}.args", "{stem}.config"),
 )
 ENDINGS = (".json", ".yaml", ".yml", ".toml", ".pt")
-START = 64  # bytes in which a file says whether it holds a list
-MAIN = "config.json"  # read on its own
-#: Folders of a run that hold nothing but weights: its options stand one folder up.
+START = 64  # first bytes, enough to detect a list
+MAIN = "config.json"  # read separately
+#: Subfolders of a run with weights only: the options of the run are one folder up.
 INNER = re.compile(
     r"(checkpoints?|weights|ckpts?|models?|snapshots?)([-_=]?\d+)?"
     r"|(global_?)?(step|epoch|iter|iteration)s?[-_=]?\d+",
@@ -58,10 +57,10 @@ INNER = re.compile(
 
 
 def options_beside(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The options in the files beside a weights file, by name of the file.
+    """Return the options in the files beside a weights file, by file name.
 
     Returns:
-        What each file holds, and a sentence about each one that cannot be read.
+        Content of each file, and a sentence about each one that cannot be read.
     """
     folders = [path.parent]
     if INNER.fullmatch(path.parent.name):
@@ -98,7 +97,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _is_list(path: Path) -> bool:
-    """Return whether a JSON file holds a list: of words, as options have names."""
+    """Return True if a JSON file holds a list: a vocabulary, since options have names."""
     if path.suffix != ".json":
         return False
     with suppress(OSError), path.open("rb") as file:
@@ -107,10 +106,10 @@ def _is_list(path: Path) -> bool:
 
 
 def read_options(path: Path) -> Any:
-    """What one file of options holds.
+    """Return the content of one file of options.
 
     Raises:
-        CheckpointError: too large, or not what its name says.
+        CheckpointError: The file is too large, or its content does not match its extension.
     """
     if path.suffix == ".json":
         return read_json(path, MAX_JSON)
@@ -143,7 +142,7 @@ def _of_yaml(text: str) -> Any:
         raise ValueError(f"its brackets are nested deeper than {MAX_NESTED} levels")
 
     class Plain(yaml.SafeLoader):  # type: ignore[misc]
-        """The safe loader, which also reads what stands behind a tag that it does not know."""
+        """Safe loader that also reads nodes with unknown tags."""
 
     def plain(loader: Any, suffix: str, node: Any) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -161,7 +160,7 @@ def _of_yaml(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    """Return how many brackets of a text stand in each other at most."""
+    """Return the largest depth of nested brackets in a text."""
     deep = deepest = 0
     for bracket in re.findall(r"[][{}]", text):
         deep = deep + 1 if bracket in "[{" else max(0, deep - 1)

@@ -1,4 +1,4 @@
-"""What a checkpoint is refused with. Needs no torch."""
+"""Errors for checkpoints that cannot be opened. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import shlex
 
 from ...core.errors import is_disk_full, visible
 
-LONG = re.compile(r"(\S{80})\S{220,}")  # a word that a file wrote into its own error
+LONG = re.compile(r"(\S{80})\S{220,}")  # a long word from a file in its own error
 
-#: What the interpreter says of its own insides, which no reader of a page can mend.
+#: Messages about the interpreter's internals, which do not help a user.
 INSIDES = re.compile(
     r"argument|attribute|codec can't|<class|\bobject\b|subscript|unpack|literal|indices"
     r"|instances of|range|unhashable"
@@ -24,37 +24,37 @@ PLAIN_NAME = re.compile(r"[\w.][\w./ -]{0,99}")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be opened; the message says what came and what to do."""
+    """Checkpoint that cannot be opened; the message states what came and what to do."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(_tidy(x) if isinstance(x, str) else x for x in args))
 
 
 def _tidy(text: str) -> str:
-    """A sentence whose words from a file are not endless, and can be seen."""
+    """Return a sentence with words from a file shortened and made visible."""
     return "\n".join(map(visible, LONG.sub(r"\1...", text).split("\n")))
 
 
 def require_disk(error: BaseException) -> None:
-    """Refuse in the disk's name what it took no more of; any other error passes.
+    """Raise a disk error if the disk is full; ignore any other error.
 
     Raises:
-        CheckpointError: the disk is full; says that it is not the file's fault.
+        CheckpointError: The disk is full; states that it is not the file's fault.
     """
     if is_disk_full(error):
         raise CheckpointError(DISK_FULL) from error
 
 
 def shell_name(name: str) -> str:
-    """Return a file's name as a shell takes it, or FILE for one with odd characters."""
+    """Return a file's name quoted for a shell, or FILE for one with odd characters."""
     return shlex.quote(name) if PLAIN_NAME.fullmatch(name) else "FILE"
 
 
 class CheckpointMissing(CheckpointError, FileNotFoundError):
-    """A checkpoint, or a file it needs, that is not there."""
+    """Missing checkpoint, or missing file of a checkpoint."""
 
 
 def reason(error: BaseException, most: int = 120) -> str:
-    """Why a library could not read a file, on one line; nothing of the interpreter's insides."""
+    """Return a library's reason for a read error on one line, without interpreter internals."""
     text = " ".join(str(error).split())[:most].rstrip(".: ")
     return text if text and not INSIDES.search(text) else "what stands in it is of an odd kind"

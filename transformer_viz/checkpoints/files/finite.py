@@ -1,4 +1,4 @@
-"""Weights that are NaN or infinite, found in one reading and refused by name."""
+"""Weights that are NaN or infinite, found in one pass and refused by name."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from torch import Tensor
 
 from .errors import CheckpointError
 
-PIECE = 2**24  # numbers that are looked at together
+PIECE = 2**24  # numbers that are checked at once
 
 
 def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
-    """Refuse weights that are NaN or infinite: nothing that such a model shows means anything.
+    """Refuse weights that are NaN or infinite: results of such a model are meaningless.
 
     Raises:
-        CheckpointError: names the tensor and counts its bad values.
+        CheckpointError: Names the tensor and counts its bad values.
     """
     if not tensor.is_floating_point() or all_finite(tensor):
         return
-    pieces = tensor.detach().reshape(-1).split(PIECE)  # so that a large one is never held twice
+    pieces = tensor.detach().reshape(-1).split(PIECE)  # so that a large one is never copied whole
     bad = sum(int((~torch.isfinite(piece.float())).sum()) for piece in pieces)
     if bad:
         raise CheckpointError(
@@ -30,9 +30,9 @@ def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
 
 
 def all_finite(tensor: Tensor) -> bool:
-    """Return whether all numbers are finite, read once and without a copy.
+    """Return True if all numbers are finite, with one read and no copy.
 
-    NaN passes through a minimum and a maximum, and one of the two is infinite where any number is.
+    NaN passes through a minimum and a maximum, and one of the two is infinite if any number is.
     """
     if not tensor.numel():
         return True

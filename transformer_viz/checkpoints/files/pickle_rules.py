@@ -1,6 +1,6 @@
-"""What a pickle of a state dict may name, call and fill, and with what.
+"""Rules for the names, calls, arguments and states that a pickle of a state dict may contain.
 
-numpy and torch follow the arguments of a few calls without a look, so each has a check here.
+numpy and torch do not validate the arguments of some calls, so each has a check here.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-#: Names that are only ever handed over: kinds of numbers and of storages.
+#: Names that only occur as values: types of numbers and of storages.
 VALUES = re.compile(
     r"torch\.(storage\.)?(\w*Storage|b?float\w*|u?int\w*|complex\w*|bool|half|double|long)"
     r"|numpy\.ndarray"
 )
-#: Tensors whose numbers are not simply there.
+#: Tensors whose numbers are not stored plainly.
 STRANGE_TENSORS = re.compile(
     r"torch\._utils\._rebuild_(sparse|q|meta|nested|wrapper|device)\w*"
     r"|torch\.serialization\._get_layout|torch\.per_(tensor|channel)_\w*"
 )
-#: Kinds of numpy whose entries are their own bytes: truth values, numbers, text.
+#: numpy types whose entries are their own bytes: booleans, numbers, text.
 DTYPE = re.compile(r"[<>|=]?([biufcSU])(\d{1,3})")
 MAX_AXES = 32
 
 
 class StandIn:
-    """What stands for a class or function of a pickle: it does nothing, whatever is done to it.
+    """Inert replacement of a class or function of a pickle.
 
-    ``left_out``: of a package whose objects are not made; ``filled`` as what, a dict or a list.
+    ``left_out`` is True for a package whose objects are not created. ``filled`` records the use as
+    a dict or a list.
     """
 
     name: ClassVar[str] = ""
@@ -38,7 +39,7 @@ class StandIn:
     def __new__(cls, *args: Any, **named: Any) -> StandIn:
         check = CALLS.get(cls.name)
         called = cls.name in CALLS and not named
-        # torch's functions get only what they know: never an object that was left out.
+        # torch's functions get only known values, never an object that was left out.
         called = called and (check(args) if check else not any(map(_is_left_out, args)))
         if not called and (cls.name in CALLS or VALUES.fullmatch(cls.name)):
             raise Refused(f"{cls.name} is called with what no state dict holds")
@@ -50,7 +51,7 @@ class StandIn:
         self.parts: list[Any]
 
     def __setstate__(self, state: Any) -> None:
-        # numpy and torch follow what a state says without a look: a pointer may stand there.
+        # numpy and torch do not validate a state, which may contain a pointer.
         check = STATES.get(self.name)
         if not self.left_out and (check is None or not check(self, state)):
             raise Refused(f"{self.name} is filled with what no state dict holds")
@@ -70,7 +71,7 @@ class StandIn:
 
 
 class Refused(Exception):
-    """A pickle does what none of a state dict does."""
+    """Pickle with an operation that no state dict needs."""
 
 
 def _scalar(value: Any) -> bool:
@@ -78,7 +79,7 @@ def _scalar(value: Any) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether something may be a key: a scalar, a stand-in, or a flat tuple of them."""
+    """Return True if a value may be a key: a scalar, a stand-in, or a flat tuple of them."""
     if isinstance(value, tuple):
         return all(_scalar(item) or isinstance(item, StandIn) for item in value)
     return _scalar(value) or isinstance(value, StandIn | type)
@@ -94,14 +95,14 @@ def _scalars(args: tuple[Any, ...]) -> bool:
 
 
 def _items(args: tuple[Any, ...]) -> bool:
-    """No arguments, or one list, tuple, set or dictionary of plain things."""
+    """Return True for no arguments, or one list, tuple, set or dictionary of plain values."""
     if len(args) > 1 or any(type(item) not in (list, tuple, dict, set) for item in args):
         return False
     return all(map(is_plain, args[0] if args else ()))
 
 
 def _pairs(args: tuple[Any, ...]) -> bool:
-    """No arguments, or one list of pairs whose first is plain."""
+    """Return True for no arguments, or one list of pairs whose first item is plain."""
     if len(args) > 1 or any(type(item) is not list for item in args):
         return False
     return all(
@@ -120,13 +121,13 @@ def _empty_array(args: tuple[Any, ...]) -> bool:
 
 
 def _plain_dtype(args: tuple[Any, ...]) -> bool:
-    """A kind of numbers or of text of a fixed length; never objects, which are pointers."""
+    """Return True for a dtype of numbers or fixed-length text; never objects (pointers)."""
     known = bool(args) and isinstance(args[0], str) and DTYPE.fullmatch(args[0])
     return bool(known) and all(type(word) in (bool, int) for word in args[1:])
 
 
 def _number(args: tuple[Any, ...]) -> bool:
-    """A scalar of numpy: its kind, and the bytes of one such number."""
+    """Return True for a numpy scalar: its dtype, and the bytes of one such number."""
     return len(args) == 2 and _dtype_bytes(args[0]) == _length(args[1]) is not None
 
 
@@ -135,7 +136,7 @@ def _latin(args: tuple[Any, ...]) -> bool:
 
 
 def _dtype_bytes(dtype: Any) -> int | None:
-    """The bytes of one entry of a stand-in for ``numpy.dtype``; None for anything else."""
+    """Return the bytes of one entry of a stand-in for ``numpy.dtype``; None for other values."""
     if not isinstance(dtype, StandIn) or dtype.name != "numpy.dtype":
         return None
     kind, size = DTYPE.fullmatch(dtype.parts[0]).groups()  # type: ignore[union-attr]
@@ -143,7 +144,7 @@ def _dtype_bytes(dtype: Any) -> int | None:
 
 
 def _length(data: Any) -> int | None:
-    """How many bytes stand there, plainly or as the text of older pickles; None for no bytes."""
+    """Return the number of bytes, stored plainly or as text of older pickles; None for others."""
     if isinstance(data, StandIn) and data.name == "_codecs.encode":
         data = data.parts[0]
         return len(data) if len(data) == len(data.encode("latin1", "ignore")) else None
@@ -151,12 +152,12 @@ def _length(data: Any) -> int | None:
 
 
 def _attributes(made: StandIn, state: Any) -> bool:
-    """Named things that hang on an object of Python's own."""
+    """Return True for named attributes of an object of the standard library."""
     return type(state) is dict and all(type(name) is str for name in state)
 
 
 def _dtype_state(made: StandIn, state: Any) -> bool:
-    """What numpy writes of a plain kind: version, byte order, no fields, sizes, flags."""
+    """Return True for numpy's state of a plain dtype: version, order, no fields, sizes, flags."""
     if type(state) is not tuple or len(state) != 8:
         return False
     size = _dtype_bytes(made)
@@ -173,7 +174,7 @@ def _dtype_state(made: StandIn, state: Any) -> bool:
 
 
 def _array_state(made: StandIn, state: Any) -> bool:
-    """What numpy writes of an array of numbers: version, shape, dtype, order, exactly its bytes."""
+    """Return True for numpy's state of a numeric array: version, shape, dtype, order, bytes."""
     if type(state) is not tuple or len(state) != 5 or type(state[1]) is not tuple:
         return False
     version, shape, dtype, fortran, data = state
@@ -185,7 +186,7 @@ def _array_state(made: StandIn, state: Any) -> bool:
     return entry is not None and length is not None and math.prod(shape) * entry == length
 
 
-#: What a pickle may call, and what its arguments must be; None leaves them open.
+#: Functions that a pickle may call, with the check of their arguments; None leaves them open.
 CALLS: dict[str, Callable[[tuple[Any, ...]], bool] | None] = {
     "torch._utils._rebuild_tensor": None,
     "torch._utils._rebuild_tensor_v2": None,
@@ -210,7 +211,7 @@ CALLS: dict[str, Callable[[tuple[Any, ...]], bool] | None] = {
     "numpy.core.multiarray._reconstruct": _empty_array,
     "numpy._core.multiarray._reconstruct": _empty_array,
 }
-#: What may be filled after it was made, and what its state must be; nothing else may.
+#: Objects that may receive a state after creation, with the check of it; others may not.
 STATES: dict[str, Callable[[StandIn, Any], bool]] = {
     "collections.OrderedDict": _attributes,
     "argparse.Namespace": _attributes,

@@ -1,10 +1,10 @@
-"""A pickle walked through without running it: which names it calls, and with what.
+"""Inspection of a pickle without running it: the names it calls, and their arguments.
 
-``torch.load(weights_only=True)`` runs no strangers' code, but some of what it allows can fill the
-memory or take hours (``bytearray(10**12)``, a set of a tensor that repeats one number). So each
-pickle is first gone through here with stand-ins in place of everything it names. The few calls that
-state dicts are made of pass. Objects of other packages are found here too; they are left out
-(:mod:`.stand_ins`).
+``torch.load(weights_only=True)`` runs no foreign code. Still, some operations that it allows can
+fill the memory or take hours (``bytearray(10**12)``, a set of a tensor that repeats one number).
+Each pickle is therefore first read here, with stand-ins in place of everything it names. Only the
+few calls that state dicts need pass. Objects of other packages are found here too; they are left
+out (:mod:`.stand_ins`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .stand_ins import MOST_NAMES, holding_objects, may_be_left_out
 
 MAX_STEPS = 2_000_000  # reads of the walk: some seconds
 MAX_STRING = 2**28  # bytes that are read at once
-MAX_UNFOLDED = 10**7  # lists, tuples and dictionaries, each counted as often as it is met
-MAX_DEPTH = 50  # of them in one another
+MAX_UNFOLDED = 10**7  # lists, tuples and dictionaries, counted at each reference
+MAX_DEPTH = 50  # of nested containers
 WIDTHS = {
     **dict.fromkeys(("ComplexDouble",), 16),
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
@@ -38,15 +38,17 @@ FOLDING = (dict, list, tuple, set, frozenset, StandIn)
 
 @dataclass
 class Contents:
-    """What a walk found: the bytes of each storage by key, and the names that are to be left out,
-    each with the kind of :func:`.stand_ins.stand_in`."""
+    """Result of a walk: bytes of each storage by key, and names to be left out.
+
+    Each name comes with its kind for :func:`.stand_ins.stand_in`.
+    """
 
     storages: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
 
 class _Walk(pickle._Unpickler):
-    """Goes through a pickle and keeps the names it asks for and the storages it refers to."""
+    """Unpickler that records the names and storages a pickle refers to."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
 
@@ -66,7 +68,7 @@ class _Walk(pickle._Unpickler):
         return self.types[full]
 
     def persistent_load(self, pid: Any) -> Any:
-        """Note a storage: ``("storage", kind, key, place, count of numbers, ...)``."""
+        """Record a storage: ``("storage", kind, key, device, count of numbers, ...)``."""
         whole = isinstance(pid, tuple) and len(pid) >= 5 and isinstance(pid[4], int)
         if not (whole and isinstance(pid[2], str | int)):
             raise Refused("it refers to something that is no storage")
@@ -116,7 +118,7 @@ _Walk.dispatch |= {
 
 
 class _Metered:
-    """A file that gives no more than it has, and only so often."""
+    """File with limits on the bytes per read and on the number of reads."""
 
     def __init__(self, file: IO[bytes], size: int):
         self.file, self.size, self.steps = file, size, 0
@@ -138,8 +140,8 @@ class _Metered:
 def _walked(walk: _Walk) -> Any:
     """Return the root of a pickle, built while the cyclic garbage collector pauses.
 
-    It would visit all new objects again and again: two million empty sets took 20 s, and take 2 s
-    without it. `MAX_STEPS` bounds them.
+    The collector would visit all new objects again and again: two million empty sets took 20 s, and
+    take 2 s without it. `MAX_STEPS` bounds them.
     """
     was = gc.isenabled()
     gc.disable()
@@ -151,11 +153,11 @@ def _walked(walk: _Walk) -> Any:
 
 
 def look_through(file: IO[bytes], size: int, path: Path, pickles: int = 1) -> Contents:
-    """Go through the pickles at the beginning of an open file; nothing that they name is run.
+    """Inspect the pickles at the beginning of an open file; nothing that they name is run.
 
     Raises:
-        CheckpointError: names that could run code, tensors whose numbers are not simply there, or
-            a pickle that no state dict gives.
+        CheckpointError: Names could run code, tensors are not stored plainly, or the pickle is not
+            that of a state dict.
     """
     metered, contents = _Metered(file, size), Contents()
     names, reason = set[str](), ""
@@ -188,11 +190,11 @@ def look_through(file: IO[bytes], size: int, path: Path, pickles: int = 1) -> Co
 
 
 def _refuse_unfolding(root: Any) -> None:
-    """Refuse lists in lists without end: to show, compare or copy them would take for ever.
+    """Refuse deeply shared nested lists: showing, comparing or copying them would take too long.
 
     Each is visited once, however often it is referred to, after everything that is inside it.
     """
-    seen: dict[int, tuple[int, int]] = {}  # how many things are inside, how deep they go
+    seen: dict[int, tuple[int, int]] = {}  # number of things inside, and their depth
     waiting = [(root, False)]
     while waiting:
         value, ready = waiting.pop()
@@ -219,7 +221,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def is_strange(name: str) -> bool:
-    """Whether no state dict needs a name."""
+    """Return True if no state dict needs this name."""
     known = name in CALLS or VALUES.fullmatch(name) or STRANGE_TENSORS.fullmatch(name)
     return not known
 

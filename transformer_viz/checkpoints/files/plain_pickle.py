@@ -1,4 +1,4 @@
-"""Pickles of plain data, such as nanoGPT's ``meta.pkl``: read without running anything in them."""
+"""Pickles of plain data, such as nanoGPT's ``meta.pkl``, read without running anything in them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from .errors import CheckpointError, reason
 
 MAX_PICKLE = 4 * 2**20  # bytes; the characters of all of Unicode take a few more
-#: Everything that dictionaries, lists, text and numbers are written with. Tuples are left out: as a
-#: key, a pair of pairs of pairs and so on takes its hash for ever.
+#: Opcodes of dictionaries, lists, text and numbers. Tuples are left out: the hash of a key of
+#: nested pairs can take for ever.
 PLAIN_OPCODES = {
     *("PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"),
     *("GET", "BINGET", "LONG_BINGET", "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT"),
@@ -22,7 +22,7 @@ PLAIN_OPCODES = {
 
 
 class NoNames(pickle.Unpickler):
-    """Reads a pickle and refuses every name in it, so that nothing in it can run."""
+    """Unpickler that refuses every name, so that nothing can run."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"{module}.{name}")
@@ -32,10 +32,10 @@ class NoNames(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """What a pickle of dictionaries, lists, text and numbers holds; anything else is refused.
+    """Return a pickle's dictionaries, lists, text and numbers; refuse anything else.
 
     Raises:
-        CheckpointError: too large, damaged, or with objects in it; says what to do.
+        CheckpointError: The pickle is too large, damaged, or holds objects; states what to do.
     """
     size = path.stat().st_size
     if size > MAX_PICKLE:
@@ -47,7 +47,7 @@ def read_plain_pickle(path: Path) -> Any:
 
 
 def parse_plain_pickle(content: bytes, path: Path) -> Any:
-    """The same from bytes; ``path`` says in errors whose they are."""
+    """Return the same from bytes; ``path`` names the file in errors."""
     try:
         strange = _strange_opcode(content)
         loaded = None if strange else NoNames(io.BytesIO(content)).load()
@@ -64,10 +64,10 @@ def parse_plain_pickle(content: bytes, path: Path) -> Any:
 
 
 def _strange_opcode(content: bytes) -> str:
-    """The first instruction that plain data does not need; empty where there is none.
+    """Return the first opcode that plain data does not need; empty if there is none.
 
     Raises:
-        Exception: the pickle is damaged, or asks for a memo longer than itself.
+        Exception: The pickle is damaged, or needs a memo longer than itself.
     """
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name not in PLAIN_OPCODES:

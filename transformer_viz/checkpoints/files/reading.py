@@ -1,7 +1,7 @@
-"""Weights from a file, read with suspicion: nothing in it is run, nothing outgrows the file.
+"""Safe reader of weights: no code of a file runs, and no result outgrows the file.
 
 Preferred is safetensors, which holds numbers only. A file of ``torch.save`` is a zip with a pickle
-inside; the pickle is gone through with stand-ins first (:mod:`.pickles`), then opened with
+inside. The pickle is first inspected with stand-ins (:mod:`.pickles`), then opened with
 ``weights_only`` and a short list of harmless classes. Numbers stay on disk until they are used.
 """
 
@@ -40,8 +40,8 @@ from .zips import damaged, members
 
 MAX_FILE = 16 * 2**30  # bytes of weights
 MAX_CONFIG = 2**20  # bytes of config.json
-MAX_HEADER = 2**24  # bytes of the table of contents of a safetensors file
-MAX_PICKLE = 2**26  # bytes of that of a file of torch.save
+MAX_HEADER = 2**24  # bytes of the header of a safetensors file
+MAX_PICKLE = 2**26  # bytes of the pickle of a torch.save file
 MAX_TENSORS = 100_000
 MAX_SHARED = 20  # times the file's own size that its tensors may claim together
 LEGACY_PICKLES = 5  # magic number, protocol, machine, content, keys of the storages
@@ -51,7 +51,7 @@ SUFFIXES = (".safetensors", *TORCH_SUFFIXES)
 _ONE_LIST = threading.Lock()  # torch keeps one list of allowed names for all threads
 _SCALAR, _RECONSTRUCT = np.float64(0).__reduce__()[0], np.zeros(0).__reduce__()[0]
 
-#: Plain data that training scripts store beside their weights; none of it can run anything.
+#: Plain data that training scripts store beside their weights; none of it can run code.
 HARMLESS: list[Any] = [
     argparse.Namespace,
     pathlib.PosixPath,
@@ -71,10 +71,12 @@ HARMLESS: list[Any] = [
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The tensors of one file by name, whatever else the file held (``extra``), and in words what
-    was taken off around them (``unwrapped``). ``allow_nonfinite`` opens what is NaN or infinite;
-    ``names`` are the file's own names that were mapped to others, None for one left out; ``notes``
-    are sentences on what of the file was not read."""
+    """Tensors of one file by name, and all else that the file held (``extra``).
+
+    ``unwrapped`` lists the containers and prefixes removed around them. ``allow_nonfinite`` accepts
+    NaN and infinity. ``names`` are the file's own names that were mapped to others, None for one
+    left out. ``notes`` are sentences on parts of the file that were not read.
+    """
 
     path: Path
     tensors: dict[str, Tensor]
@@ -86,28 +88,28 @@ class Weights:
 
     @property
     def dtype(self) -> str:
-        """The type of the numbers in the file, ``float16``; that of its first tensor."""
+        """Type of the numbers in the file, ``float16``; that of its first tensor."""
         return str(next(iter(self.tensors.values())).dtype).removeprefix("torch.")
 
     @property
     def floats(self) -> str:
-        """The type of the first tensor of floats; empty where there is none."""
+        """Type of the first tensor of floats; empty if there is none."""
         floats = (t.dtype for t in self.tensors.values() if t.is_floating_point())
         return str(next(floats, "")).removeprefix("torch.")
 
 
 def read_weights(path: Path, averaged: bool = False, other_networks: bool = False) -> Weights:
-    """Every tensor of a weights file, or of all parts of an index, in the dtype of the file.
+    """Return every tensor of a weights file, or of all parts of an index, in the file's dtype.
 
     Args:
-        path: the file, or a ``*.index.json``.
-        averaged: the running average of the weights, where the file holds one beside them.
-        other_networks: keep what is no part of usual models, such as the weights of a loss.
+        path: The file, or a ``*.index.json``.
+        averaged: Read the running average of the weights, if the file holds one.
+        other_networks: Keep tensors that are no part of usual models, such as weights of a loss.
 
     Raises:
-        CheckpointMissing: no such file.
-        CheckpointError: too large, damaged, compressed, holding objects or programs instead of
-            tensors, or tensors larger than their data; says which and what to do.
+        CheckpointMissing: There is no such file.
+        CheckpointError: The file is too large, damaged or compressed, holds objects or programs, or
+            its tensors are larger than their data; states which and what to do.
     """
     content = _parts(path) if is_index(path) else _content(path)
     left_out = what_was_left_out(content)
@@ -132,13 +134,13 @@ def read_weights(path: Path, averaged: bool = False, other_networks: bool = Fals
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file, under its own name.
+    """Return every tensor of a safetensors file, under its own name.
 
     Raises:
-        CheckpointMissing: no such file.
-        CheckpointError: too large, damaged, or of another kind.
+        CheckpointMissing: There is no such file.
+        CheckpointError: The file is too large, damaged, or of another kind.
     """
-    if path.is_file() and kind_of(path) != "safetensors":  # nothing of a pickle is looked at
+    if path.is_file() and kind_of(path) != "safetensors":  # a pickle is not opened at all
         raise CheckpointError(f"{path.name} is no safetensors file; save it again.")
     weights = Weights(path, _content(path, named=False), {})
     _check_tensors(weights, file_size(path))
@@ -146,12 +148,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The words of a ``config.json``; empty where there is no such file."""
+    """Return the content of a ``config.json``; empty if there is no such file."""
     return read_json(path, MAX_CONFIG) if path.is_file() else {}
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file, see :func:`shapes_of`."""
+    """Return the header of a safetensors file, see :func:`shapes_of`."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(MAX_HEADER, path.stat().st_size - 8):
@@ -168,10 +170,10 @@ def _header(path: Path) -> dict[str, Any]:
 
 
 def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
-    """Dtype and shape of each tensor of a safetensors file, from its header alone.
+    """Return dtype and shape of each tensor of a safetensors file, from its header alone.
 
     Raises:
-        CheckpointError: a header that is damaged, too large, or names a tensor twice.
+        CheckpointError: The header is damaged, too large, or names a tensor twice.
     """
     header = _header(path)
     header.pop("__metadata__", None)
@@ -185,7 +187,7 @@ def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file, or of an index and its parts in order, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a file, or of an index and its parts in order, as 64 hex digits."""
     if not is_index(path):
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -196,21 +198,21 @@ def digest(path: Path) -> str:
 
 
 def file_size(path: Path) -> int:
-    """The bytes of a weights file, or of all parts of an index."""
+    """Return the bytes of a weights file, or of all parts of an index."""
     return sum(part.stat().st_size for part in (parts_of(path) if is_index(path) else (path,)))
 
 
 def read_object(path: Path) -> Any:
-    """Return what one file of torch.save holds; objects of other code stay stand-ins.
+    """Return the content of a torch.save file; objects of other code stay stand-ins.
 
     Raises:
-        CheckpointError: it cannot be read safely.
+        CheckpointError: It cannot be read safely.
     """
     return _content(path)
 
 
 def _content(path: Path, named: bool = True) -> Any:
-    """What one file holds, whatever it is; ``named`` as a weights file."""
+    """Return the content of one file; ``named`` requires the extension of a weights file."""
     if not path.is_file():
         raise CheckpointMissing(f"There is no weights file {path.name} in {path.parent}.")
     if named and not path.name.endswith(SUFFIXES):
@@ -227,7 +229,7 @@ def _content(path: Path, named: bool = True) -> Any:
 
 
 def _parts(path: Path) -> dict[str, Any]:
-    """The content of all parts of an index, each from the part that the index names."""
+    """Return the content of all parts of an index, each from the part that the index names."""
     if not path.is_file():
         raise CheckpointMissing(f"There is no index {path.name} in {path.parent}.")
     whole: dict[str, Any] = {}
@@ -259,7 +261,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_torch(path: Path, zipped: bool) -> Any:
-    """The content of a file of torch.save: a zip, or what it wrote before 2020, a bare pickle."""
+    """Return the content of a torch.save file: a zip, or (before 2020) a bare pickle."""
     if path.suffix == ".safetensors":  # torch would go by the name too
         raise CheckpointError(f"{path.name} is a file of torch.save; let its name end in .pt.")
     left_out = _check_zip(path) if zipped else _check_pickles(path)
@@ -275,7 +277,7 @@ def _read_torch(path: Path, zipped: bool) -> Any:
 
 
 def _check_pickles(path: Path) -> dict[str, str]:
-    """Go through the pickles of an old file, whose storages must fit into it.
+    """Inspect the pickles of an old file, whose storages must fit into it.
 
     Returns the names that are left out, see :class:`.Contents`.
     """
@@ -292,7 +294,7 @@ def _check_pickles(path: Path) -> dict[str, str]:
 
 
 def _check_zip(path: Path) -> dict[str, str]:
-    """Refuse zips that would unpack to more than they are, and those that hold programs.
+    """Refuse zips that unpack to more than their size, and those that hold programs.
 
     Returns the names that are left out, see :class:`.Contents`.
     """
@@ -320,7 +322,7 @@ def _check_zip(path: Path) -> dict[str, str]:
 
 
 def _check_records(path: Path, content: str, sizes: dict[str, int]) -> dict[str, str]:
-    """Go through the pickle of a zip, and hold the storages that it names against the records."""
+    """Inspect the pickle of a zip, and compare its storages with the records."""
     if sizes[content] > MAX_PICKLE or len(sizes) > MAX_TENSORS:
         raise CheckpointError(
             f"{path.name} has a table of contents of {sizes[content]:,} bytes and {len(sizes):,} "
@@ -344,7 +346,7 @@ def _check_records(path: Path, content: str, sizes: dict[str, int]) -> dict[str,
 
 
 def _without_tensors(path: Path, content: Any) -> CheckpointError:
-    """The sentence about a file that holds no state dict, with what it does hold."""
+    """Return the error for a file without a state dict, with the content of the file."""
     kind = type(content).__name__
     inside = ", ".join(str(key)[:40] for key in list(content)[:5]) if type(content) is dict else ""
     return CheckpointError(
@@ -355,7 +357,7 @@ def _without_tensors(path: Path, content: Any) -> CheckpointError:
 
 
 def _check_tensors(weights: Weights, size: int) -> None:
-    """Refuse tensors that claim more numbers than were stored, or whose numbers are of no use."""
+    """Refuse tensors that claim more bytes than are stored, and types that cannot be used."""
     path, total = weights.path, 0
     for name, tensor in (*weights.tensors.items(), *_tensors_in(weights.extra)):
         plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
@@ -380,7 +382,7 @@ def _check_tensors(weights: Weights, size: int) -> None:
 
 
 def _tensors_in(content: Any, deep: int = 4) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in dictionaries and lists, which a layout may take for weights too."""
+    """Yield the tensors in dictionaries and lists, which a layout may take for weights too."""
     pairs: Any = content.items() if isinstance(content, Mapping) else ()
     if isinstance(content, list | tuple):
         pairs = enumerate(content)

@@ -1,9 +1,8 @@
-"""Which regular expressions of a stranger may run: those whose work grows at most with the square
-of the text.
+"""Check that an untrusted regular expression runs in at most quadratic time of the text.
 
-The engine behind ``tokenizer.json`` tries one way after the other, so a pattern of ten letters may
-take hours on a short text, and nothing can stop it. A pattern is refused by its shape, on the safe
-side: some that are harmless are refused too.
+The engine behind ``tokenizer.json`` backtracks: a pattern of ten letters may take hours on a short
+text, and cannot be interrupted. A pattern is refused by its shape, on the safe side: some harmless
+ones are refused too.
 """
 
 from __future__ import annotations
@@ -11,58 +10,58 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LONGEST = 5_000  # characters of a pattern
-DEEPEST = 8  # groups in groups
-WIDE = 8  # a repeat of more is as one without an end
-MOST_REPEATED = 6  # elements of one branch that may occur or not, or more than once
+DEEPEST = 8  # nested groups
+WIDE = 8  # a repeat of more counts as endless
+MOST_REPEATED = 6  # elements of one branch that are optional or repeated
 MOST_CHOICES = 2  # groups of one branch that offer a choice
 MOST_ENDLESS = 2  # elements of one branch without an end
-REFERENCES = frozenset("0123456789kgKRX")  # after a backslash: what was matched before, and calls
+REFERENCES = frozenset("0123456789kgKRX")  # after a backslash: back references and calls
 MODES = frozenset("imsxa-")
 
 
 class SlowPatternError(ValueError):
-    """A pattern that may take very long."""
+    """Pattern that may take very long."""
 
 
 @dataclass
 class Branch:
-    """What one branch between two ``|`` holds; ``choices`` counts groups with more branches."""
+    """Counts of one branch between two ``|``; ``choices`` counts groups with several branches."""
 
     repeated: int = 0
     endless: int = 0
     choices: int = 0
 
     def add(self, inner: Branch) -> None:
-        """Take in a group that is not repeated: its elements are this branch's."""
+        """Add a group that is not repeated: its elements belong to this branch."""
         self.repeated += inner.repeated
         self.endless += inner.endless
         self.choices += inner.choices
 
 
 def is_cheap(pattern: str) -> bool:
-    """Whether a pattern (Oniguruma's language) costs at most the square of a text's length.
+    """Return True if an Oniguruma pattern costs at most the square of a text's length.
 
-    A repeated group must hold neither a choice nor a repeat; of one branch at most two elements may
-    have no end, and after the second nothing may follow that could fail.
+    A repeated group must hold neither a choice nor a repeat. At most two elements of a branch may
+    have no end, and nothing that could fail may follow the second.
     """
     if len(pattern) > LONGEST:
         return False
     reader = _Reader(pattern)
     try:
         reader.choice(0)
-    except (SlowPatternError, IndexError):  # or one that breaks off in its middle
+    except (SlowPatternError, IndexError):  # or an incomplete pattern
         return False
     return reader.at == len(pattern)
 
 
 class _Reader:
-    """Reads a pattern from left to right."""
+    """Reader of a pattern from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern, self.at = pattern, 0
 
     def more(self, sign: str = "") -> bool:
-        """Whether the pattern goes on, with this sign if one is given."""
+        """Return True if the pattern goes on, with this sign if one is given."""
         return self.at < len(self.pattern) and self.pattern.startswith(sign, self.at)
 
     def take(self, sign: str) -> bool:
@@ -71,7 +70,7 @@ class _Reader:
         return found
 
     def choice(self, depth: int) -> Branch:
-        """Branches up to the end of their group: the worst of each count."""
+        """Read branches up to the end of their group; return the worst of each count."""
         if depth > DEEPEST:
             raise SlowPatternError
         branches = [self.branch(depth)]
@@ -96,7 +95,7 @@ class _Reader:
         return here
 
     def element(self, here: Branch, depth: int) -> None:
-        """One atom and how often it comes."""
+        """Read one atom and its repeat count."""
         inner = self.atom(depth)
         least, most = self.count()
         if least >= 1 and here.endless >= MOST_ENDLESS:
@@ -110,7 +109,7 @@ class _Reader:
         here.endless += most > WIDE
 
     def count(self) -> tuple[int, int]:
-        """The least and most of a repeat; 1 and 1 without one."""
+        """Return the least and most of a repeat; 1 and 1 without one."""
         if self.take("*"):
             found = (0, WIDE + 1)
         elif self.take("+"):
@@ -126,13 +125,13 @@ class _Reader:
             found = (least, int(last[:6]) if last else WIDE + 1 if comma else least)
         else:
             return 1, 1
-        _ = self.take("?") or self.take("+")  # lazy, or without a way back
+        _ = self.take("?") or self.take("+")  # lazy or possessive
         if any(self.more(sign) for sign in "*+?{"):
             raise SlowPatternError  # a repeat of a repeat
         return found
 
     def atom(self, depth: int) -> Branch:
-        """A character, a set or a group; what a group holds."""
+        """Read a character, a set or a group; return the content of a group."""
         sign = self.pattern[self.at]
         self.at += 1
         if sign == "[":
@@ -155,7 +154,7 @@ class _Reader:
                     raise SlowPatternError
 
     def set(self) -> None:
-        """A set of characters, with sets inside."""
+        """Read a set of characters, with nested sets."""
         self.take("^")
         self.take("]")
         while not self.take("]"):

@@ -1,4 +1,4 @@
-"""The weights below a folder that holds none itself: the output of a training run."""
+"""Weights below a folder that holds none itself: the output of a training run."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-DEEPEST = 4  # folders in folders: lightning_logs/version_0/checkpoints
+DEEPEST = 4  # nested folders: lightning_logs/version_0/checkpoints
 MOST_FOLDERS = 500
 MOST_ENTRIES = 2000  # of one folder
 SHOWN = 4  # places in a sentence
 
 
 def weights_below(folder: Path, holds: Callable[[Path], list[Path]]) -> list[str]:
-    """What can be given to ``load`` below a folder, as paths that begin there, in natural order.
+    """Return the paths below a folder that ``load`` accepts, relative to it, in natural order.
 
     Args:
-        folder: where to look; links to folders are not followed.
-        holds: the weights files of one folder: a folder with one of them is named, else each file.
+        folder: Folder to search; links to folders are not followed.
+        holds: Returns the weights files of one folder. A folder with one file is listed itself,
+            else
+            each file.
     """
     found: list[str] = []
     waiting, seen = [(folder, 0)], 0
@@ -27,7 +29,7 @@ def weights_below(folder: Path, holds: Callable[[Path], list[Path]]) -> list[str
         for inner in _folders(place) if deep < DEEPEST else ():
             try:
                 files = holds(inner)
-            except OSError:  # not ours to read
+            except OSError:  # no permission to read
                 continue
             named = [inner] if len(files) == 1 else files
             found += [path.relative_to(folder).as_posix() for path in named]
@@ -36,7 +38,7 @@ def weights_below(folder: Path, holds: Callable[[Path], list[Path]]) -> list[str
 
 
 def name_places(folder: Path, places: list[str]) -> str:
-    """The sentence on a folder whose weights are below it."""
+    """Return the sentence on a folder whose weights are below it."""
     more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
     shown = ", ".join([*places[: SHOWN - 1], places[-1]] if more else places)
     return (
@@ -58,7 +60,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """A key by which ``checkpoint-20`` comes before ``checkpoint-100``."""
+    """Return a sort key that puts ``checkpoint-20`` before ``checkpoint-100``."""
     return [
         (int(part[:18]), "") if part.isdecimal() else (-1, part)
         for part in re.split(r"(\d+)", text)

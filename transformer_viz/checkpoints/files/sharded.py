@@ -1,4 +1,4 @@
-"""A checkpoint in several parts: an index says which part holds which tensor."""
+"""Checkpoints in several parts, with an index that names the part of each tensor."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ MAX_PARTS = 1000
 
 
 def is_index(path: Path) -> bool:
-    """Whether a path is the index of a checkpoint in parts, by its name."""
+    """Return True if a path is the index of a checkpoint in parts, by its name."""
     return path.name.endswith(".index.json")
 
 
 def parts_of(path: Path) -> dict[Path, tuple[str, ...]]:
-    """The parts that an index names, each with the names of its tensors.
+    """Return the parts that an index names, each with the names of its tensors.
 
     Raises:
-        CheckpointError: an index without a map of weights, or with parts outside of its folder.
-        CheckpointMissing: a part that is not there.
+        CheckpointError: The index has no map of weights, or parts outside of its folder.
+        CheckpointMissing: A part does not exist.
     """
     found = read_json(path, MAX_INDEX).get("weight_map")
     if not (isinstance(found, dict) and found and all(isinstance(p, str) for p in found.values())):
@@ -38,7 +38,7 @@ def parts_of(path: Path) -> dict[Path, tuple[str, ...]]:
 
 
 def _part(path: Path, name: str) -> Path:
-    """The file of a part, which stands in the folder of the index."""
+    """Return the file of a part, which must be in the folder of the index."""
     part, plain = path.parent / name, Path(name).name == name and name.isprintable()
     if not plain or "\\" in name or name in (".", "..") or is_index(part):
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, whatever its name says."""
+"""File type by first bytes, independent of the file name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from .errors import CheckpointError
 
-HEAD = 512  # bytes that are looked at
-#: First bytes of what people take for weights, what it is, and what to do about it.
+HEAD = 512  # bytes that are read
+#: First bytes of files often mistaken for weights, their type, and advice.
 STRANGERS = (
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself", "Run git lfs pull"),
     (b"\x1f\x8b", "a packed file (gzip)", "Unpack it first"),
@@ -27,10 +27,10 @@ PAGES = (b"<!doctype", b"<html", b"<?xml")
 
 
 def kind_of(path: Path) -> str:
-    """``zip``, ``pickle`` or ``safetensors``.
+    """Return ``zip``, ``pickle`` or ``safetensors``.
 
     Raises:
-        CheckpointError: something else, which it names where it is known.
+        CheckpointError: The file has another type; the message names it if known.
     """
     try:
         with path.open("rb") as file:

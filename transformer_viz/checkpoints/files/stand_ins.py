@@ -1,13 +1,13 @@
-"""Inert stand-ins for the objects of a pickle: what is left out, and what may be.
+"""Inert stand-ins for the objects of a pickle, and rules for what may be left out.
 
-``torch.load(weights_only=True)`` stays the reader of every file. It refuses a name that it does not
-know, and one object among the hyper-parameters would then cost the whole file. So it is given a
-class of this module for each such name (:func:`stand_in`). The class takes down what the pickle
-calls it with and runs nothing; no name of the file is ever imported. A reader of our own would have
-to be as careful with tensors as torch's is, and could fall behind it.
+``torch.load(weights_only=True)`` remains the reader of every file. It refuses unknown names, so one
+object among the hyper-parameters would make the whole file unreadable. It therefore gets a class of
+this module for each such name (:func:`stand_in`). The class records the arguments of calls and runs
+nothing; no name of the file is ever imported. A separate reader would have to be as careful with
+tensors as torch's is, and could fall behind it.
 
-Names of Python's library, of torch and of numpy are left out only where they are known to be data
-(:func:`may_be_left_out`): a file that names ``os.system`` means harm, and is refused as a whole.
+Names of the standard library, of torch and of numpy are left out only if known to be data
+(:func:`may_be_left_out`). A file that names ``os.system`` is refused as a whole.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import Any, ClassVar
 
 from .errors import CheckpointError
 
-MOST_NAMES = 100  # that one file may have left out; torch looks through all of them at each call
+MOST_NAMES = 100  # per file; torch searches all of them at each call
 LONGEST_NAME = 200  # characters
 SHOWN = 3  # names in a sentence
-MOST_SEEN = 10_000  # containers that are looked into for what was left out
+MOST_SEEN = 10_000  # containers that are searched for left-out objects
 FOLDING = (dict, list, tuple, set, argparse.Namespace)
-DEEPEST = 5  # containers in containers
+DEEPEST = 5  # nested containers
 
-#: Packages whose names are refused unless `DATA` lists them: they hold what can run.
+#: Packages whose names are refused unless `DATA` lists them, since they hold runnable code.
 GUARDED = sys.stdlib_module_names - {"__main__"} | {
     *("torch", "numpy", "dill", "cloudpickle", "joblib", "pip", "setuptools", "pkg_resources"),
     *("popen2", "commands", "asyncore", "asynchat", "cgi", "cgitb", "crypt", "distutils", "imp"),
     *("pipes", "smtpd", "telnetlib", "uu", "xdrlib", "IPython", "six"),
 }
-#: What training scripts keep of these packages beside the weights, and what is only data there.
+#: Names of these packages that training scripts store beside the weights and that are only data.
 DATA = re.compile(
     r"(pathlib|datetime|decimal|fractions|enum|typing|zoneinfo|ipaddress)\.[\w.]+"
     r"|collections\.(defaultdict|deque|ChainMap|UserDict|UserList)"
@@ -57,14 +57,14 @@ NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 def may_be_left_out(name: str) -> bool:
-    """Whether an object of this class, or a call of this function, may be left out unread."""
+    """Return True if objects of this class, or calls of this function, may be left out unread."""
     if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
         return False
     return name.partition(".")[0] not in GUARDED or DATA.fullmatch(name) is not None
 
 
 def holding_objects(path: Path, names: set[str]) -> CheckpointError:
-    """The refusal of a file that holds more than tensors and plain data, with the names."""
+    """Return the error for a file with more than tensors and plain data, with the names."""
     shown = ", ".join(ascii(name[:80])[1:-1] for name in sorted(names)[:SHOWN])
     return CheckpointError(
         f"{path.name} holds Python objects ({shown}), not only tensors; "
@@ -74,9 +74,9 @@ def holding_objects(path: Path, names: set[str]) -> CheckpointError:
 
 
 class LeftOut:
-    """An object of a pickle that was not made: its class's name, and the plain data it held.
+    """Object of a pickle that was not created: the name of its class, and its plain data.
 
-    Nothing of the file runs: whatever the pickle calls, this takes down the arguments.
+    Nothing of the file runs: each call of the pickle only records the arguments.
     """
 
     name: ClassVar[str] = ""
@@ -89,7 +89,7 @@ class LeftOut:
         return made
 
     def __init__(self, *args: Any, **named: Any):
-        """Do nothing: the arguments were taken down already."""
+        """Do nothing: ``__new__`` recorded the arguments."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
@@ -99,7 +99,7 @@ class LeftOut:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The named values that it held: a dataclass's fields, a configuration's words."""
+        """Named values of the object: fields of a dataclass, options of a configuration."""
         parts = self.state if isinstance(self.state, tuple) else (self.state,)
         found: dict[str, Any] = {}
         for part in parts:
@@ -110,9 +110,9 @@ class LeftOut:
 
     @property
     def scalar(self) -> Any:
-        """The one value that it stands for, as a member of an enum does; else itself.
+        """Single value of the object, such as the member of an enum; else the object itself.
 
-        An activation stands for its name, ``torch.nn.modules.activation.GELU(tanh)``.
+        An activation has its name as value, ``torch.nn.modules.activation.GELU(tanh)``.
         """
         held: Any = self
         if "_val" in self.attributes:  # a node of omegaconf
@@ -130,18 +130,18 @@ class LeftOut:
 
 
 def _names_activation(arguments: tuple[Any, ...]) -> bool:
-    """Whether a function's arguments begin with a name of an activation, as partial's may."""
+    """Return True if the first argument names an activation, as for ``partial``."""
     first = arguments[0] if arguments else None
     return isinstance(first, type) and getattr(first, "name", "").startswith(ACTIVATIONS)
 
 
 def stand_in(name: str, kind: str) -> type:
-    """A class for one name of a pickle.
+    """Return a class for one name of a pickle.
 
     Args:
-        name: as the pickle has it.
-        kind: ``dict`` or ``list`` where the pickle fills its objects with items, as it does those
-            of a class derived from one of them: torch fills nothing else, so these are made plain.
+        name: Name as in the pickle.
+        kind: ``dict`` or ``list`` if the pickle fills the objects with items, as for subclasses of
+            these types. torch fills only plain ones, so plain ones are created.
     """
     if kind == "dict":
         return type("LeftOut", (), {"__new__": lambda cls, *args, **named: OrderedDict()})
@@ -151,14 +151,14 @@ def stand_in(name: str, kind: str) -> type:
 
 
 def is_left_out(value: Any) -> bool:
-    """Whether something is a stand-in: an object, or a class or function by its name."""
+    """Return True if a value is a stand-in: an object, or a class or function by its name."""
     return isinstance(value, LeftOut) or (isinstance(value, type) and issubclass(value, LeftOut))
 
 
 def named_values(value: Any) -> Mapping[Any, Any]:
-    """The names and values of a mapping, a namespace or a stand-in; empty for anything else.
+    """Return names and values of a mapping, a namespace or a stand-in; empty for other values.
 
-    A configuration of omegaconf gives its content.
+    A configuration of omegaconf returns its content.
     """
     if isinstance(value, LeftOut):
         value = value.attributes
@@ -171,7 +171,7 @@ def named_values(value: Any) -> Mapping[Any, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """What is to be read of a stand-in: one value, or its named ones."""
+    """Return the plain value of a stand-in: one value, or its named ones."""
     if isinstance(value, type):
         return getattr(value, "name", "") if is_left_out(value) else value
     if not isinstance(value, LeftOut):
@@ -182,7 +182,7 @@ def plain_value(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stand-in is in a file's content, and what it stands for."""
+    """Path of a stand-in in a file's content, and the name of the object."""
 
     path: tuple[str, ...]
     name: str
@@ -192,14 +192,14 @@ class Place:
 
 
 def what_was_left_out(content: Any) -> tuple[Place, ...]:
-    """The places of all stand-ins in a file's content; what is inside one is not listed."""
+    """Return the places of all stand-ins in a file's content; nested ones are not listed."""
     if not is_left_out(content) and not isinstance(content, FOLDING):
         return ()
     return tuple(dict.fromkeys(Place(path, value.name) for path, value in _left_out(content)))
 
 
 def left_out_note(path: Path, left_out: Sequence[Place]) -> tuple[str, ...]:
-    """The note on objects that were left out of a file; empty where there are none."""
+    """Return the note on objects that were left out of a file; empty if there are none."""
     if not left_out:
         return ()
     more = len(left_out) - SHOWN
@@ -211,7 +211,7 @@ def left_out_note(path: Path, left_out: Sequence[Place]) -> tuple[str, ...]:
 
 
 def names_among(values: Iterable[Any]) -> set[str]:
-    """What the stand-ins among some values stand for."""
+    """Return the names of the stand-ins among some values."""
     return {value.name for value in values if is_left_out(value)}
 
 

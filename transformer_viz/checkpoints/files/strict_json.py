@@ -1,4 +1,4 @@
-"""JSON from a stranger: no endless numbers, no word twice, nothing nested without end."""
+"""Strict JSON parser for untrusted files: bounded numbers, no duplicate keys, bounded nesting."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .errors import CheckpointError
 
 MAX_WHOLE = 2**63  # whole numbers stay below this
 MAX_DIGITS = 100  # of any number
-MAX_DEPTH = 64  # brackets in brackets
+MAX_DEPTH = 64  # nested brackets
 
 
 def read_json(path: Path, most: int) -> dict[str, Any]:
-    """The object in a JSON file of at most so many bytes.
+    """Return the object in a JSON file of at most ``most`` bytes.
 
     Raises:
-        CheckpointError: too large, not JSON, not an object, a word twice, or a number that is not
-            finite or has no end.
+        CheckpointError: The file is too large, not JSON, not an object, has a key twice, or a
+            number
+            that is not finite or too long.
     """
     try:
         size = path.stat().st_size
@@ -35,7 +36,7 @@ def read_json(path: Path, most: int) -> dict[str, Any]:
 
 
 def parse(content: bytes, name: str) -> dict[str, Any]:
-    """The same from bytes; ``name`` says in errors whose they are."""
+    """Return the object in JSON bytes; ``name`` names the file in errors."""
     try:
         text = content.decode("utf-8-sig")
         words = json.loads(
@@ -90,7 +91,7 @@ def _whole(text: str) -> int:
 
 
 def _depth(value: Any) -> int:
-    """How many brackets stand in brackets; counted without going deeper than is allowed."""
+    """Return the depth of nested brackets; counting stops beyond the allowed depth."""
     depth, level = 0, [value]
     while level and depth <= MAX_DEPTH:
         inner: list[Any] = []

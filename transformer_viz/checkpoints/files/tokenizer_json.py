@@ -1,4 +1,4 @@
-"""What a ``tokenizer.json`` may ask for: steps and templates whose work stays in bounds."""
+"""Limits for a ``tokenizer.json``: steps and templates with bounded work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from .regex_cost import is_cheap
 
-MAX_GROWTH = 4096  # times its length that a text may grow while it is cut into pieces
-MAX_TEMPLATE = 64  # special tokens that a tokenizer may put around one text
+MAX_GROWTH = 4096  # factor by which a text may grow in the steps
+MAX_TEMPLATE = 64  # special tokens that a tokenizer may add around one text
 MAX_PADDED = 2**16  # tokens to which it may pad one
 
 
@@ -18,7 +18,7 @@ def refuse_steps(path: Path) -> None:
     """Refuse a ``tokenizer.json`` that would fill the memory, or take hours, with a short text.
 
     Raises:
-        ValueError: says which do.
+        ValueError: Names the step.
     """
     growth = 1
     whole = read_object(path)
@@ -42,7 +42,7 @@ def refuse_steps(path: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a file of the library's, whose numbers may be endless; empty without one."""
+    """Return the object in a tokenizer file, with numbers of any size; empty without one."""
     if not path.is_file():
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def _steps(part: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a part of ``tokenizer.json``, at any depth."""
+    """Yield every object in a part of ``tokenizer.json``, at any depth."""
     if isinstance(part, dict):
         yield part
         part = list(part.values())
@@ -59,14 +59,14 @@ def _steps(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _regex(step: dict[str, Any]) -> str | None:
-    """The regular expression of one step, None where it has none."""
+    """Return the regular expression of one step, or None."""
     pattern = step.get("pattern")
     found = pattern.get("Regex") if isinstance(pattern, dict) else None
     return None if found is None else str(found)
 
 
 def _growth(step: dict[str, Any]) -> int:
-    """How many times as long a text may get in one step."""
+    """Return the factor by which a text may grow in one step."""
     written = step.get("content", step.get("prepend"))
     if step.get("type") in ("Replace", "Prepend") and isinstance(written, str):
         return max(1, len(written))
@@ -74,7 +74,7 @@ def _growth(step: dict[str, Any]) -> int:
 
 
 def _added(step: dict[str, Any]) -> int:
-    """How many special tokens one step may put around a text, or a pair of them."""
+    """Return the number of special tokens that one step may add around a text or a pair."""
     if step.get("type") != "TemplateProcessing":
         return 0
     known = step.get("special_tokens")

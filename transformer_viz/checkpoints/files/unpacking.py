@@ -1,7 +1,7 @@
-"""Files that a visitor brings: a zip of a folder, several files, or a path on the server.
+"""Uploaded files: a zip of a folder, several files, or a path on the server.
 
-Nothing in them is believed: sizes are counted while they are written, names are cleaned, and what
-is not a plain file or folder is refused. Needs no torch.
+No input is trusted: sizes are counted while files are written, names are cleaned, and anything but
+plain files and folders is refused. Needs no torch.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ MAX_TOTAL = 4 * 2**30  # bytes that a zip may unpack to
 MAX_RATIO = 100  # times its own size, beyond the first MAX_FREE bytes
 MAX_FREE = 16 * 2**20
 MAX_MEMBERS = 2000
-MAX_DEPTH = 8  # folders in folders
+MAX_DEPTH = 8  # nested folders
 MAX_NAME = 200  # bytes of a file's name
 PIECE = 2**20  # bytes that are written at once
-JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")  # what file managers leave behind
+JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")  # of file managers
 
 
 def unpack(archive: Path, into: Path) -> Path:
     """Unpack an uploaded zip of a folder, or of one weights file.
 
     Args:
-        archive: the zip file.
-        into: a folder that is empty or not there yet; after a refusal nothing is left in it.
+        archive: The zip file.
+        into: A folder that is empty or does not exist; after an error it is empty.
 
     Returns:
-        ``into``, or where the zip held one file alone, that file. A folder that holds everything
-        else in the zip is left out of the names.
+        ``into``, or the file if the zip holds only one. A single top folder is left out of the
+            names.
 
     Raises:
-        CheckpointError: no sound zip; or one whose members are encrypted, links, devices, too
-            many, too large, or named so that they would land elsewhere. Says which.
+        CheckpointError: The zip is invalid, or has members that are encrypted, links, devices, too
+            many, too large, or named so that they would be written elsewhere. States which.
     """
     if not zipfile.is_zipfile(archive):
         raise CheckpointError(
@@ -55,7 +55,7 @@ def unpack(archive: Path, into: Path) -> Path:
     except CheckpointError:
         _empty(into)
         raise
-    except Exception as error:  # the errors of damaged zips have no common home
+    except Exception as error:  # the errors of damaged zips have no common base class
         _empty(into)
         require_disk(error)
         raise damaged(archive, error) from error
@@ -63,17 +63,17 @@ def unpack(archive: Path, into: Path) -> Path:
 
 
 def place_files(files: Iterable[tuple[str, IO[bytes]]], into: Path) -> Path:
-    """Put uploaded files side by side: weights, ``config.json``, a vocabulary.
+    """Write uploaded files into one folder: weights, ``config.json``, a vocabulary.
 
     Args:
-        files: each file's name, of which the last part counts, and its open content.
-        into: a folder that is empty or not there yet; after a refusal nothing is left in it.
+        files: Name and open content of each file; only the last part of a name is used.
+        into: A folder that is empty or does not exist; after an error it is empty.
 
     Returns:
-        ``into``, or where one file came alone, that file.
+        ``into``, or the file if there is only one.
 
     Raises:
-        CheckpointError: no files, a name that is none, or the same name twice.
+        CheckpointError: There are no files, a name is invalid, or two names are equal.
     """
     _refuse_filled(into)
     into.mkdir(parents=True, exist_ok=True)
@@ -97,15 +97,14 @@ def place_files(files: Iterable[tuple[str, IO[bytes]]], into: Path) -> Path:
 
 
 def allowed(path: str | os.PathLike[str], roots: Sequence[Path]) -> Path:
-    """A path on the server, if it lies below one of the folders that its operator opened.
+    """Return a path on the server if it is below one of the folders that the operator allows.
 
-    Links are followed before that is decided, and those beside the weights too. A path that does
-    not begin at the top is looked for in each of the folders. Errors name the folders, but not
-    where on the server they are.
+    Links are resolved first, also those beside the weights. A relative path is searched in each of
+    the folders. Errors name the folders, but not their location on the server.
 
     Raises:
-        CheckpointError: outside of the folders.
-        CheckpointMissing: inside, and not there.
+        CheckpointError: The path is outside of the folders.
+        CheckpointMissing: The path is inside, but does not exist.
     """
     tops = [Path(root).resolve() for root in roots]
     named = ", ".join(f"the folder {top.name!r}" for top in tops) or "no folder at all"
@@ -128,7 +127,7 @@ def allowed(path: str | os.PathLike[str], roots: Sequence[Path]) -> Path:
 
 
 def _places(path: str | os.PathLike[str], tops: list[Path]) -> list[Path]:
-    """Where a path may mean, links followed; nowhere for what is no path."""
+    """Return the possible targets of a path, links resolved; empty for an invalid path."""
     try:
         return [(top / path).resolve() for top in tops]
     except (ValueError, OSError, RuntimeError):  # a null character, too long, links in a circle
@@ -144,7 +143,7 @@ def _below(place: Path, tops: list[Path]) -> bool:
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """A path as it may stand in a sentence: on one line and not endless."""
+    """Return a path for an error message: on one line and shortened."""
     text = ascii(os.fspath(path))[1:-1] if not str(path).isprintable() else str(path)
     return repr(text if len(text) <= 200 else text[:200] + "…")
 
@@ -157,7 +156,7 @@ def _refuse_filled(into: Path) -> None:
 
 
 def _plan(archive: Path) -> dict[PurePosixPath, zipfile.ZipInfo]:
-    """Which member goes where; the sizes that the zip claims are checked first, it is cheap."""
+    """Return the target of each member; the sizes that the zip claims are checked first."""
     found = members(archive)
     if any(member.filename.endswith("/data.pkl") for member in found):
         raise CheckpointError(
@@ -190,7 +189,7 @@ def _plan(archive: Path) -> dict[PurePosixPath, zipfile.ZipInfo]:
 
 
 def _check_clashes(plan: Iterable[PurePosixPath], archive: Path) -> None:
-    """Refuse two files of one name, as some file systems take names, and files that are folders."""
+    """Refuse equal names, as some file systems compare them, and files named like folders."""
     folders = {_same(str(parent)) for place in plan for parent in place.parents}
     taken: set[str] = set()
     for place in plan:
@@ -205,7 +204,7 @@ def _twice(archive: Path, place: PurePosixPath) -> NoReturn:
 
 
 def _check_member(member: zipfile.ZipInfo, archive: Path) -> None:
-    """Refuse what is not a plain file or folder."""
+    """Refuse a member that is not a plain file or folder."""
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         what = "a link" if kind == stat.S_IFLNK else "no plain file"
@@ -224,7 +223,7 @@ def _check_member(member: zipfile.ZipInfo, archive: Path) -> None:
 
 
 def _check_total(total: int, archive: Path) -> None:
-    """Refuse more than a zip of this size may become."""
+    """Refuse a total size above the limit for a zip of this size."""
     most = min(MAX_TOTAL, MAX_FREE + MAX_RATIO * archive.stat().st_size)
     if total > most:
         raise CheckpointError(
@@ -234,7 +233,7 @@ def _check_total(total: int, archive: Path) -> None:
 
 
 def _write(archive: Path, plan: dict[PurePosixPath, zipfile.ZipInfo], into: Path) -> None:
-    """Write the members out; what comes is counted, whatever the zip says."""
+    """Write the members, and count the bytes independently of the sizes in the zip."""
     total = 0
     with zipfile.ZipFile(archive) as opened:
         for place, member in plan.items():
@@ -248,7 +247,7 @@ def _write(archive: Path, plan: dict[PurePosixPath, zipfile.ZipInfo], into: Path
 
 
 def _parts(name: str, whose: str) -> list[str]:
-    """The parts of a file's name, in one spelling, none of which leads elsewhere."""
+    """Return the parts of a file's name in one normal form; refuse names that leave the folder."""
     plain = unicodedata.normalize("NFC", name).replace("\\", "/")
     parts = [part for part in plain.removesuffix("/").split("/") if part != "."]
     why = _strange(plain, parts)
@@ -264,7 +263,7 @@ def _parts(name: str, whose: str) -> list[str]:
 
 
 def _strange(plain: str, parts: Sequence[str]) -> str:
-    """Why a name is refused; empty where it is plain."""
+    """Return the reason why a name is refused; empty if it is plain."""
     kinds = {unicodedata.category(one): one for one in plain if not one.isprintable()}
     unseen = next(iter(kinds.values()), "")
     reasons = {
@@ -281,7 +280,7 @@ def _strange(plain: str, parts: Sequence[str]) -> str:
 
 
 def _same(name: str) -> str:
-    """Names that some file systems take for one and the same."""
+    """Return the form in which some file systems compare names."""
     return unicodedata.normalize("NFC", name.casefold())
 
 

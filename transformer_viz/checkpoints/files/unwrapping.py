@@ -1,7 +1,7 @@
-"""The state dict inside what trainers put around it: containers, prefixes, what stands beside.
+"""The state dict inside the containers and prefixes of trainers.
 
-A file can hold more than one model (a running average, a teacher) and more than models (weights of
-a loss, states of metrics). What is known to be none of the model's is left out, by its name.
+A file can hold more than one model (a running average, a teacher) and tensors that belong to no
+model (weights of a loss, states of metrics). Known ones of these are left out, by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-#: Where trainers put the weights, and where their running average.
+#: Keys under which trainers store the weights, and their running average.
 CONTAINERS = (
     *("model", "state_dict", "model_state_dict", "net", "module", "model_state", "network"),
     *("net_state_dict", "network_state_dict", "weights", "student", "generator", "params"),
@@ -22,18 +22,18 @@ AVERAGES = (
     *("ema_model_state_dict", "ema_state", "averaged_model", "swa_model", "swa_state_dict"),
     "shadow",
 )
-LIGHTNING = "pytorch-lightning_version"  # the key that Lightning's checkpoints carry
-#: What data-parallel and compiled modules put before names; what a Lightning module's field does.
+LIGHTNING = "pytorch-lightning_version"  # key of Lightning's checkpoints
+#: Name prefixes of data-parallel and compiled modules, and of the field of a Lightning module.
 PREFIXES, FIELDS = ("module.", "_orig_mod."), ("model.", "net.")
-#: What wrappers of one layer put into its names: compiled, checkpointed, sharded.
+#: Name parts that wrappers of one layer insert: compiled, checkpointed, sharded.
 WRAPPERS = (
     *("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module", "_forward_module"),
     *("_fpw_module", "_ddp_module"),
 )
-#: The field of a larger module that holds the model, where other fields hold something too.
+#: Field names of a model in a larger module that has other fields too.
 MAIN = ("model", "net", "network", "student", "online_model", "module", "lm", "gpt", "backbone")
 AVERAGE = re.compile(r"(\w+_)?(ema|swa|shadow|averaged?)(_\w+)?", re.I)
-#: Fields of a training that no model has: losses, metrics, other networks.
+#: Fields of a training that belong to no model: losses, metrics, other networks.
 ASIDE = re.compile(
     r"(\w+_)?(criterion|criteria|loss(es)?|objective|lossfn)(_\w+)?|(\w+_)?metrics?(_\w+)?"
     r"|(train|training|val|valid|validation|test|eval)_\w+|(pos|class|label|loss)_weights?"
@@ -47,24 +47,24 @@ COUNTERS = re.compile(
     r"n_averaged|initted|(global_)?steps?|epochs?|num_updates|(ema_)?decay|iterations?|best_\w+",
     re.I,
 )
-AVERAGED = "running average (EMA) of the weights stood"  # in the note where no others are read
+AVERAGED = "running average (EMA) of the weights stood"  # in the note if no others are read
 LEFT = "were left out"  # in the note on weights that are not opened
-DEEPEST = 3  # containers in containers
-MOST_CHANGES = 20  # that names are put through
-MOST_PARTS = 30  # of a name that are looked at
+DEEPEST = 3  # nested containers
+MOST_CHANGES = 20  # changes of names
+MOST_PARTS = 30  # of a name that are checked
 MOST_SHOWN = 3  # names in a note
 
 
 def unwrap(
     content: Any, averaged: bool = False, other_networks: bool = False
 ) -> tuple[dict[str, Tensor], dict[str, Any], tuple[str, ...]]:
-    """The named tensors in a file's content, whatever else stood there, and what was taken off.
+    """Return the tensors by name in a file's content, the other content, and the changes made.
 
     Args:
-        content: what the file held.
-        averaged: take the running average of the weights, where the file holds one too.
-        other_networks: keep weights of losses and metrics, and parts of names that may be the
-            model's own: a library that knows the model sorts them out.
+        content: Content of the file.
+        averaged: Take the running average of the weights, if the file holds one too.
+        other_networks: Keep weights of losses and metrics, and name parts that may be the model's
+            own, for a library that knows the model.
     """
     inner, extra, notes = state_dict_of(content, averaged)
     found = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
@@ -78,7 +78,7 @@ def unwrap(
 def state_dict_of(
     content: Any, averaged: bool = False
 ) -> tuple[Mapping[Any, Any], dict[str, Any], list[str]]:
-    """The container of the weights in a file's content, what stood around it, and notes."""
+    """Return the container of the weights in a file's content, the content around it, and notes."""
     words = (*AVERAGES, *CONTAINERS) if averaged else (*CONTAINERS, *AVERAGES)
     inner = content if isinstance(content, Mapping) else {}
     extra: dict[str, Any] = {}
@@ -97,11 +97,11 @@ def state_dict_of(
 
 
 def bared(tensors: dict[str, Tensor]) -> list[tuple[dict[str, Tensor], tuple[str, ...]]]:
-    """The tensors of each field that a larger module may keep its model in, with notes.
+    """Return the tensors of each field that may hold the model in a larger module, with notes.
 
-    Where all names share a field, it is that one. Where they do not, it is each of the usual ones,
-    and the rest is left out: a copy of the model, and single numbers and rows of them, but never a
-    matrix, which may be a part of the model.
+    If all names share a field, it is that one. Otherwise it is each of the usual fields. The rest
+    is left out: a copy of the model, single numbers and vectors, but never a matrix, which may be a
+    part of the model.
     """
     fields = list(dict.fromkeys(name.partition(".")[0] for name in tensors))
     found = []
@@ -125,7 +125,7 @@ def bared(tensors: dict[str, Tensor]) -> list[tuple[dict[str, Tensor], tuple[str
 
 
 def _may_go(name: str, tensors: Mapping[str, Tensor], inner: Mapping[str, Tensor]) -> bool:
-    """Whether a weight beside a field is none of its model's: a small one, or of a copy of it."""
+    """Return True if a weight beside a field is not the model's: a small one, or part of a copy."""
     copied = inner.get(name.partition(".")[2])
     same = copied is not None and copied.shape == tensors[name].shape
     return same or tensors[name].dim() < 2 or not tensors[name].is_floating_point()
@@ -137,11 +137,15 @@ def strip(
     averaged: bool = False,
     other_networks: bool = False,
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The same tensors without the prefixes that every name carries, and a note of each.
+    """Return the tensors without the prefixes that every name carries, with a note on each.
 
-    Names of wrappers inside names go too, and so does what is none of the model's. ``lightning``
-    takes off the name of the module's field, as Lightning writes it; ``averaged`` takes the running
-    average where it stands beside the weights; ``other_networks`` as of :func:`unwrap`.
+    Wrapper names inside names are removed too, and tensors that are not the model's.
+
+    Args:
+        tensors: Tensors by name.
+        lightning: Remove the name of the module's field, as Lightning writes it.
+        averaged: Take the running average if it is beside the weights.
+        other_networks: As in :func:`unwrap`.
     """
     changes = (_unwrapped, _one_model, _without_modules, _without_others, _average_alone)
     notes: list[str] = []
@@ -166,7 +170,7 @@ def strip(
 def _unwrapped(
     tensors: dict[str, Tensor], averaged: bool
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The tensors without the names that wrappers put into theirs."""
+    """Return the tensors without the name parts that wrappers insert."""
     parts = {part for name in tensors for part in name.split(".")}
     for wrapper in WRAPPERS:
         if wrapper in parts:
@@ -180,7 +184,7 @@ def _unwrapped(
 def _without_modules(
     tensors: dict[str, Tensor], averaged: bool
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The tensors without ``module`` in names where nothing stands beside it, as DDP puts it."""
+    """Return the tensors without ``module`` where it is the only name at its level, as in DDP."""
     wrapped = _wrapped(tensors)
     inner = {_less_modules(name, wrapped): tensor for name, tensor in tensors.items()}
     if not wrapped or len(inner) < len(tensors):
@@ -190,7 +194,7 @@ def _without_modules(
 
 
 def _wrapped(names: Iterable[str]) -> set[tuple[str, ...]]:
-    """The places in names that hold nothing but a ``module``, as wrappers do."""
+    """Return the name prefixes followed only by ``module``, as wrappers write them."""
     below: dict[tuple[str, ...], set[str]] = {}
     for name in names:
         parts = name.split(".")[:MOST_PARTS]
@@ -212,9 +216,9 @@ def _without(name: str, part: str) -> str:
 def _one_model(
     tensors: dict[str, Tensor], averaged: bool
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The trained weights or their running average, where the names hold both.
+    """Return the trained weights or their running average, if the names hold both.
 
-    An average is known by its field's name, and by names and shapes that the weights have too.
+    An average is recognised by its field's name, and by names and shapes equal to the weights'.
     """
     fields = _fields(tensors)
     for field, average in fields.items():
@@ -237,7 +241,7 @@ def _one_model(
 def _average_alone(
     tensors: dict[str, Tensor], averaged: bool
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The tensors without the name of a running average that all of them stand under."""
+    """Return the tensors without the field name of a running average that all of them share."""
     names = [name for name in tensors if not COUNTERS.fullmatch(name.rpartition(".")[2])]
     field = names[0].partition(".")[0] if names else ""
     inner = {name: tensors[name] for name in names}
@@ -248,7 +252,7 @@ def _average_alone(
 
 
 def _as_trained(average: dict[str, Tensor], trained: Mapping[str, Any]) -> dict[str, Tensor]:
-    """An average without its counters, under the names of the weights where it lost their dots."""
+    """Return an average without its counters, with the dots that its names may have lost."""
     average = {name: tensor for name, tensor in average.items() if not COUNTERS.fullmatch(name)}
     for prefix in (*PREFIXES, "ema_model.", "shadow."):
         if _all_begin(average, prefix):
@@ -261,7 +265,7 @@ def _as_trained(average: dict[str, Tensor], trained: Mapping[str, Any]) -> dict[
 
 
 def _alike(tensors: Mapping[str, Tensor], field: str, average: Mapping[str, Tensor]) -> bool:
-    """Whether an average has most of these weights, in the same shapes, and no others."""
+    """Return True if an average has most of these weights, in the same shapes, and no others."""
     own = {name.removeprefix(field): tensor.shape for name, tensor in tensors.items()}
     fits = all(own.get(name) == tensor.shape for name, tensor in average.items())
     return fits and 2 * len(average) > len(own)
@@ -270,7 +274,7 @@ def _alike(tensors: Mapping[str, Tensor], field: str, average: Mapping[str, Tens
 def _without_others(
     tensors: dict[str, Tensor], averaged: bool
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The tensors without losses, metrics, counters and other networks, unless there is no rest."""
+    """Return the tensors without losses, metrics, counters and other networks, if any remain."""
     kept = {
         name: tensor
         for name, tensor in tensors.items()
@@ -284,7 +288,7 @@ def _without_others(
 
 
 def _left(what: str, names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
-    """A note on the names without a prefix, by their fields; empty without any."""
+    """Return a note on the names without a prefix, by their fields; empty if there are none."""
     counts: dict[str, int] = {}
     for name in names:
         if not prefix or not name.startswith(prefix):
@@ -298,7 +302,7 @@ def _left(what: str, names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
 
 
 def _fields(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """The tensors by the first part of their names, dot and all, that not all of them share."""
+    """Return the tensors by the first name part that not all of them share, including its dot."""
     first, shared = next(iter(tensors)), ""
     for _ in range(DEEPEST):
         prefix = shared + first.removeprefix(shared).partition(".")[0] + "."
@@ -316,7 +320,7 @@ def _all_begin(names: Mapping[str, Any], prefix: str) -> bool:
 
 
 def _holds_tensors(value: Any, deep: int = DEEPEST) -> bool:
-    """Whether something is a dictionary with tensors, or with a container of them."""
+    """Return True if a value is a dictionary with tensors, or with a container of them."""
     if not isinstance(value, Mapping) or deep == 0:
         return False
     if any(isinstance(item, Tensor) for item in value.values()):

@@ -1,6 +1,6 @@
-"""Where uploads lie on the disk: below one folder of this server, which goes when it ends.
+"""Folders for uploads on disk: all below one folder of this server, removed when it ends.
 
-A server that was killed leaves its folder; the next one that starts finds and removes it.
+A killed server leaves its folder; the next server that starts removes it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FREE = 200 * MEGA  # bytes that stay free on the disk
 
 @cache
 def folder() -> Path:
-    """The folder of this process, made when it is first needed.
+    """Return the upload folder of this process; create it on first use.
 
     Raises:
-        OSError: there is no folder for temporary files; says what to do.
+        OSError: There is no folder for temporary files; states what to do.
     """
     try:
         return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
@@ -41,15 +41,15 @@ def folder() -> Path:
 
 
 def sweep() -> None:
-    """Remove the folders of servers that have ended: those of this user whose process is gone.
+    """Remove the folders of servers that have ended: those of this user without a running process.
 
-    Not on Windows, where no question to a process is without danger for it.
+    Does nothing on Windows, where querying a process can harm it.
     """
     if os.name == "nt":
         return
     try:
         places = list(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
-    except OSError:  # there is no folder for temporary files, so nothing lies in it
+    except OSError:  # no folder for temporary files, so nothing to remove
         return
     for place in places:
         found = re.fullmatch(rf"{PREFIX}(\d+)-\w+", place.name)
@@ -60,21 +60,21 @@ def sweep() -> None:
 
 
 def clear() -> None:
-    """Remove the folder of this process: the server ends."""
+    """Remove the folder of this process at shutdown."""
     if folder.cache_info().currsize:
         remove_tree(folder())
         folder.cache_clear()
 
 
 def require_space(room: Path, more: int) -> None:
-    """Refuse an upload for which there is no place.
+    """Refuse an upload that exceeds a limit of the visit, the server or the disk.
 
     Args:
-        room: the folder of the visit.
-        more: bytes that come.
+        room: Folder of the visit.
+        more: Bytes of the upload.
 
     Raises:
-        ValueError: the visit, the server or the disk would hold too much; says how much is left.
+        ValueError: A limit is exceeded; states how much is left.
     """
     limits = (
         (
@@ -101,12 +101,12 @@ def require_space(room: Path, more: int) -> None:
 
 
 def _held(place: Path) -> int:
-    """Bytes of the files below a folder."""
+    """Return the bytes of the files below a folder."""
     return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
 
 
 def _runs(process: int) -> bool:
-    """Whether another process of this number is alive."""
+    """Return True if another process with this id is alive."""
     if process == os.getpid():  # in a container each server may have the same number
         return False
     try:

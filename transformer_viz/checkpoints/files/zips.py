@@ -1,4 +1,4 @@
-"""Zip files looked at before anything is unpacked: how many members, and how they are stored."""
+"""Checks of a zip file before unpacking: number of members, and how they are stored."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .errors import CheckpointError, reason
 
 MAX_DIRECTORY = 16 * 2**20  # bytes of a zip's table of contents: some 150,000 members
 _END, _LOCATOR, _END_64 = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
-UTF_8 = 0x800  # the flag of a member whose name is written so
+UTF_8 = 0x800  # flag of a member with a UTF-8 name
 _SHORTEST = 22  # bytes of the end record
 _TAIL = _SHORTEST + 65535  # and of the longest comment behind it
 
 
 def members(path: Path) -> list[zipfile.ZipInfo]:
-    """The table of contents of a zip file, which is read only when it is of a sensible size.
+    """Return the members of a zip file; its table of contents must have a sensible size.
 
     Raises:
-        CheckpointError: damaged, or with a table of contents that is endless or misplaced.
+        CheckpointError: The zip is damaged, or its table of contents is too long or misplaced.
     """
     size, placed = _directory(path)
     if size > MAX_DIRECTORY:
@@ -46,10 +46,10 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def spelled(member: zipfile.ZipInfo) -> str:
-    """Return the name of a member as whoever packed it most likely wrote it.
+    """Return the name of a member, in the encoding that was most likely used.
 
-    A zip that does not say UTF-8 means code page 437 (APPNOTE.TXT, appendix D), and is written with
-    UTF-8 or Latin-1 all the same.
+    Without the UTF-8 flag a name is in code page 437 (APPNOTE.TXT, appendix D). In practice it is
+    often UTF-8 or Latin-1.
     """
     if member.flag_bits & UTF_8 or member.filename.isascii():
         return member.filename
@@ -65,17 +65,17 @@ def spelled(member: zipfile.ZipInfo) -> str:
 
 
 def damaged(path: Path, error: Exception) -> CheckpointError:
-    """The sentence about a zip file that does not hold what it says."""
+    """Return the error for a damaged zip file."""
     plain = error.strerror if isinstance(error, OSError) else ""  # without our paths
     why = plain or reason(error)
     return CheckpointError(f"{path.name} is a damaged zip file: {why}. Copy or save it again.")
 
 
 def _directory(path: Path) -> tuple[int, bool]:
-    """How long the table of contents says it is, and whether it stands where it says.
+    """Return the stated size of the table of contents, and True if it is where it should be.
 
-    Where it does not, readers disagree on which table is meant, and what was checked is not what
-    is read. ``(0, True)`` where no end record is found.
+    If it is not, readers disagree on which table is meant, so the checked one may not be the one
+    read. Returns ``(0, True)`` if there is no end record.
     """
     with path.open("rb") as file:
         start = max(0, file.seek(0, 2) - _TAIL)

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face Hub: an id becomes a folder on this disk, opened like any other.
+"""Models of the Hugging Face Hub, downloaded to a local folder that is opened like any other.
 
 Nothing here opens weights.
 """

@@ -1,4 +1,4 @@
-"""Folders of models that are named by an id of the Hub; called before a path is opened."""
+"""Local folders of models that are named by a Hub id; called before a path is opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .refusals import HubError
 from .repository import COMMIT
 from .snapshots import cached
 
-BASE = "base"  # the override that names the model below an adapter
+BASE = "base"  # override that names the base model of an adapter
 
 
 def local(
@@ -26,16 +26,17 @@ def local(
     revision: str | None = None,
     allow_pickle: bool = False,
 ) -> tuple[str | os.PathLike[str], dict[str, Any]]:
-    """Return a name or path as it is, or the folder to which a model of the Hub was downloaded.
+    """Return a name or path unchanged, or the folder of a model downloaded from the Hub.
 
-    An override ``base`` may be an id too. An id is what has the form of one and is neither a
-    bundled model nor a path. If the Hub cannot be reached, the cache of earlier downloads serves.
+    An override ``base`` may be an id too. An id has the form of one and is neither a bundled model
+    nor a path. If the Hub cannot be reached, the cache of earlier downloads is used.
 
     Raises:
-        CheckpointMissing: there is no such model or revision.
-        CheckpointError: it may not be read, cannot be opened, or has no room here; or a revision
-            was given of something that is not on the Hub.
-        HubError: no network, and nothing in the cache.
+        CheckpointMissing: There is no such model or revision.
+        CheckpointError: The model may not be read, cannot be opened or does not fit on the disk, or
+            a
+            revision was given without a Hub id.
+        HubError: There is no network, and nothing in the cache.
     """
     options, wanted = dict(overrides), hub_id(thing)
     if not isinstance(allow_pickle, bool):
@@ -58,7 +59,7 @@ def local(
 
 
 def hub_id(thing: object) -> HubId | None:
-    """Return the id that a name is; None for a bundled model, an existing path, or no id."""
+    """Return the Hub id of a name; None for a bundled model, an existing path, or no id."""
     wanted = parsed(thing) if isinstance(thing, str) else None
     if wanted is None or is_of_the_box(str(thing)) or Path(str(thing)).exists():
         return None
@@ -66,12 +67,12 @@ def hub_id(thing: object) -> HubId | None:
 
 
 def is_of_the_box(text: str) -> bool:
-    """Return whether a name begins with a bundled model: then it is a snapshot of it."""
+    """Return True if a name begins with a bundled model; it is then a snapshot of it."""
     return text.partition("/")[0] in (LABS, *available())
 
 
 def _fetched(wanted: HubId, allow_pickle: bool, with_base: bool) -> tuple[Path, Path | None]:
-    """Return the folders of a model and of the one below; a cached commit asks nobody."""
+    """Return the folders of a model and of its base; a cached commit needs no request."""
     from huggingface_hub import constants
     from tqdm import tqdm
 
@@ -81,7 +82,7 @@ def _fetched(wanted: HubId, allow_pickle: bool, with_base: bool) -> tuple[Path, 
         return there, None
     try:
         found = plan(wanted, allow_pickle=allow_pickle, with_base=with_base)
-        # Not the client's own bar: opening a model of the library turns those off for a while.
+        # Not the client's own bar: opening a library model turns those off for a while.
         shown = bool(found.left) and not constants.HF_HUB_DISABLE_PROGRESS_BARS
         if shown:
             sys.stderr.write(f"{found.sentence}\n")

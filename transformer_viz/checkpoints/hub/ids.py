@@ -16,7 +16,7 @@ FORM = "owner/name or owner/name@revision"
 
 @dataclass(frozen=True)
 class HubId:
-    """A model of the Hub; ``revision`` is a branch, a tag or a commit, None the main branch."""
+    """Model id of the Hub; ``revision`` is a branch, a tag or a commit, None the main branch."""
 
     repo: str
     revision: str | None = None
@@ -26,7 +26,7 @@ class HubId:
 
 
 def parsed(text: str) -> HubId | None:
-    """Return the id that a text is; None if it can only be a name or a path."""
+    """Return the id in a text; None if it can only be a name or a path."""
     match = ID.fullmatch(text)
     if match is None:
         return None
@@ -38,10 +38,10 @@ def parsed(text: str) -> HubId | None:
 
 
 def with_revision(wanted: HubId, revision: str | None) -> HubId:
-    """Return the id at a revision that was given beside it.
+    """Return the id with the revision that was given beside it.
 
     Raises:
-        CheckpointError: the id names another revision, or no revision can be named so.
+        CheckpointError: The id names another revision, or the revision is invalid.
     """
     if revision is None:
         return wanted
@@ -57,7 +57,7 @@ def with_revision(wanted: HubId, revision: str | None) -> HubId:
 
 
 def hint(text: str) -> str:
-    """Return a sentence on how ids are written, to follow an error about an unknown name."""
+    """Return a sentence on the form of ids, to follow an error about an unknown name."""
     if "/" not in text:
         return "" if "\\" in text or "." in text else f" Models of the Hub are named {FORM}."
     return f" Nor is it an id of the Hub, which reads {FORM}, of letters, digits, '-', '_' and '.'."

@@ -1,4 +1,4 @@
-"""What a download from the Hub would bring, its refusal before anything large, and the download."""
+"""Plan of a download from the Hub, its checks before any large transfer, and the download."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .transfer import Tell, arrived, fetch
 RESERVE = 2**26  # bytes of the disk that are left free
 MAX_CONFIG = 2**20  # bytes of config.json
 UNITS = ((10**9, "GB", 1), (10**6, "MB", 0), (10**3, "kB", 0))
-#: Called with bytes that are here and bytes in all; may raise, to stop.
+#: Called with the bytes present and the total; may raise, to stop.
 Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The files of one model to download, and those of the model below an adapter."""
+    """Files of one model to download, and those of the base model of an adapter."""
 
     source: Repository
     files: tuple[HubFile, ...]
@@ -36,7 +36,7 @@ class Plan:
 
     @property
     def models(self) -> tuple[Plan, ...]:
-        """The model, and the one below it."""
+        """Plan of the model, and that of its base."""
         return (self,) if self.base is None else (self, self.base)
 
     @property
@@ -56,12 +56,12 @@ class Plan:
 
     @property
     def left(self) -> int:
-        """Bytes that are still to come."""
+        """Bytes that are still missing."""
         return self.size - self.here
 
     @property
     def sentence(self) -> str:
-        """What would come, its size, and the free room on the disk."""
+        """Summary of the download: files, size, and the free space on the disk."""
         words = say(
             "{model}: {size} in {count} files, of which {left} are still to come; {free} are free "
             "on the disk.",
@@ -85,19 +85,19 @@ def plan(
     with_base: bool = True,
     allowed: Callable[[HubId], bool | None] | None = None,
 ) -> Plan:
-    """Look at a model of the Hub and choose its files; of these only the config is fetched.
+    """Read the file list of a Hub model and choose its files; only the config is fetched.
 
     Args:
-        wanted: the model.
-        allow_pickle: whether pickled weights may be taken where there are no others.
+        wanted: The model.
+        allow_pickle: Take pickled weights if there are no others.
         token: None for the client's own, False for none.
-        with_base: whether the model that an adapter's config names comes too.
-        allowed: raises for a model that may not be fetched, and returns the token for another.
+        with_base: Include the base model that an adapter's config names.
+        allowed: Raises for a model that may not be fetched, else returns the token for it.
 
     Raises:
-        CheckpointMissing: there is no such model or revision, or it has no weights.
-        CheckpointError: its config rules it out, or it may not be read.
-        HubError: no network, or an answer that cannot be read.
+        CheckpointMissing: There is no such model or revision, or it has no weights.
+        CheckpointError: Its config rules it out, or it may not be read.
+        HubError: There is no network, or the response cannot be read.
     """
     if allowed is not None:
         token = allowed(wanted)
@@ -129,16 +129,16 @@ def plan(
 
 
 def download(wanted: Plan, step: Step) -> tuple[Path, Path | None]:
-    """Download a plan's files; return the folder of the model and of the one below an adapter.
+    """Download a plan's files; return the folder of the model and that of its base.
 
     Args:
-        wanted: the plan.
-        step: is called with bytes that are here and bytes in all. What it raises stops the
+        wanted: The plan.
+        step: Called with the bytes present and the total. An exception it raises stops the
             download; the next one resumes it.
 
     Raises:
-        CheckpointError: too little room, or a full disk; says what to do.
-        HubError: the network or the Hub failed; what came is kept.
+        CheckpointError: The disk has too little space, or is full; states what to do.
+        HubError: The network or the Hub failed; received bytes are kept.
     """
     require_room(wanted)
     done, total = wanted.here, wanted.size
@@ -165,10 +165,10 @@ def _download(wanted: Plan, on_progress: Tell) -> Path:
 
 
 def require_room(wanted: Plan) -> None:
-    """Refuse a download that the disk cannot hold.
+    """Refuse a download that does not fit on the disk.
 
     Raises:
-        CheckpointError: says how much is needed, how much is free, and what to do.
+        CheckpointError: States the needed and the free space, and what to do.
     """
     left, free = wanted.left, free_bytes()
     if left and left + RESERVE > free:
@@ -190,7 +190,7 @@ def free_bytes() -> int:
 
 
 def in_units(size: int) -> str:
-    """Return a number of bytes in words: 1.4 GB, 312 MB, 9 kB."""
+    """Return a number of bytes as text: 1.4 GB, 312 MB, 9 kB."""
     for unit, name, digits in UNITS:
         if size >= unit:
             return f"{size / unit:.{digits}f} {name}"
@@ -204,10 +204,10 @@ def _config(source: Repository, name: str, token: bool | None) -> dict[str, obje
 
 
 def _base_of(source: Repository, token: bool | None) -> HubId:
-    """Return the model of the Hub that an adapter was trained on.
+    """Return the Hub model that an adapter was trained on.
 
     Raises:
-        CheckpointError: its config names none; says how to name one.
+        CheckpointError: Its config names none; states how to name one.
     """
     given = _config(source, ADAPTER_CONFIG, token).get("base_model_name_or_path")
     named = parsed(given) if isinstance(given, str) else None

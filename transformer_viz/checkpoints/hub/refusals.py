@@ -1,4 +1,4 @@
-"""Errors of the Hub's client, each as one sentence that says what to do."""
+"""Errors of the Hub's client, each as one sentence that states what to do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...i18n import mark, say
 from ..files.errors import CheckpointError, CheckpointMissing
 from .ids import HubId
 
-TOKEN = "hf auth login, or HF_TOKEN"  # how the client is given a token
+TOKEN = "hf auth login, or HF_TOKEN"  # ways to give the client a token
 
 
 class HubError(CheckpointError):
-    """An error of the Hub or the network; a copy in the cache may still be opened."""
+    """Error of the Hub or the network; a copy in the cache may still be opened."""
 
 
 UNKNOWN, ANSWERED = "no such model", "an error of HTTP"  # signs beside names of classes
@@ -22,7 +22,7 @@ UNREADABLE = mark(
     "What answered for {model} does not speak like the Hub; check HF_ENDPOINT and the proxy, and "
     "try again."
 )
-#: Signs of an error, what it becomes, and its sentence; the first row that shares a sign counts.
+#: Signs of an error, its class and its sentence; the first row that shares a sign counts.
 REFUSALS: tuple[tuple[set[str], type[CheckpointError], str], ...] = (
     (
         {"GatedRepoError"},
@@ -119,10 +119,10 @@ REFUSALS: tuple[tuple[set[str], type[CheckpointError], str], ...] = (
 
 @contextmanager
 def in_words(wanted: HubId) -> Iterator[None]:
-    """Turn each error of the client inside ``with`` into a CheckpointError of one sentence."""
+    """Convert each error of the client inside ``with`` into a CheckpointError of one sentence."""
     try:
         yield
-    except Exception as error:  # the client lets through what its own libraries raise
+    except Exception as error:  # the client passes on errors of its own libraries
         if type(error).__module__.startswith("transformer_viz"):  # ours, or the caller's stop
             raise
         found = signs(error)
@@ -139,9 +139,10 @@ def in_words(wanted: HubId) -> Iterator[None]:
 
 
 def signs(error: BaseException) -> set[str]:
-    """Return what tells an error's kind: class names, status, errno and the two signs above.
+    """Return the signs of an error: class names, HTTP status, errno and the two signs above.
 
-    Classes by name: the client changed its library for HTTP more than once, with the same names.
+    Classes are compared by name: the client changed its HTTP library more than once, but not the
+    names.
     """
     chain = list(_chain(error))
     found = {kind.__name__ for one in chain for kind in type(one).__mro__}
@@ -159,12 +160,12 @@ def signs(error: BaseException) -> set[str]:
 
 
 def status(error: BaseException) -> int | None:
-    """Return the status of HTTP that an error came with; None if there was no answer."""
+    """Return the HTTP status of an error; None if there was no response."""
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it came from, each once."""
+    """Yield an error and its causes, each once."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:

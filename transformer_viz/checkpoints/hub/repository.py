@@ -1,4 +1,4 @@
-"""What a repository of the Hub holds: its commit, and each file's size and hash."""
+"""Content of a Hub repository: its commit, and each file's size and hash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ids import HubId
 from .refusals import UNKNOWN, UNREADABLE, HubError, in_words, signs
 
 T = TypeVar("T")
-PATIENCE = 15.0  # seconds for one answer about a repository
+PATIENCE = 15.0  # seconds for one response about a repository
 COMMIT = re.compile(r"[0-9a-f]{40}")
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_FILES = 20_000  # of one repository
@@ -21,13 +21,13 @@ MAX_FILES = 20_000  # of one repository
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file of a repository.
+    """File of a repository.
 
     Attributes:
-        name: its path in the repository.
-        size: in bytes.
-        blob: its hash and its name in the cache: SHA-256 of large files, else git's SHA-1. Empty
-            where a mirror does not name one.
+        name: Path in the repository.
+        size: Size in bytes.
+        blob: Hash and cache name: SHA-256 of large files, else git's SHA-1. Empty if a mirror does
+            not name one.
     """
 
     name: str
@@ -37,7 +37,7 @@ class HubFile:
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository at one commit; ``files`` by their names."""
+    """Repository at one commit; ``files`` by name."""
 
     id: HubId
     commit: str
@@ -45,7 +45,7 @@ class Repository:
 
 
 def asked(call: Callable[[], T]) -> T:
-    """Call the Hub's client; if another model is being opened, which keeps it offline, wait.
+    """Call the Hub's client; wait if opening another model keeps it offline.
 
     Raises:
         OfflineModeIsEnabled: HF_HUB_OFFLINE is set.
@@ -62,16 +62,16 @@ def asked(call: Callable[[], T]) -> T:
 
 
 def look(wanted: HubId, token: bool | None = None) -> Repository:
-    """Ask the Hub what a repository holds.
+    """Return the content of a repository on the Hub.
 
     Args:
-        wanted: the model.
+        wanted: The model.
         token: None for the client's own (HF_TOKEN, or of hf auth login), False for none.
 
     Raises:
-        CheckpointMissing: there is no such model or revision, or it is a data set.
-        CheckpointError: it may not be read, or has too many files.
-        HubError: no network, or an answer that cannot be read.
+        CheckpointMissing: There is no such model or revision, or it is a data set.
+        CheckpointError: It may not be read, or has too many files.
+        HubError: There is no network, or the response cannot be read.
     """
     from huggingface_hub import HfApi
 
@@ -83,7 +83,7 @@ def look(wanted: HubId, token: bool | None = None) -> Repository:
                     wanted.repo, revision=wanted.revision, timeout=PATIENCE, files_metadata=True
                 )
             )
-        except OSError as error:  # the client's errors of HTTP are of this kind
+        except OSError as error:  # the client's HTTP errors are of this kind
             if UNKNOWN in signs(error):
                 _refuse_data_set(api, wanted)
             raise
@@ -93,7 +93,7 @@ def look(wanted: HubId, token: bool | None = None) -> Repository:
 def _refuse_data_set(api: Any, wanted: HubId) -> None:
     try:
         asked(lambda: api.dataset_info(wanted.repo, timeout=PATIENCE))
-    except Exception:  # nothing of that name: the first answer says so
+    except Exception:  # nothing of that name: the first response says so
         return
     raise CheckpointMissing(
         say(
@@ -104,7 +104,7 @@ def _refuse_data_set(api: Any, wanted: HubId) -> None:
 
 
 def _read(info: Any, wanted: HubId) -> Repository:
-    """Return commit and files of an answer, checking each part of it: a mirror may lie."""
+    """Return commit and files of a response; each part is checked, since a mirror may be wrong."""
     if not COMMIT.fullmatch(str(info.sha)):
         raise HubError(say(UNREADABLE, model=wanted.repo))
     siblings = info.siblings or []

@@ -1,4 +1,4 @@
-"""Which files of a repository are fetched: config, tokenizer, weights that hold only numbers."""
+"""Selection of the files to fetch: config, tokenizer, weights that hold only numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..files.errors import CheckpointError, CheckpointMissing
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER, PICKLED_ADAPTER = "adapter_model.safetensors", "adapter_model.bin"
-#: By form of weights: the whole file, the index, and its parts.
+#: For each form of weights: the whole file, the index, and its parts.
 SAFE = ("model.safetensors", "model.safetensors.index.json", r"model-\d+-of-(\d+)\.safetensors")
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", r"pytorch_model-\d+-of-(\d+)\.bin")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".chkpt")
@@ -27,8 +27,8 @@ SIDE = re.compile(
     r"|(vocab|dict|merges|char_vocab|subword_vocab)[\w.-]*\.txt"
     r"|[\w.-]+\.(model|spm|bpe|codes|tiktoken|jinja|tokenizer)|bpe\.codes|vocab\.bpe"
 )
-MAX_SIDE = 2**26  # bytes of one file beside the weights, as a tokenizer may have at most
-#: Other formats by the ends of their names, and what they are called.
+MAX_SIDE = 2**26  # bytes of one file beside the weights, the limit of a tokenizer
+#: Other formats by file extension, and their names.
 OTHERS = {
     (".gguf", ".ggml"): "GGUF",
     (".onnx", ".onnx_data"): "ONNX",
@@ -39,7 +39,7 @@ OTHERS = {
 
 
 def is_adapter(names: Collection[str]) -> bool:
-    """Return whether a repository holds an adapter that peft saved."""
+    """Return True if a repository holds an adapter that peft saved."""
     return ADAPTER_CONFIG in names and not {ADAPTER, PICKLED_ADAPTER}.isdisjoint(names)
 
 
@@ -51,7 +51,7 @@ def side_files(names: Collection[str]) -> tuple[str, ...]:
 def weight_files(names: Collection[str], allow_pickle: bool = False) -> tuple[str, ...]:
     """Return the files that hold the weights, in the order in which a folder is searched.
 
-    Empty where there are none that may be taken, or where parts are missing.
+    Empty if there are none that may be taken, or if parts are missing.
     """
     if is_adapter(names):
         if ADAPTER in names:
@@ -80,9 +80,9 @@ def require_weights(repo: str, names: Collection[str], allow_pickle: bool) -> tu
     """Return the files of the weights.
 
     Raises:
-        CheckpointMissing: no weights, or only in a form that is not opened; says which it has.
-        CheckpointError: several weights files, pickles that nobody allowed, or a pipeline of the
-            diffusers library.
+        CheckpointMissing: There are no weights, or only in an unsupported format; states which.
+        CheckpointError: There are several weights files, pickles that are not allowed, or it is a
+            pipeline of the diffusers library.
     """
     if "model_index.json" in names:
         raise CheckpointError(

@@ -1,7 +1,6 @@
-"""Models of the Hub in the client's cache, read without a question to the Hub.
+"""Hub models in the client's cache, read without a request to the Hub.
 
-The client's own look-ups need the name of a file; here the question is whether a snapshot has
-weights, of whatever name.
+The client's own look-ups need a file name; here any file with weights counts.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ MAIN = "main"
 
 
 def storage(repo: str) -> Path:
-    """Return the folder of a model in the client's cache, whether it exists or not."""
+    """Return the folder of a model in the client's cache, even if it does not exist."""
     from huggingface_hub import constants
 
     return Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
@@ -38,10 +37,10 @@ def cached(wanted: HubId, allow_pickle: bool = False) -> Path | None:
 
 
 def note(wanted: HubId, commit: str) -> None:
-    """Note the commit of a branch or tag once all its files are there.
+    """Record the commit of a branch or tag once all its files are there.
 
-    The client would note it with the first file, and a stopped transfer then hides the older
-    commit that is whole.
+    The client would record it with the first file. A stopped transfer would then hide the older
+    commit that is complete.
     """
     name = wanted.revision or MAIN
     if COMMIT.fullmatch(name):

@@ -1,9 +1,9 @@
-"""Resumable, checked download of one file of the Hub into the client's cache.
+"""Resumable, verified download of one file of the Hub into the client's cache.
 
 The client deletes a partial file when it is stopped, and compares lengths only, not hashes
 (huggingface_hub 1.31 to 2.4: ``hf_hub_download``, ``snapshot_download`` and ``http_get`` alike).
-So the bytes are streamed here into a file of its own beside the client's blobs, and the client
-gets the whole one as its blob. All else is left to the client.
+Bytes are therefore streamed into a separate file beside the client's blobs. The complete file
+becomes a blob of the client, which does all else.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from .refusals import HubError, status
 from .repository import HubFile, Repository, asked
 from .snapshots import storage
 
-TRIES = 5  # attempts that bring nothing new
+TRIES = 5  # attempts without new bytes
 WAIT = 1.0  # seconds before the second attempt, and one more before each further one
-SILENT: Any = partial(tqdm, disable=True)  # the caller draws a bar of its own
-#: Called with the number of new bytes, negative where some are dropped; may raise, to stop.
+SILENT: Any = partial(tqdm, disable=True)  # the caller draws its own bar
+#: Called with the number of new bytes, negative if some are dropped; may raise, to stop.
 Tell = Callable[[int], None]
 
 
 def is_here(source: Repository, file: HubFile) -> bool:
-    """Return whether the cache has a file, in this snapshot or as a blob of another one."""
+    """Return True if the cache has a file, in this snapshot or as a blob of another one."""
     folder = storage(source.id.repo)
     places = (folder / "snapshots" / source.commit / file.name, folder / "blobs" / file.blob)
     return bool(file.blob) and any(place.is_file() for place in places)
 
 
 def arrived(source: Repository, file: HubFile) -> int:
-    """Return how many bytes of a file are here: all, none, or those of an earlier attempt."""
+    """Return the present bytes of a file: all, none, or those of an earlier attempt."""
     return file.size if is_here(source, file) else min(Partial(source, file).size, file.size)
 
 
 def fetch(source: Repository, file: HubFile, token: bool | None, on_progress: Tell) -> Path:
-    """Return the path of a file in the snapshot of its commit, downloading it if needed.
+    """Return the path of a file in the snapshot of its commit; download it if needed.
 
     Args:
-        source: the repository at one commit.
-        file: one of its files.
-        token: as of :func:`.repository.look`.
-        on_progress: called with the number of new bytes, negative where some are dropped.
+        source: The repository at one commit.
+        file: File of the repository.
+        token: As in :func:`.repository.look`.
+        on_progress: Called with the number of new bytes, negative if some are dropped.
 
     Raises:
-        HubError: the content has twice another hash than the Hub names.
-        OSError: of the disk, or the client's own errors; :func:`.refusals.in_words` rewords them.
+        HubError: The content twice had another hash than the Hub names.
+        OSError: Disk error, or error of the client; :func:`.refusals.in_words` rewords them.
     """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined, unused-ignore]
@@ -79,7 +79,7 @@ def fetch(source: Repository, file: HubFile, token: bool | None, on_progress: Te
 
 @dataclass(frozen=True)
 class Partial:
-    """The bytes of a file that are here already, in a file that earlier attempts began."""
+    """Partial download of a file, possibly begun by earlier attempts."""
 
     source: Repository
     file: HubFile
@@ -88,16 +88,16 @@ class Partial:
 
     @property
     def path(self) -> Path:
-        """Where the bytes lie until all are there."""
+        """Path of the bytes until all are there."""
         return storage(self.source.id.repo) / "blobs" / f"{self.file.blob}.resumed.incomplete"
 
     @property
     def size(self) -> int:
-        """How many bytes are there."""
+        """Number of bytes received."""
         return self.path.stat().st_size if self.file.blob and self.path.is_file() else 0
 
     def complete(self) -> None:
-        """Bring it to its end; if its hash differs then, begin anew once."""
+        """Complete the file; start again once if its hash differs."""
         for _ in range(2):
             self.stream()
             if self.hash() == self.file.blob:
@@ -118,14 +118,14 @@ class Partial:
         """Append until it is as long as the Hub says, over connections that break."""
         from huggingface_hub.errors import HfHubHTTPError
 
-        transport = HfHubHTTPError.__bases__[0]  # what the client's library for HTTP raises
+        transport = HfHubHTTPError.__bases__[0]  # error class of the client's HTTP library
         self.path.touch()
         tries, most = 0, self.size
         while self.size < self.file.size:
             failure: Exception = ConnectionError("The answer ended early.")
             try:
                 asked(self.append)
-            except (transport, ConnectionError) as error:  # type: ignore[misc]  # known at run time
+            except (transport, ConnectionError) as error:  # type: ignore[misc]
                 if (status(error) or 500) < 500:
                     raise
                 failure = error
@@ -136,14 +136,14 @@ class Partial:
                 self.wait(WAIT * max(tries, 1))
 
     def append(self) -> None:
-        """Append what one answer brings."""
+        """Append the bytes of one response."""
         from huggingface_hub import constants, get_session, hf_hub_url, hf_raise_for_status
         from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
             build_hf_headers,
         )
 
         start, repo, name = self.size, self.source.id.repo, self.file.name
-        # The bytes as they are stored: a part of a compressed answer could not be resumed.
+        # The bytes as they are stored: a part of a compressed response could not be resumed.
         headers = build_hf_headers(token=self.token) | {"Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
@@ -169,13 +169,13 @@ class Partial:
                     break
 
     def wait(self, seconds: float) -> None:
-        """Wait, and let the caller stop meanwhile."""
+        """Wait, and call ``on_progress`` meanwhile, so that the caller can stop."""
         for _ in range(round(10 * seconds)):
             self.on_progress(0)
             time.sleep(0.1)
 
     def hash(self) -> str:
-        """Return the name that these bytes have in the cache: SHA-256, or git's SHA-1 of a blob."""
+        """Return the name of these bytes in the cache: SHA-256, or git's SHA-1 of a blob."""
         head = b"blob %d\0" % self.size
         large = len(self.file.blob) == 64
         found = hashlib.sha256() if large else hashlib.sha1(head, usedforsecurity=False)

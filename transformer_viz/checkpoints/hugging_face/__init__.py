@@ -1,4 +1,4 @@
-"""Folders of the transformers library, and models of it in memory.
+"""Folders of the transformers library, and its models in memory.
 
 May import common, files, preprocessing and core.
 """

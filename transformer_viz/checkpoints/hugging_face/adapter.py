@@ -1,7 +1,7 @@
-"""An adapter merged into the model that it changes, in memory: LoRA here, the rest by peft.
+"""Adapters merged into their base model in memory: LoRA here, other kinds by peft.
 
 LoRA adds a product of two thin matrices to a weight, W + (alpha / r) B A (Hu et al. 2021; rsLoRA
-divides by the root of r). Everything else is peft's own to merge, where it is installed.
+divides by the root of r). All other kinds are merged by peft, if it is installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..files.reading import Weights
 from .adapter_tables import resize_tables, saved
 from .library import plainly
 
-#: What a config of peft says that changes nothing in W + (alpha / r) B A.
+#: Options of a peft config that change nothing in W + (alpha / r) B A.
 PLAIN = (
     *("peft_type", "peft_version", "task_type", "auto_mapping", "base_model_name_or_path"),
     *("revision", "inference_mode", "r", "lora_alpha", "lora_dropout", "bias", "use_rslora"),
@@ -29,11 +29,11 @@ PLAIN = (
     *("rank_pattern", "alpha_pattern", "fan_in_fan_out", "modules_to_save", "init_lora_weights"),
     *("megatron_core", "qalora_group_size", "ensure_weight_tying"),
 )
-UNCHANGED = (True, False, None, "gaussian")  # ways to begin that leave the model's weights alone
-#: Kinds that change no weight but put tokens of their own before each text.
+UNCHANGED = (True, False, None, "gaussian")  # initialisations that keep the model's weights
+#: Kinds that change no weight but put trained tokens before each text.
 PROMPTS = ("PREFIX_TUNING", "PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "CPT")
 BEFORE = "puts tokens of its own before each text, which have no words to be shown"
-#: peft's words for tasks, and the library's table of the classes that they train.
+#: Task names of peft, and the library's table of the classes that they train.
 TASKS = {
     "CAUSAL_LM": "MODEL_FOR_CAUSAL_LM_MAPPING",
     "SEQ_2_SEQ_LM": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
@@ -48,7 +48,7 @@ FACTORS = re.compile(r"(.+)\.lora_(?:embedding_)?([AB])(?:\.weight)?")
 
 
 def unlike_lora(adapter: Adapter) -> str:
-    """What of an adapter is not plain LoRA; empty where all of it is."""
+    """Return the part of an adapter that is not plain LoRA; empty if all of it is."""
     if adapter.kind != "LORA":
         return f"its kind is {adapter.kind or 'not said'}"
     for word, value in adapter.words.items():
@@ -62,12 +62,12 @@ def unlike_lora(adapter: Adapter) -> str:
 
 
 def refuse_adapter(adapter: Adapter, quantized: str = "") -> None:
-    """Refuse, before its model is read, what can be merged neither here nor by peft.
+    """Refuse an adapter that can be merged neither here nor by peft, before its model is read.
 
-    ``quantized`` is how the weights of its model are quantised, empty where they are not.
+    ``quantized`` is the quantisation of the base model's weights, empty if there is none.
 
     Raises:
-        CheckpointError: says what of it, and what to do.
+        CheckpointError: States what cannot be merged, and what to do.
     """
     if quantized:
         raise CheckpointError(
@@ -88,7 +88,7 @@ def refuse_adapter(adapter: Adapter, quantized: str = "") -> None:
 
 
 def head_of(transformers: Any, config: Any, adapter: Adapter) -> dict[str, Any]:
-    """Words of the config under which a model is opened with the head that an adapter trained.
+    """Return config options that open the base model with the head that the adapter trained.
 
     An adapter for token classes is saved without the model, whose folder may hold another head.
     """
@@ -103,7 +103,7 @@ def head_of(transformers: Any, config: Any, adapter: Adapter) -> dict[str, Any]:
 
 
 def with_heads(weights: Weights, adapter: Adapter) -> Weights:
-    """Return the model's weights and those that the adapter holds whole.
+    """Return the model's weights and those that the adapter stores whole.
 
     A token table that grew stays as the model has it; :func:`resize_tables` follows.
     """
@@ -113,11 +113,11 @@ def with_heads(weights: Weights, adapter: Adapter) -> Weights:
 
 
 def merged(module: nn.Module, adapter: Adapter) -> nn.Module:
-    """The model with the adapter's change in its weights, in place where that is plain LoRA.
+    """Return the model with the adapter merged into its weights, in place for plain LoRA.
 
     Raises:
-        CheckpointError: parts that the model lacks or that have other sizes; weights that are not
-            in memory; an adapter that only peft can merge, and cannot.
+        CheckpointError: Parts are missing in the model or have other sizes, weights are not in
+            memory, or peft is needed and fails.
     """
     if any(p.is_meta for p in module.parameters()):
         raise CheckpointError(
@@ -155,10 +155,10 @@ def _is_trained_whole(adapter: Adapter, name: str) -> bool:
 
 
 def scale(words: Mapping[str, Any], name: str, rank: int) -> float:
-    """What the product of the two factors of a part is multiplied with.
+    """Return the scale of the product of a part's two factors.
 
     Raises:
-        CheckpointError: an alpha that is no number, or a pattern of names that cannot be tried.
+        CheckpointError: The alpha is no number, or a name pattern cannot be used.
     """
     patterns = words.get("alpha_pattern") or {}
     if not isinstance(patterns, Mapping):
@@ -171,10 +171,10 @@ def scale(words: Mapping[str, Any], name: str, rank: int) -> float:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Whether a pattern of peft's config, which a stranger may have written, fits a part's name.
+    """Return True if an untrusted pattern of peft's config matches a part's name.
 
     Raises:
-        CheckpointError: one that is damaged, or that could take for ever.
+        CheckpointError: The pattern is damaged, or could take for ever.
     """
     try:
         if SLOW.search(pattern) or max(len(pattern), len(name)) > MAX_NAME:
@@ -188,7 +188,7 @@ def _fits(pattern: str, name: str) -> bool:
 
 
 def _factors(adapter: Adapter) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
-    """Each part's two factors: A ``[r, in]`` and B ``[out, r]``."""
+    """Yield each part's two factors: A ``[r, in]`` and B ``[out, r]``."""
     found: dict[str, dict[str, Tensor]] = {}
     for name, tensor in adapter.tensors.items():
         if match := FACTORS.fullmatch(name):
@@ -209,12 +209,12 @@ def _factors(adapter: Adapter) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
 
 
 def _is_transposed(part: nn.Module) -> bool:
-    """Whether a weight is ``[in, out]``: GPT-2's own linear layer, and tables of embeddings."""
+    """Return True if a weight is ``[in, out]``: GPT-2's linear layer, and embedding tables."""
     return isinstance(part, nn.Embedding) or type(part).__name__ == "Conv1D"
 
 
 def _place(module: nn.Module, adapter: Adapter, name: str) -> tuple[nn.Module, str]:
-    """The module and the name in it that a weight stands under."""
+    """Return the submodule and the attribute name of a weight."""
     path, _, word = name.rpartition(".")
     try:
         part = module.get_submodule(path)
@@ -237,7 +237,7 @@ def _same_size(new: Tensor, old: Tensor, adapter: Adapter, name: str) -> None:
 
 
 def _put(part: nn.Module, word: str, tensor: Tensor) -> None:
-    """A weight in the place of another; a table tied to the old one keeps it, as under peft."""
+    """Replace a weight; a table tied to the old one keeps it, as under peft."""
     setattr(part, word, nn.Parameter(tensor, requires_grad=False))
 
 
@@ -257,10 +257,10 @@ def _merged_by_peft(module: nn.Module, adapter: Adapter) -> nn.Module:
 
 
 def without_peft(module: nn.Module) -> nn.Module:
-    """The model inside what peft put around it, its adapter still at work; others as they are.
+    """Return the model inside peft's wrapper, its adapter still active; others unchanged.
 
     Raises:
-        CheckpointError: the adapter puts tokens of its own before each text.
+        CheckpointError: The adapter puts trained tokens before each text.
     """
     kinds = {base.__name__ for base in type(module).__mro__ if base.__module__.startswith("peft.")}
     wrapped: Any = module

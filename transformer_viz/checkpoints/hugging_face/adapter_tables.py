@@ -1,4 +1,4 @@
-"""The token tables of an adapter's model, which may have more or fewer rows than its base's."""
+"""Token tables of an adapter's model, which may have more or fewer rows than the base model's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..files.adapters import Adapter
 
 
 def saved(adapter: Adapter) -> dict[str, Tensor]:
-    """Return the weights an adapter holds whole (a head, biases), by their names in the model.
+    """Return the weights an adapter stores whole (a head, biases), by their names in the model.
 
     With embeddings that grew, peft writes a trained table up to three times: as trained
     (``modules_to_save``), as it was (``original_module``), and under its plain name.
@@ -32,11 +32,11 @@ def saved(adapter: Adapter) -> dict[str, Tensor]:
 
 
 def resize_tables(module: Any, adapter: Adapter) -> None:
-    """Give a model's token tables the rows that an adapter was trained with, in place.
+    """Resize a model's token tables in place to the rows that an adapter was trained with.
 
-    Tokens that were added before the training are in the adapter's files alone. A row that these
-    hold for one of two tied tables is that of the other too. Where the adapter's tables are
-    smaller, the last rows go, as the library's own resizing has it.
+    Tokens added before the training exist only in the adapter's files. A row that they hold for one
+    of two tied tables is used for both. If the adapter's tables are smaller, the last rows are
+    removed, as in the library's own resizing.
     """
     rows, had = _trained_rows(module, adapter), _rows(module)
     if rows in (0, had):
@@ -51,7 +51,7 @@ def resize_tables(module: Any, adapter: Adapter) -> None:
         for path, table in tables.items():
             first = adapter.tensors.get(f"{path}.original_module.weight")
             if first is not None and first.shape == table.weight.shape:
-                table.weight[had:] = first[had:]  # what a table tied to this one goes on with
+                table.weight[had:] = first[had:]  # for the table tied to this one
             if whole[path] is not None:
                 continue
             table.weight[had:] = known[0][had:].to(table.weight) if known else 0
@@ -60,10 +60,10 @@ def resize_tables(module: Any, adapter: Adapter) -> None:
 
 
 def _separate(module: Any) -> None:
-    """Make each path to a token table a module of its own, all with the same parameter.
+    """Replace each further path to a token table by a separate module with the same parameter.
 
-    T5's encoder holds its shared table as a second module. The resizing makes them one, and a
-    table that peft trains under the one path would then be seen under the other.
+    T5's encoder holds its shared table as a second module. The resizing makes them one. A table
+    that peft trains under one path would then appear under the other.
     """
     for path, table in _token_tables(module).items():
         for other, part in list(module.named_modules(remove_duplicate=False)):
@@ -74,7 +74,7 @@ def _separate(module: Any) -> None:
 
 
 def resizing_note(module: Any, adapter: Adapter) -> str:
-    """Return the note on tokens that an adapter's model has more, or fewer, than its base."""
+    """Return the note on tokens that an adapter's model has beyond, or fewer than, its base."""
     rows, had = _trained_rows(module, adapter), _rows(module)
     if rows in (0, had):
         return ""
@@ -93,7 +93,7 @@ def resizing_note(module: Any, adapter: Adapter) -> str:
 
 
 def unknown_rows(module: Any, adapter: Adapter) -> tuple[str, ...]:
-    """Return the token tables of whose added rows some are in no file; these become 0."""
+    """Return the token tables with added rows that no file holds; these rows become 0."""
     given, rows, had = saved(adapter), _trained_rows(module, adapter), _rows(module)
     lost = [
         path
@@ -106,15 +106,15 @@ def unknown_rows(module: Any, adapter: Adapter) -> tuple[str, ...]:
 
 
 def _rows(module: Any) -> int:
-    """Return how many tokens both token tables of a model have."""
+    """Return the number of tokens in both token tables of a model."""
     return min((table.weight.shape[0] for table in _token_tables(module).values()), default=0)
 
 
 def _trained_rows(module: Any, adapter: Adapter) -> int:
-    """Return how many tokens an adapter's model had; 0 where it gives one of two tables alone.
+    """Return the number of tokens of an adapter's model; 0 if only one of two tables grew.
 
-    A larger output layer without an embedding for its tokens, or the reverse, is another model's.
-    Rows that were trained one by one need no table in the files.
+    A larger output layer without an embedding for its tokens, or the reverse, belongs to another
+    model. Rows that were trained one by one need no table in the files.
     """
     tables = _token_tables(module)
     rows = [_rows_of(adapter, path) for path in tables]
@@ -141,7 +141,7 @@ def _token_tables(module: Any) -> dict[str, Any]:
 
 
 def _rows_of(adapter: Adapter, path: str) -> int:
-    """Return how many tokens the tensors of an adapter give a table; 0 for none."""
+    """Return the number of tokens of a table in an adapter's tensors; 0 if it has none."""
     rows = 0
     for name, tensor in adapter.tensors.items():
         if not name.startswith(f"{path}.") or tensor.dim() != 2:
@@ -154,7 +154,7 @@ def _rows_of(adapter: Adapter, path: str) -> int:
 
 
 def _single_rows(adapter: Adapter, path: str) -> list[int]:
-    """Return the numbers of the rows of a table that were trained one by one."""
+    """Return the indices of table rows that were trained one by one."""
     chosen = adapter.words.get("trainable_token_indices") or ()
     if isinstance(chosen, Mapping):
         chosen = [i for name, ids in chosen.items() if path.endswith(str(name)) for i in ids]

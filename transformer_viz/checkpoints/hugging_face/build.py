@@ -1,4 +1,4 @@
-"""A model of the transformers library, from a folder or in memory, made a Model of ours."""
+"""Conversion of a transformers model, from a folder or in memory, to a `Model`."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def wrap(
     device: str | None = None,
     **overrides: Any,
 ) -> Model:
-    """A Model around a model of the library in memory, put into evaluation mode.
+    """Return a Model of a library model in memory, put into evaluation mode.
 
-    ``tokenizer`` may be one of the library's own, or `Vocabularies`. ``overrides`` may say
-    ``pad_id``, ``bos_id``, ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id``,
-    ``tgt_lang`` and ``part``; the rest is built already.
+    ``tokenizer`` may be the library's own, or `Vocabularies`. ``overrides`` accepts ``pad_id``,
+    ``bos_id``, ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id``, ``tgt_lang`` and
+    ``part``; all else is built already.
 
     Raises:
-        CheckpointError: other overrides; a model without attention that could be shown.
+        CheckpointError: Other overrides, or a model without attention that could be shown.
     """
     part = overrides.pop("part", None)
     for word in overrides:
@@ -101,7 +101,7 @@ def wrap(
 
 
 def _require_input(module: Any) -> None:
-    """Refuse a module that reads what cannot be given to it, and name the parts that open."""
+    """Refuse a module whose input cannot be provided, and name the parts that open."""
     try:
         takes(type(module), module.config)
     except CheckpointError:
@@ -116,18 +116,18 @@ def build_model(
     overrides: Mapping[str, Any],
     folder: Path | None,
 ) -> Model:
-    """The Model around a module of the library, after a trial run of it.
+    """Return the Model of a library module, after a trial run.
 
     Args:
-        module: the library's model; its config has every word.
-        tokenizer: the library's, ours, or `Vocabularies`; None for ids typed as numbers.
-        file: what ``config.json`` itself said.
-        said: overrides in the config's names.
-        overrides: what the user said, in any names.
-        folder: where its other files stand; None for a model in memory.
+        module: The library's model; its config has every option.
+        tokenizer: The library's, ours, or `Vocabularies`; None for ids typed as numbers.
+        file: Content of ``config.json`` itself.
+        said: Overrides under the config's names.
+        overrides: Options of the user, under any names.
+        folder: Folder of its other files; None for a model in memory.
 
     Raises:
-        CheckpointError: it does not run, or has no attention that could be shown.
+        CheckpointError: It does not run, or has no attention that could be shown.
     """
     whole: Any = module.config
     config = words_config(whole)
@@ -222,7 +222,7 @@ def build_model(
 def _readers(
     reads: str, folder: Path | None, config: Any
 ) -> tuple[ImageReader | None, AudioReader | None, dict[str, Any], dict[str, str]]:
-    """How pictures are read, or sounds, the words that say so, and where these came from."""
+    """Return the reader of pictures or sounds, its options, and their origins."""
     if reads == "image":
         image, seen, told = reader_of(folder, config)
         return image, None, seen, told
@@ -233,10 +233,10 @@ def _readers(
 
 
 def input_device(module: nn.Module) -> torch.device:
-    """Where a module wants its input: beside its first weight.
+    """Return the device for a module's input: that of its first weight.
 
-    A weight that accelerate keeps elsewhere until it is used is on no device; the hook that
-    fetches it says where it will be.
+    A weight that accelerate keeps elsewhere until it is used is on no device; its hook names the
+    device it will be on.
     """
     device = next(module.parameters()).device
     if device.type == "meta":
@@ -246,7 +246,7 @@ def input_device(module: nn.Module) -> torch.device:
 
 
 def _kind(trial: Trial, decodes: bool) -> str:
-    """Which stacks a model has; a lone one is a decoder if its trial hid later words."""
+    """Return the kind of a model; a lone stack is a decoder if its trial hid later tokens."""
     if decodes:
         return "encoder-decoder"
     return "decoder-only" if trial.causal else "encoder-only"
@@ -263,8 +263,7 @@ def _sample(
     decodes: bool,
     echoes: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """A small plain input: an empty picture, a few notes, or a few ordinary tokens, and a target
-    for them, which of a model that ``echoes`` is the source itself, shifted."""
+    """Return a small plain input and a target; with ``echoes`` the target is the shifted source."""
     device = input_device(module)
     if isinstance(reader, ImageReader):
         return torch.zeros(1, reader.channels, reader.height, reader.width, device=device), None
@@ -282,7 +281,7 @@ def _sample(
 
 
 def _longest(module: nn.Module) -> int | None:
-    """How many tokens the position table holds; None where positions have no end.
+    """Return the number of tokens in the position table; None for unlimited positions.
 
     RoBERTa's tables begin after the row of the padding token; BART's and OPT's have two more rows
     than their config says.
@@ -304,7 +303,7 @@ def _longest(module: nn.Module) -> int | None:
 
 
 def _named(image: ImageReader, trial: Trial, config: Any) -> ImageReader:
-    """The reader with the names of the tokens that stand before the patches."""
+    """Return the reader with the names of the tokens before the patches."""
     rows, columns = image.grid
     count = trial.rows - rows * columns
     if not 0 <= count <= registers_of(config) + 2:
@@ -316,10 +315,10 @@ def _named(image: ImageReader, trial: Trial, config: Any) -> ImageReader:
 
 
 def _checked(audio: AudioReader, trial: Trial, name: str) -> AudioReader:
-    """The reader, if the frames of a trial run are those that it names.
+    """Return the reader if its number of frames equals that of the trial run.
 
     Raises:
-        CheckpointError: the model makes another number of frames of it.
+        CheckpointError: The model makes another number of frames.
     """
     frames = audio.frames(len(audio.example()))
     if trial.rows != frames:
@@ -331,7 +330,7 @@ def _checked(audio: AudioReader, trial: Trial, name: str) -> AudioReader:
 
 
 def _heard(module: nn.Module, audio: AudioReader | None) -> Iterator[str]:
-    """What a reader of a sound's maps must know."""
+    """Yield notes on the maps of a sound."""
     if audio is not None and audio.fixed:
         yield (
             f"It always hears {audio.fixed * audio.hop / audio.rate:g} s: a shorter sound is "
@@ -347,7 +346,7 @@ def _heard(module: nn.Module, audio: AudioReader | None) -> Iterator[str]:
 
 
 def _unseen(config: Any, seeing: bool) -> Iterator[str]:
-    """What of a model of several parts is not run."""
+    """Yield notes on the parts of a multimodal model that are not run."""
     senses = senses_of(config)
     if seeing:
         yield (
@@ -363,10 +362,10 @@ def _unseen(config: Any, seeing: bool) -> Iterator[str]:
 
 
 def layer_numbers(config: Any, trial: Trial) -> tuple[int, ...]:
-    """The model's own number of each layer that attends, from 0; empty where it is not told.
+    """Return the model's own number of each layer with attention, from 0; empty if unknown.
 
-    The paths of the modules tell it; where one module serves several layers, the config's list of
-    what each layer is.
+    The number comes from the module paths, or from the config's list of layer types if one module
+    serves several layers.
     """
     found = trial.numbers
     if len(found) < trial.layers or any(b <= a for a, b in pairwise(found)):
@@ -376,7 +375,7 @@ def layer_numbers(config: Any, trial: Trial) -> tuple[int, ...]:
 
 
 def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) -> Iterator[str]:
-    """What a reader of this model's pictures must know."""
+    """Yield notes on the maps of this model."""
     layers = sum(settings.get(f"{stack}_layers", 0) or 0 for stack in ("encoder", "decoder"))
     if trial.layers < layers:
         others = "mix tokens in another way, which has no map"

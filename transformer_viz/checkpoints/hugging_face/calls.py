@@ -1,4 +1,4 @@
-"""How a model of the transformers library is called, and which of its outputs counts."""
+"""Calls of a transformers model, and choice of the relevant output."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TARGET = "decoder_input_ids"
 
 
 def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) -> Calls:
-    """The calls of a model that reads ids, pictures or sounds; see :class:`Calls`.
+    """Return the calls of a model that reads ids, pictures or sounds; see :class:`Calls`.
 
-    ``causal``: padding does not count as a position, as in the library's own generation. A
-    decoder that judges counts it, as the library does where nothing is generated.
+    ``causal``: padding does not count as a position, as in the library's own generation. A decoder
+    that classifies counts it, as the library does if nothing is generated.
     """
     names = inspect.signature(module.forward).parameters
     fixed = {"use_cache": False} if "use_cache" in names else {}
@@ -32,7 +32,7 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
         if mask is None and pad_id is not None:
             mask = source != pad_id
         given: dict[str, Any] = {}
-        if seen is not None:  # the model itself reckons the positions on a picture
+        if seen is not None:  # the model itself computes the positions on a picture
             given = seen.inputs(len(source)) | kinds_of(module, source, names)
         if mask is None or "attention_mask" not in names:
             return given
@@ -75,10 +75,10 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
         if "input_ids" in names:
             mask = torch.ones(shape, device=device) if source_mask is None else source_mask
             given["attention_mask"] = mask.long()
-            # never looked up beside states; but FSMT masks the future only where ids came
+            # not read beside states, but FSMT masks the future only if ids are given
             given["input_ids"] = torch.zeros(shape, dtype=torch.long, device=device)
         else:
-            states["attention_mask"] = None  # Moonshine asks its encoder for one
+            states["attention_mask"] = None  # Moonshine needs one from its encoder
         return answer(module(**given, **fixed))
 
     def begin(memory: Tensor | None, source_mask: Tensor | None) -> CacheReader:
@@ -95,15 +95,15 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
 
 
 def _cache_word(names: Container[str]) -> str:
-    """What a module of the library calls its cache, another word from transformers 5.24 on."""
+    """Return the name of a module's cache argument, which differs from transformers 5.24 on."""
     return next((word for word in ("past_key_values", "cache") if word in names), "")
 
 
 class CacheReader:
-    """Reads on with the library's own cache of keys and values; see `model.Reader`.
+    """Reader with the library's own cache of keys and values; see `model.Reader`.
 
-    What a family keeps beside them, or reckons otherwise with them, is not known here: whoever
-    decodes compares first (`inference/decoding/key_value_cache.py`).
+    Further state of a model family, or other computations with the cache, are not known here.
+    Callers compare the results first (`inference/decoding/key_value_cache.py`).
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class CacheReader:
         self.names = inspect.signature(module.forward).parameters
         self.word = _cache_word(self.names)
         self.past: Any = None
-        self.told = source_mask is not None  # which tokens are padding; else their ids say it
+        self.told = source_mask is not None  # else the ids show the padding
 
     def read(self, ids: Tensor) -> Tensor:
         given = self._of_text(ids) if self.memory is None else self._of_memory(ids)
@@ -162,9 +162,9 @@ class CacheReader:
 
 
 def answer(output: Any) -> Tensor:
-    """What counts in an output of the library: its logits, or else its last states.
+    """Return the relevant output of a library model: its logits, or else its last states.
 
-    A model that marks answers in a text gives ``[batch, 2, token]``: start logits, then end logits.
+    A model that marks answers in a text returns ``[batch, 2, token]``: start and end logits.
     """
     for name in ("logits", "prediction_logits"):
         if isinstance(getattr(output, name, None), Tensor):
@@ -177,6 +177,6 @@ def answer(output: Any) -> Tensor:
 
 
 def first(output: Any) -> Tensor:
-    """The last hidden states, which stand first in every output."""
+    """Return the last hidden states, which are first in every output."""
     states: Tensor = output[0]
     return states

@@ -1,4 +1,4 @@
-"""``config.json`` of a Hugging Face folder: judged first, then made a config of the library."""
+"""``config.json`` of a Hugging Face folder: checked first, then converted to a library config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from ..files.errors import CheckpointError
 from .library import plainly
 
-#: Words that choose code instead of describing the model; code from elsewhere is never fetched.
+#: Options that choose code instead of describing the model; foreign code is never fetched.
 CODE = (
     "attn_implementation",
     "experts_implementation",
@@ -22,23 +22,23 @@ CODE = (
     "use_kernels",
     "distributed_config",
 )
-#: Words that come with every config and say nothing about what the model computes.
+#: Options of every config that do not affect the computation.
 SILENT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "id2label", "label2id")
 REPEATED = re.compile(
     r"layers?$|blocks?$|^depths?$|_depth$|hidden_groups$|stages$|dense_replace$|attention_types$"
 )
-COUNTED_BACK = re.compile(r"feature_layers?$")  # -2: the last layer but one, of which features
+COUNTED_BACK = re.compile(r"feature_layers?$")  # -2: features of the second to last layer
 EXPERTS = re.compile(r"experts?$")
 LISTED = re.compile(rf"{EXPERTS.pattern}|^num_labels$")
 LONG = re.compile(r"position|seq_len|ctx$")
-VOCABULARY = re.compile(r"vocab_size$")  # of which some architectures have more than they use
+VOCABULARY = re.compile(r"vocab_size$")  # some architectures state more than they use
 MAX_POSITIONS = 2**24
 MAX_PIECES = 2**21
 MAX_LISTED = 2**16  # classes with names, experts
 FEW, MAX_LAYERS = 256, 1024  # layers that cost nothing, or seconds, to build and compare
 MAX_EXPERTS = 2**15  # in all layers together
-FEW_EXPERTS = 16  # are built to see whether each of them costs modules
-#: Architectures whose attention is never a matrix of queries and keys, and what it is instead.
+FEW_EXPERTS = 16  # built to see if each of them costs modules
+#: Architectures whose attention is never a matrix of queries and keys, and what they do instead.
 UNSHOWN = {
     "mamba": "a state space passes one state from token to token",
     "mamba2": "a state space passes one state from token to token",
@@ -56,17 +56,18 @@ UNSHOWN = {
 
 
 class TooManyExperts(CheckpointError):
-    """A config that asks for more experts than the file has weights."""
+    """Config with more experts than the file has weights."""
 
 
 def library_config(
     transformers: Any, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> Any:
-    """The library's own config object for the words of a ``config.json``.
+    """Return the library's config object for the content of a ``config.json``.
 
     Raises:
-        CheckpointError: an architecture that the library does not know, words that it does not
-            take, sizes that the file cannot hold.
+        CheckpointError: The architecture is unknown to the library, it refuses an option, or the
+            file
+            cannot hold such sizes.
     """
     kind = settings["model_type"]
     require_known(transformers, kind)
@@ -87,7 +88,7 @@ def library_config(
 
 
 def _check_classes(names: Any) -> None:
-    """Refuse what is no list of names; some versions of the library would say it in their words."""
+    """Refuse a value that is no list of names; some library versions raise unclear errors."""
     if names and not (
         isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     ):
@@ -101,7 +102,7 @@ def require_known(transformers: Any, kind: str) -> None:
     """Refuse an architecture that the installed library does not have.
 
     Raises:
-        CheckpointError: names the library's version and the way out.
+        CheckpointError: Names the library's version and the solution.
     """
     if kind not in transformers.CONFIG_MAPPING:
         raise CheckpointError(
@@ -112,11 +113,11 @@ def require_known(transformers: Any, kind: str) -> None:
 
 
 def refuse(settings: Mapping[str, Any]) -> None:
-    """Refuse what the words alone rule out.
+    """Refuse a model that its config alone rules out.
 
     Raises:
-        CheckpointError: code of its own, or an architecture whose attention cannot be shown; says
-            which, and the way out.
+        CheckpointError: It has its own code, or an architecture whose attention cannot be shown;
+            states which, and the solution.
     """
     if settings.get("auto_map"):
         raise CheckpointError(
@@ -131,7 +132,7 @@ def require_shown(kind: str) -> None:
     """Refuse an architecture whose attention is known to be no matrix of queries and keys.
 
     Raises:
-        CheckpointError: says what it is instead.
+        CheckpointError: States what it uses instead.
     """
     if kind in UNSHOWN:
         raise CheckpointError(
@@ -144,7 +145,7 @@ def check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> N
     """Refuse sizes that would cost time or memory before the weights could contradict them.
 
     Raises:
-        CheckpointError: names the word, its value, and what the file holds.
+        CheckpointError: Names the option, its value, and the content of the file.
     """
     sides = [max(t.shape, default=1) for t in tensors.values() if t.numel()]
     widest = min(max(sides, default=1), MAX_LISTED)
@@ -175,8 +176,10 @@ def check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> N
 
 
 def builds_each_expert(transformers: Any, settings: Mapping[str, Any]) -> bool:
-    """Return whether more experts are more modules: a few are built, without numbers, then twice as
-    many."""
+    """Return True if more experts need more modules.
+
+    A few are built, without numbers, then twice as many.
+    """
     counts = set()
     for few in (FEW_EXPERTS, 2 * FEW_EXPERTS):
         try:
@@ -203,7 +206,7 @@ def _with_experts(settings: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Every whole number of a config with its word, nested configs and lists included."""
+    """Yield every integer of a config with its name, nested configs and lists included."""
     for word, value in settings.items():
         if isinstance(value, Mapping):
             yield from _numbers({str(k): v for k, v in value.items()})
@@ -215,7 +218,7 @@ def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The words as the library reads them, without those that choose code."""
+    """Return the options as the library reads them, without those that choose code."""
     return {
         word: _value(value)
         for word, value in settings.items()
@@ -224,7 +227,7 @@ def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """A value of a config; numbers without end are written as ``{"__float__": "Infinity"}``."""
+    """Return a config value; infinite numbers are written ``{"__float__": "Infinity"}``."""
     if isinstance(value, list):
         return [_value(part) for part in value]
     if isinstance(value, Mapping):

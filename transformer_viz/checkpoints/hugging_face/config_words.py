@@ -1,4 +1,4 @@
-"""The words of a Hugging Face config in our names, each with its origin."""
+"""Options of a Hugging Face config under our names, each with its origin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..files.errors import CheckpointError
 from .config import SILENT
 from .special_tokens import IDS
 
-#: Our words, and the names under which configs of the library say the same.
+#: Our options, and their names in configs of the library.
 NAMES: dict[str, tuple[str, ...]] = {
     "d_model": ("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim"),
     "heads": (
@@ -51,27 +51,27 @@ NAMES: dict[str, tuple[str, ...]] = {
         *("layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_eps"),
     ),
 }
-#: Words of which a model made of two has one for each stack, under these names.
+#: Options with one value per stack in a model of two models, under these names.
 STACKED = {
     "heads": ("encoder_attention_heads", "decoder_attention_heads"),
     "encoder_layers": ("encoder_layers", "decoder_layers"),
     "source_vocab": ("src_vocab_size", "tgt_vocab_size"),
 }
-#: How and what of it is loaded.
+#: Options of loading.
 LOADING = ("device", "dtype", "max_memory", "offload_folder", "part", "task")
 WORDS = (*NAMES, *IDS, "part", "task")
-BOTH = ("heads",)  # words that set every name they have in the config, one for each stack
+BOTH = ("heads",)  # options that set all their names in the config, one for each stack
 
 
 def overridden(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Overrides in the config's own names: ours are translated, others must stand in the config.
+    """Return overrides under the config's own names: ours are translated, others must exist there.
 
     Args:
-        config: every word that the library's config has, with its defaults.
-        overrides: our words, or the config's own; ids and how to load are left to the caller.
+        config: Every option of the library's config, with its defaults.
+        overrides: Our options, or the config's own; the caller handles ids and loading.
 
     Raises:
-        CheckpointError: a word that neither we nor this config know, or a value of another type.
+        CheckpointError: An option is unknown here and in this config, or a value has another type.
     """
     said: dict[str, Any] = {}
     for word, value in overrides.items():
@@ -100,7 +100,7 @@ def _same_type(before: Any, value: Any) -> bool:
 
 
 def ours(config: Mapping[str, Any]) -> dict[str, str]:
-    """Our words that a config has, each with the config's name for it."""
+    """Return our options that a config has, each with the config's name for it."""
     found = {
         word: next((name for name in names if config.get(name) is not None), "")
         for word, names in NAMES.items()
@@ -109,10 +109,10 @@ def ours(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def join_stacks(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one config's words for a config of two others, ``encoder`` and ``decoder``.
+    """Return one config's options for a config of two others, ``encoder`` and ``decoder``.
 
-    Others are returned as they are. What both have is the decoder's; sizes of each stack stand
-    under names of their own.
+    Other configs are returned as they are. The decoder wins where both have an option; sizes of
+    each stack have separate names.
     """
     encoder, decoder = (config.get(name) for name in ("encoder", "decoder"))
     if not isinstance(encoder, Mapping) or not isinstance(decoder, Mapping):
@@ -136,15 +136,15 @@ def described(
     gives: str,
     origin: str,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The words of a model with their values, ours first, and where each came from.
+    """Return the options of a model with their values, ours first, and the origin of each.
 
     Args:
-        config: every word of the library's config, with its defaults.
-        file: what ``config.json`` said itself; the rest are the library's defaults.
-        overrides: what the user said, in the config's names.
-        kind: the arrangement; what it has no stack for has no layers.
-        gives: without words that come out there is no target vocabulary.
-        origin: where the words of ``file`` stand.
+        config: Every option of the library's config, with its defaults.
+        file: Content of ``config.json`` itself; the rest are the library's defaults.
+        overrides: Options of the user, under the config's names.
+        kind: Kind of model; a missing stack has no layers.
+        gives: Kind of output; without tokens there is no target vocabulary.
+        origin: Origin of the options in ``file``.
     """
     names = ours(config)
     words = {word: config[name] for word, name in names.items()}

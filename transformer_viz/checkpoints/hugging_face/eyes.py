@@ -1,4 +1,4 @@
-"""Models that read a picture beside their text: the picture's road to the places it has there."""
+"""Image input of models that read an image beside their text, up to its tokens in the text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..files.errors import CheckpointError
 from .image_processor import processor_words, reader_of
 from .library import plainly
 
-#: Kinds of models whose picture is known here, and how a text and a picture stand together where
-#: the text does not say it; as each was trained.
+#: Supported kinds of models, and the order of text and picture used in training, for texts that do
+#: not mark the position.
 ARRANGED = {
     "llava": "{picture}\n{text}",
     "gemma3": "{picture}{text}",
@@ -33,19 +33,19 @@ ARRANGED = {
 }
 QWEN = tuple(kind for kind in ARRANGED if kind.startswith("qwen"))
 TOWERS = ("clip_vision_model", "siglip_vision_model")  # whose patches are one fixed grid
-STEPS = ("do_pan_and_scan", "do_pad")  # of a processor, that make other pictures of one
+STEPS = ("do_pan_and_scan", "do_pad")  # steps of a processor that make other pictures
 WORDS = ("patch_size", "temporal_patch_size", "merge_size", "min_pixels", "max_pixels", "size",
          "image_mean", "image_std", "resample")  # fmt: skip
-MOST_SIDE = 2**10  # of one number of the words above that is a size in patches
+MOST_SIDE = 2**10  # limit of each size in patches among these options
 
 
 def eyes_of(module: Any, folder: Path | None, face: Tokenizer) -> tuple[Eyes | None, str]:
-    """How a model reads a picture beside its text; None, and why not in a sentence.
+    """Return the image input of a model with text; else None and the reason.
 
     Args:
-        module: a model of the library that reads text, and pictures too.
-        folder: where its ``preprocessor_config.json`` stands; None for a model in memory.
-        face: its tokenizer.
+        module: A library model that reads text and pictures.
+        folder: Folder of its ``preprocessor_config.json``; None for a model in memory.
+        face: Its tokenizer.
     """
     config = module.config
     kind = config.model_type
@@ -85,9 +85,9 @@ def eyes_of(module: Any, folder: Path | None, face: Tokenizer) -> tuple[Eyes | N
 
 
 def kinds_of(module: Any, ids: Tensor, names: Any) -> dict[str, Tensor]:
-    """What the module is told of each token: which of them stand for the picture.
+    """Return the arguments that mark the image tokens.
 
-    PaliGemma is told instead what is its prompt, which is all that it is given.
+    PaliGemma marks its prompt instead, which is all of its input.
     """
     places = (ids == module.config.image_token_id).long()
     if "mm_token_type_ids" in names:
@@ -99,7 +99,7 @@ def kinds_of(module: Any, ids: Tensor, names: Any) -> dict[str, Tensor]:
 
 
 def _by_tower(module: Any, words: Mapping[str, Any]) -> Callable[[Any], Seen]:
-    """Eyes of one size of picture: CLIP's or SigLIP's tower, and a projector."""
+    """Return the image input for one picture size: CLIP's or SigLIP's tower, and a projector."""
     config = module.config
     if config.vision_config.model_type not in TOWERS:
         raise ValueError(
@@ -118,7 +118,7 @@ def _by_tower(module: Any, words: Mapping[str, Any]) -> Callable[[Any], Seen]:
 
 
 def _by_size(module: Any, words: Mapping[str, Any]) -> Callable[[Any], Seen]:
-    """Qwen's eyes, which see more patches of a larger picture; four of them are one token."""
+    """Return Qwen's image input: more patches for larger pictures; four patches are one token."""
     import transformers
 
     given = {word: words[word] for word in WORDS if word in words}
@@ -167,7 +167,7 @@ def _side(processor: Any, word: str) -> int:
 
 
 def _checked(picture: np.ndarray, step: int) -> np.ndarray:
-    """Normalised floats ``[channel, height, width]`` that can be cut into whole tokens."""
+    """Return normalised floats ``[channel, height, width]`` that split into whole tokens."""
     shape = picture.shape
     good = picture.dtype.kind == "f" and picture.ndim == 3 and shape[0] == 3 and min(shape) > 0
     if not good or shape[1] % step or shape[2] % step or not np.isfinite(picture).all():
@@ -180,7 +180,7 @@ def _checked(picture: np.ndarray, step: int) -> np.ndarray:
 
 
 def _refuse_many(processor: Any, high: int, wide: int, merge: int, ready: bool, step: int) -> None:
-    """Refuse a picture of which the model would make more tokens than can be drawn."""
+    """Refuse a picture with more tokens than can be drawn."""
     try:
         count = (high // step) * (wide // step)
         if not ready:
@@ -200,14 +200,14 @@ def _refuse_many(processor: Any, high: int, wide: int, merge: int, ready: bool, 
 def _joined(
     patches: np.ndarray, down: int, across: int, patch: int, merge: int, tall: int
 ) -> np.ndarray:
-    """The pixels ``[channel, height, width]`` of Qwen's patches, the inverse of its processor."""
+    """Return the pixels ``[channel, height, width]`` of Qwen's patches, inverting its processor."""
     sizes = (down // merge, across // merge, merge, merge, 3, tall, patch, patch)
     whole = patches.reshape(sizes)[:, :, :, :, :, 0].transpose(4, 0, 2, 5, 1, 3, 6)
     return np.ascontiguousarray(whole.reshape(3, down * patch, across * patch))
 
 
 def _features(module: Any, given: Mapping[str, Tensor]) -> Any:
-    """What the model's own eyes and projector make of a picture."""
+    """Return the output of the model's vision tower and projector for a picture."""
     device = module.get_input_embeddings().weight.device
     placed = {name: tensor.to(device) for name, tensor in given.items()}
     placed["pixel_values"] = placed["pixel_values"].to(module.dtype)
@@ -224,7 +224,7 @@ def _features(module: Any, given: Mapping[str, Tensor]) -> Any:
 def _seen(
     output: Any, grid: tuple[int, int], shown: np.ndarray, beside: Mapping[str, Tensor]
 ) -> Seen:
-    """The tokens of a picture; one more than its patches is that of CLIP's whole picture."""
+    """Return the image with its tokens; one more than its patches is CLIP's class token."""
     parts = output.pooler_output
     count = sum(part[..., 0].numel() for part in ([parts] if isinstance(parts, Tensor) else parts))
     extra = count - grid[0] * grid[1]
@@ -243,7 +243,7 @@ def _seen(
 
 
 def _repeated(output: Any, batch: int) -> Any:
-    """The same picture for each text of a batch."""
+    """Return the same picture for each text of a batch."""
     parts = output.pooler_output
     if isinstance(parts, Tensor):
         parts = parts.repeat(batch, *[1] * (parts.dim() - 1))
@@ -259,7 +259,9 @@ def _repeated(output: Any, batch: int) -> Any:
 
 @dataclass(frozen=True)
 class _Signs:
-    """Ids and pieces around a picture, as far as a model has them; ``token`` holds a place."""
+    """Ids and pieces of the tokens around a picture, if a model has them; ``token`` is a
+    placeholder.
+    """
 
     token: tuple[int | None, str]
     start: tuple[int | None, str]
@@ -284,7 +286,7 @@ class _Signs:
 
 
 def _worded(kind: str, signs: _Signs, text: str, count: int) -> str:
-    """A text with the places of a picture, as the model's own processor writes it."""
+    """Return a text with the placeholders of a picture, as the model's own processor writes it."""
     token, start, end = signs.token[1], signs.start[1], signs.end[1]
     picture, mark = token * count, token
     if kind == "gemma3":
@@ -301,9 +303,9 @@ def _worded(kind: str, signs: _Signs, text: str, count: int) -> str:
 
 
 def _framed(kind: str, signs: _Signs, ids: Sequence[int], count: int) -> list[int]:
-    """Ids with the places of a picture: where one of them names it, or at the beginning.
+    """Return ids with the placeholders of a picture: at an existing one, or at the beginning.
 
-    Ids that have all the places already stay as they are.
+    Ids that have all placeholders already stay as they are.
     """
     token, start, end = signs.token[0], signs.start[0], signs.end[0]
     places = [n for n, i in enumerate(ids) if i == token]

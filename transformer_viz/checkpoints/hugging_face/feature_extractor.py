@@ -1,4 +1,4 @@
-"""How a Hugging Face model hears sounds: the library's own feature extractor, in plain numpy."""
+"""Audio input of a Hugging Face model: the library's feature extractor, in plain numpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .image_processor import PROCESSOR
 from .library import plainly
 
 WHISPER, SAMPLES = "WhisperFeatureExtractor", "Wav2Vec2FeatureExtractor"
-#: Kinds of models whose frames are known here, and the extractor that each was trained with.
+#: Kinds of models with known frames, and the extractor that each was trained with.
 EXTRACTORS = {
     "whisper": WHISPER,
     "moonshine": SAMPLES,
@@ -23,8 +23,8 @@ EXTRACTORS = {
     "hubert": SAMPLES,
     "wavlm": SAMPLES,
 }
-MOONSHINE = ((127, 64), (7, 3), (3, 2))  # kernels and strides, which stand in no config
-#: Words of a preprocessor_config.json that say how one sound is read; dither would be noise.
+MOONSHINE = ((127, 64), (7, 3), (3, 2))  # kernels and strides, which no config states
+#: Options of a preprocessor_config.json for reading one sound; dither would be noise.
 WORDS = {
     WHISPER: ("feature_size", "sampling_rate", "hop_length", "chunk_length", "n_fft"),
     SAMPLES: ("sampling_rate", "do_normalize"),
@@ -34,7 +34,7 @@ MOST = {"feature_size": 1024, "hop_length": 2**16, "chunk_length": MAX_SECONDS, 
 
 @dataclass(frozen=True)
 class Extracted(AudioReader):
-    """Hears through a feature extractor of the library."""
+    """Audio reader with a feature extractor of the library."""
 
     extractor: Any = field(default=None, compare=False, repr=False)
 
@@ -47,10 +47,11 @@ class Extracted(AudioReader):
 def hearing_of(
     folder: Path | None, config: Any
 ) -> tuple[AudioReader, dict[str, Any], dict[str, str]]:
-    """How the model hears a sound, the words that say so, and where each came from.
+    """Return the audio reader of a model, its options, and their origins.
 
     Raises:
-        CheckpointError: no ``preprocessor_config.json``, or words in it that are no sizes, or do
+        CheckpointError: There is no ``preprocessor_config.json``, or its options are no sizes, or
+            do
             not fit the model.
     """
     import transformers
@@ -83,10 +84,10 @@ def hearing_of(
 
 
 def _size(word: str, value: Any) -> Any:
-    """A number that is no trap.
+    """Return a checked number.
 
     Raises:
-        ValueError: names the word.
+        ValueError: Names the option.
     """
     if word == "do_normalize":
         return bool(value)
@@ -97,7 +98,7 @@ def _size(word: str, value: Any) -> Any:
 
 
 def _whisper(extractor: Any, config: Any) -> AudioReader:
-    """Whisper fills each sound up to the same length; two steps of its spectrum are a frame."""
+    """Return Whisper's reader: fixed length of sound, two spectrum steps per frame."""
     steps, heard = extractor.nb_max_frames, 2 * config.max_source_positions
     if (extractor.feature_size, steps) != (config.num_mel_bins, heard):
         raise ValueError(
@@ -115,7 +116,7 @@ def _whisper(extractor: Any, config: Any) -> AudioReader:
 
 
 def _samples(extractor: Any, config: Any) -> AudioReader:
-    """Models that read the samples themselves make frames by convolutions without margins."""
+    """Return the reader of a model on samples: frames come from convolutions without padding."""
     fixed = config.model_type == "moonshine"
     convolutions = MOONSHINE if fixed else zip(config.conv_kernel, config.conv_stride, strict=True)
     hop, window = 1, 1

@@ -1,4 +1,4 @@
-"""How a Hugging Face model reads pictures: the steps of its processor, without torchvision."""
+"""Image input of a Hugging Face model: the steps of its processor, without torchvision."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5
 
 @dataclass(frozen=True)
 class Processed(ImageReader):
-    """Reads a picture in the steps of the library's processors: scale, then keep the middle.
+    """Image reader with the steps of the library's processors: resize, then crop the centre.
 
-    ``scaled`` is a height and a width, whatever the picture's proportions, or a number of pixels
-    for its shorter side.
+    ``scaled`` is a height and a width, independent of the picture's proportions, or a number of
+    pixels for its shorter side.
     """
 
     scaled: tuple[int, int] | int = 0
@@ -49,9 +49,9 @@ class Processed(ImageReader):
 
 
 def processor_words(folder: Path | None) -> dict[str, Any]:
-    """What a folder says of how its model reads pictures; empty where it says nothing.
+    """Return the processor options of a folder; empty if it has none.
 
-    Newer versions of the library write it into ``processor_config.json``, beside other words.
+    Newer versions of the library write them into ``processor_config.json``, beside other options.
     """
     if folder is None:
         return {}
@@ -63,14 +63,14 @@ def processor_words(folder: Path | None) -> dict[str, Any]:
 def reader_of(
     folder: Path | None, config: Any, words: Mapping[str, Any] | None = None
 ) -> tuple[ImageReader, dict[str, Any], dict[str, str]]:
-    """How the model reads pictures, the words that say so, and where each came from.
+    """Return the picture reader of a model, its options, and the origin of each.
 
-    ``preprocessor_config.json`` says it; where it is silent, the picture is squeezed into the
-    model's size and brought to -1 to 1, which is usual and a guess. ``words`` are those of the file
-    where it was read already.
+    Options come from ``preprocessor_config.json``. Missing ones are guessed as usual: the picture
+    is resized to the model's size, with values from -1 to 1. ``words`` is the content of the file
+    if it was read already.
 
     Raises:
-        CheckpointError: words of the processor that are no sizes.
+        CheckpointError: Options of the processor are no sizes.
     """
     if not hasattr(config, "patch_size") or not hasattr(config, "image_size"):
         raise CheckpointError(
@@ -108,12 +108,12 @@ def reader_of(
 def _sizes(
     file: Mapping[str, Any], own: tuple[int, int]
 ) -> tuple[tuple[int, int] | int, tuple[int, int]]:
-    """What a picture is scaled to, and the size of the middle that is kept of it."""
+    """Return the size a picture is scaled to, and the size of its centre crop."""
     size, cut = file.get("size", own), file.get("crop_size")
     kept = _pair(cut) if cut is not None and file.get("do_center_crop", True) else None
     if isinstance(size, Mapping) and "shortest_edge" in size:
         return int(size["shortest_edge"]), kept or own
-    if isinstance(size, int) and kept is not None:  # as older processors said the same
+    if isinstance(size, int) and kept is not None:  # form of older processors
         return size, kept
     return _pair(size), kept or _pair(size)
 
@@ -131,7 +131,7 @@ def _numbers(given: Any) -> list[float]:
 
 
 def prefix(count: int, registers: int) -> tuple[str, ...]:
-    """Names of the tokens before the patches: the class token, a distilled one, registers."""
+    """Return names of the tokens before the patches: class token, distilled one, registers."""
     names = ["class"] if count > registers else []
     if count - registers == 2:
         names.append("distillation")
@@ -140,5 +140,5 @@ def prefix(count: int, registers: int) -> tuple[str, ...]:
 
 
 def registers_of(config: Any) -> int:
-    """How many register tokens stand before the patches."""
+    """Return the number of register tokens before the patches."""
     return int(getattr(config, "num_register_tokens", 0) or 0)

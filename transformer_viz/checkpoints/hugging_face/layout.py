@@ -1,8 +1,8 @@
 """Hugging Face folders: any architecture of the transformers library.
 
 A folder holds ``config.json`` and weights (``model.safetensors`` or ``pytorch_model.bin``, whole or
-in parts with an index); beside them may stand a tokenizer, ``generation_config.json`` and
-``preprocessor_config.json``. Only the library's own classes are used, never code of the folder.
+in parts with an index). A tokenizer, ``generation_config.json`` and ``preprocessor_config.json``
+may be beside them. Only the library's own classes are used, never code of the folder.
 """
 
 from __future__ import annotations
@@ -35,30 +35,29 @@ from .quantized import loaded_quantized, method_of, quantized_note, refuse_quant
 from .side_files import as_vocabularies, open_tokenizer
 from .weights import class_of, difference, left_over, loaded, part_of, require_input
 
-NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
+NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json decides
 SPREADING = ("max_memory", "offload_folder")
-OTHERS = ("layout", "architecture")  # words of configs that are ours, or timm's
+OTHERS = ("layout", "architecture")  # options of our configs, or timm's
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether ``config.json`` names a model type of the library."""
+    """Return True if ``config.json`` names a model type of the library."""
     return is_librarys(found.config)
 
 
 def is_librarys(config: Mapping[str, Any]) -> bool:
-    """Whether the words of a config are the library's, and neither ours nor timm's."""
+    """Return True if a config is the library's, and neither ours nor timm's."""
     return isinstance(config.get("model_type"), str) and not any(w in config for w in OTHERS)
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The model that ``config.json`` names, with the folder's weights.
+    """Return the model that ``config.json`` names, with the folder's weights.
 
-    Among the overrides may stand how it is to be loaded, see :func:`settings_of`.
+    The overrides may include options of loading, see :func:`settings_of`.
 
     Raises:
-        CheckpointError: code of its own, quantised weights without the package for them, an unknown
-            architecture or one whose attention cannot be shown; weights that do not fit; unknown
-            overrides.
+        CheckpointError: The folder has its own code, an unknown architecture or one that cannot be
+            shown, or quantised weights without their package; or weights or overrides do not fit.
     """
     if not isinstance(found.config.get("model_type"), str):
         raise CheckpointError(
@@ -130,7 +129,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _tokenizer(transformers: Any, found: Candidate, size: int | None) -> tuple[Any, str]:
-    """The tokenizer beside the adapter, if there is one, else the model's own."""
+    """Return the tokenizer beside the adapter, if there is one, else the model's own."""
     places = [found.folder] if found.adapter is None else [found.adapter.parent, found.folder]
     for place in places:
         given, note = open_tokenizer(transformers, place, size)
@@ -147,7 +146,7 @@ def _merged_into(base: str, adapter: Adapter) -> str:
 
 
 def _name(folder: Path) -> str:
-    """The folder's name; in the library's own cache, which names folders by number, the model's."""
+    """Return the folder's name; in the library's cache, with numbered folders, the model's."""
     place = folder.resolve()
     if place.parent.name == "snapshots":
         return place.parent.parent.name.removeprefix("models--").replace("--", "/")
@@ -155,14 +154,14 @@ def _name(folder: Path) -> str:
 
 
 def settings_of(overrides: Mapping[str, Any], floats: str) -> dict[str, Any]:
-    """How the library is to load: its type of number, and over which devices it spreads a model.
+    """Return the options of the library's loading: dtype, and devices over which to spread a model.
 
     ``dtype`` None is float32, ``auto`` that of the file (``floats``). ``device="auto"``,
-    ``max_memory`` (what each device may hold) and ``offload_folder`` (where on disk the rest lies)
-    ask for accelerate.
+    ``max_memory`` (limit of each device) and ``offload_folder`` (folder for the rest) need
+    accelerate.
 
     Raises:
-        CheckpointError: another word or type of value; accelerate is not installed.
+        CheckpointError: A value is invalid, or accelerate is not installed.
     """
     found: dict[str, Any] = {"dtype": number_type(overrides.get("dtype"), floats)}
     device, memory, folder = (overrides.get(w) for w in ("device", *SPREADING))
@@ -180,7 +179,7 @@ def settings_of(overrides: Mapping[str, Any], floats: str) -> dict[str, Any]:
         word = 'device="auto"' if asked == ["device"] else asked[-1]
         raise CheckpointError(f"{word} needs the package accelerate: pip install accelerate.")
     found["device_map"] = "auto"
-    if memory is not None:  # a command line can only name devices in words
+    if memory is not None:  # a command line can only name devices as text
         found["max_memory"] = {int(d) if str(d).isdigit() else d: m for d, m in memory.items()}
         _refuse_missing(found["max_memory"])
     if folder is not None:
@@ -189,10 +188,10 @@ def settings_of(overrides: Mapping[str, Any], floats: str) -> dict[str, Any]:
 
 
 def _refuse_missing(memory: Mapping[Any, Any]) -> None:
-    """Numbers of cards that this machine does not have.
+    """Refuse numbers of GPUs that this machine does not have.
 
     Raises:
-        CheckpointError: names the first, and how many there are.
+        CheckpointError: Names the first, and how many there are.
     """
     count = torch.accelerator.device_count()
     missing = [device for device in memory if isinstance(device, int) and device >= count]

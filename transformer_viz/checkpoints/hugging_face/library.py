@@ -1,7 +1,7 @@
-"""The transformers library, let in only when a checkpoint of its own is opened, and kept at home.
+"""Access to the transformers library, imported only for its own checkpoints, without network.
 
-While it works for us it reaches for no network, asks no questions on stdin, draws no progress bars
-and speaks in exceptions only.
+Inside `library` it uses no network, reads no stdin, draws no progress bars, and reports errors by
+exceptions only.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import torch
 
 from ..files.errors import CheckpointError
 
-_ALONE = threading.RLock()  # what is switched here belongs to the whole process
+_ALONE = threading.RLock()  # these switches belong to the whole process
 
 
 @contextlib.contextmanager
 def library() -> Iterator[Any]:
-    """The transformers module, without network and silent inside ``with``.
+    """Yield the transformers module, offline and silent inside ``with``.
 
     Raises:
-        CheckpointError: the library cannot be imported, as with a torchvision of another torch.
+        CheckpointError: The library cannot be imported, as with a torchvision of another torch.
     """
     with _ALONE:
         transformers = _imported()
@@ -55,7 +55,7 @@ def library() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Inside ``with`` the network is as the user has it: nobody here keeps the library at home."""
+    """Keep the user's network settings inside ``with``: no thread switches the library offline."""
     with _ALONE:
         yield
 
@@ -69,7 +69,7 @@ def _imported() -> Any:
 
 
 def _torn(error: Exception) -> Exception:
-    """What an import that failed deep inside means; another error comes back as it is."""
+    """Return the cause of a failed import as an error; other errors are returned unchanged."""
     if "torchvision" in str(error):
         return CheckpointError(
             "The torchvision that is installed does not fit this torch, and the transformers "
@@ -80,7 +80,7 @@ def _torn(error: Exception) -> Exception:
 
 
 def plainly(error: BaseException) -> str:
-    """The first line of an error of the library, short enough for a sentence."""
+    """Return the first line of a library error, short enough for a sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = re.sub(r"^.*?\b\w+Error: ", "", " ".join(lines[:2]).strip())
     line = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", line).replace("NoneType", "none")

@@ -1,5 +1,6 @@
-"""The parts of a model (eyes beside a language model, two towers), what each reads, and what it
-ends in: words, classes, tags, spans or states.
+"""Parts of a model (vision tower beside a language model, two towers), their inputs and outputs.
+
+Outputs are words, classes, tags, spans or states.
 """
 
 from __future__ import annotations
@@ -27,45 +28,45 @@ INPUTS = {
     "input_features": "audio",
     "input_values": "audio",
 }
-TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
+TAGGERS = "ForTokenClassification"  # suffix of the library's token classifiers
 JUDGES = ("ForSequenceClassification", "ForQuestionAnswering")
-SPELLERS = "ForCTC"  # and of those that give a letter for each frame of a sound
-WRITTEN = "decoder_input_ids"  # what a model takes that writes a text
-SENSES = ("vision", "audio")  # what the names of configs of other inputs than text hold
+SPELLERS = "ForCTC"  # suffix of classes that predict a letter for each frame of a sound
+WRITTEN = "decoder_input_ids"  # argument of models that write a text
+SENSES = ("vision", "audio")  # parts of config names for inputs other than text
 
 
 def senses_of(config: Any) -> list[str]:
-    """The parts of a config that read something else than text: ``vision``, ``audio``."""
+    """Return the parts of a config that read other inputs than text: ``vision``, ``audio``."""
     parts = [name.removesuffix("_config") for name in type(config).sub_configs]
     return [part for part in parts if any(sense in part for sense in SENSES)]
 
 
 def sees(config: Any) -> bool:
-    """Whether a model that reads text has eyes too."""
+    """Return True if a model that reads text has a vision part too."""
     return "vision" in senses_of(config) and hasattr(config, "text_config")
 
 
 def words_config(config: Any) -> Any:
-    """The config of the language model of a model that also sees or hears; else the config."""
+    """Return the config of the language model inside a multimodal model; else the config itself."""
     text = getattr(config, "text_config", None)
     return config if text is None or not senses_of(config) else text
 
 
 def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
-    """Whether a class of the library reads ``text``, an ``image`` or ``audio``.
+    """Return the input of a library class: ``text``, ``image`` or ``audio``.
 
-    A language model with eyes or ears reads text alone as well; two towers, or one that writes
-    about pictures only, do not.
+    A language model with vision or audio reads text alone as well. Two towers, or a model that only
+    describes pictures, do not.
 
     Args:
-        parts: those that open alone, to be named where the whole does not.
+        parts: Parts that open alone, named in the error.
 
     Raises:
-        CheckpointError: it reads several things at once, or sound in frames that are not known.
+        CheckpointError: It reads several inputs at once, or sound in unknown frames.
     """
     names = inspect.signature(cls.forward).parameters
     given = getattr(cls, "main_input_name", "input_ids")
-    if given not in names:  # some eyes call it ids all the same
+    if given not in names:  # some vision models use this name too
         given = next((name for name in INPUTS if name in names), given)
     alone = given == "input_ids" and "inputs_embeds" in names
     several = bool(senses_of(config)) and not alone
@@ -86,7 +87,7 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
 
 
 def _way(parts: tuple[str, ...], config: Any) -> str:
-    """Return what to do with a model that is not opened as a whole."""
+    """Return the advice for a model that is not opened as a whole."""
     if not parts:
         return "call it with inputs of your own inside `with tv.probe(module) as run:`."
     way = f"open one of its parts alone: {' or '.join(f'part={part}' for part in parts)}."
@@ -96,15 +97,15 @@ def _way(parts: tuple[str, ...], config: Any) -> str:
 
 
 def sensed(cls: Any) -> str:
-    """The name under which a class takes a picture or a sound; empty where it takes neither."""
+    """Return the argument of a class that takes a picture or a sound; empty if there is none."""
     names = inspect.signature(cls.forward).parameters
     return next((name for name in INPUTS if name in names and INPUTS[name] != "text"), "")
 
 
 def parts_of(module: nn.Module) -> tuple[str, ...]:
-    """The paths of the library's models inside one that read text or pictures and nothing else.
+    """Return the paths of library models inside one that read text or pictures and nothing else.
 
-    Of one inside the other it is the outer.
+    Nested ones are left out.
     """
     found: list[str] = []
     for path, part in module.named_modules():
@@ -122,7 +123,7 @@ def parts_of(module: nn.Module) -> tuple[str, ...]:
 
 
 def gives_of(module: nn.Module, trial: Trial, decodes: bool) -> str:
-    """What the output is, by its shape."""
+    """Return the kind of output, by its shape."""
     config = words_config(module.config)
     if trial.shape == (1, len(config.id2label or ())) and not decodes:
         return "classes"
@@ -145,9 +146,9 @@ def gives_of(module: nn.Module, trial: Trial, decodes: bool) -> str:
 
 
 def judges(module: nn.Module) -> bool:
-    """Whether a class of the library judges its source or marks an answer in it.
+    """Return True if a class of the library classifies its source or marks an answer in it.
 
-    One with a decoder has it read the source again, shifted by the start token.
+    With a decoder, the decoder reads the source again, shifted by the start token.
     """
     return any(head in base.__name__ for base in type(module).__mro__ for head in JUDGES)
 
@@ -155,10 +156,10 @@ def judges(module: nn.Module) -> bool:
 def task_named(
     config: Any, trial: Trial, gives: str, overrides: Mapping[str, Any]
 ) -> tuple[str, dict[str, str]]:
-    """The task of a head that judges, and where it was said.
+    """Return the task of a classification head, and its origin.
 
     Raises:
-        CheckpointError: an override that is no task, or of a model that does not judge.
+        CheckpointError: The override is no task, or the model is no classifier.
     """
     named = overrides.get("task")
     if gives not in ("classes", "tags"):
@@ -171,7 +172,7 @@ def task_named(
 
 
 def labels_of(module: Any, face: Tokenizer, trial: Trial) -> tuple[str, ...]:
-    """The names of the classes, where there is one for each; for CTC they are letters."""
+    """Return the names of the classes, or numbers if there are none; for CTC they are letters."""
     named = words_config(module.config).id2label or {}
     if spells(module):
         named = dict(enumerate(face.pieces))
@@ -179,28 +180,28 @@ def labels_of(module: Any, face: Tokenizer, trial: Trial) -> tuple[str, ...]:
 
 
 def spells(module: Any) -> bool:
-    """Whether a class gives a letter for each frame."""
+    """Return True if a class predicts a letter for each frame."""
     return type(module).__name__.endswith(SPELLERS)
 
 
 def vocabulary_size(config: Any) -> int | None:
-    """How many ids a model can read, where its config says it."""
-    encoder = getattr(config, "encoder", None)  # of two models that were put together
+    """Return the number of ids that a model can read, if its config has it."""
+    encoder = getattr(config, "encoder", None)  # of two combined models
     places = ((config, "src_vocab_size"), (config, "vocab_size"), (encoder, "vocab_size"))
     sizes = [getattr(place, name, None) for place, name in places]
     return next((size for size in sizes if isinstance(size, int) and size > 0), None)
 
 
-BOTH = "both"  # the value of part= that opens them together
-SOFTMAX, SIGMOID = ("clip",), ("siglip",)  # kinds of models, by how a caption's number is read
+BOTH = "both"  # value of part= that opens them together
+SOFTMAX, SIGMOID = ("clip",), ("siglip",)  # kinds of models, by the activation of a caption's score
 TOWERS = ("text_model", "vision_model")
 
 
 def towers_of(whole: Any) -> tuple[str, Any]:
-    """The path of the tower that reads captions, and the tower that reads pictures.
+    """Return the path of the text tower, and the image tower.
 
     Raises:
-        CheckpointError: a model of another kind.
+        CheckpointError: The model is of another kind.
     """
     kind = whole.config.model_type
     if kind not in (*SOFTMAX, *SIGMOID) or not all(hasattr(whole, tower) for tower in TOWERS):
@@ -212,15 +213,15 @@ def towers_of(whole: Any) -> tuple[str, Any]:
 
 
 def without_padding(whole: Any) -> dict[str, Any]:
-    """SigLIP was trained on captions filled up to one length, whose padding is seen like words."""
+    """Return no padding token for SigLIP, trained on padded captions with visible padding."""
     return {"pad_id": None} if whole.config.model_type in SIGMOID else {}
 
 
 def paired(model: Model, whole: Any, eyes: Model, tokenizer: Any, folder: Path | None) -> Model:
-    """The tower of captions with the other one beside it.
+    """Return the text tower with the image tower beside it.
 
     Raises:
-        CheckpointError: nothing says how a picture becomes numbers.
+        CheckpointError: There is no image processor.
     """
     if not processor_words(folder):
         raise CheckpointError(

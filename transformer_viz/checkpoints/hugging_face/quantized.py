@@ -1,7 +1,7 @@
-"""Folders whose weights are quantised (8 or 4 bits a number), opened as the library opens them.
+"""Folders with quantised weights (8 or 4 bits a number), opened as the library opens them.
 
 bitsandbytes and torchao compute with the small numbers themselves. fp8 and mxfp4 need kernels of a
-GPU for that; the library turns them back into plain numbers, as it does on every CPU.
+GPU for that; the library dequantises them, as it does on every CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .adapter import MAX_NAME, SLOW
 from .library import plainly
 from .weights import empty
 
-#: How weights are quantised, and the packages that the library needs to open such a folder.
+#: Quantisation methods, and the packages that the library needs for each.
 PACKAGES = {
     "bitsandbytes": ("bitsandbytes", "accelerate"),
     "torchao": ("torchao",),
@@ -34,21 +34,21 @@ WAY_OUT = "open the model that they were made from"
 
 
 def method_of(settings: Mapping[str, Any]) -> str:
-    """How a folder's weights are quantised, in the library's word; empty for plain weights."""
+    """Return the quantisation method of a folder, in the library's term; empty if plain."""
     given = settings.get("quantization_config")
     if not given:
         return ""
     words = given if isinstance(given, Mapping) else {}
     if words.get("load_in_8bit") or words.get("load_in_4bit"):
-        return "bitsandbytes"  # its first folders have no other word for it
+        return "bitsandbytes"  # its first folders name no method
     return str(words.get("quant_method") or "not said how")
 
 
 def refuse_quantized(settings: Mapping[str, Any]) -> None:
-    """Refuse quantised weights that nothing here can compute with; others pass.
+    """Refuse quantised weights that cannot be computed with here.
 
     Raises:
-        CheckpointError: names the method, the packages to install, and the way out.
+        CheckpointError: Names the method, the packages to install, and the alternative.
     """
     method = method_of(settings)
     if not method:
@@ -78,7 +78,7 @@ def refuse_quantized(settings: Mapping[str, Any]) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a config, names of words included."""
+    """Yield every text in a config, names of options included."""
     if isinstance(value, str):
         yield value
     parts = value.values() if isinstance(value, Mapping) else value
@@ -92,14 +92,15 @@ def _texts(value: Any) -> Iterator[str]:
 def loaded_quantized(
     cls: Any, config: Any, weights: Weights, settings: Mapping[str, Any], asked: object
 ) -> nn.Module:
-    """The class filled with a folder's quantised weights, in evaluation mode.
+    """Return the class filled with a folder's quantised weights, in evaluation mode.
 
-    The weights that are turned back come in the type of number of ``settings``; the others stay in
-    that of their file. ``asked`` is the ``dtype`` that the user gave, None for none.
+    Dequantised weights get the dtype of ``settings``; others keep that of their file. ``asked`` is
+    the ``dtype`` that the user gave, None for none.
 
     Raises:
-        CheckpointError: weights that do not fit, in a file of another name, or that are not finite;
-            a type of number or devices that quantised weights do not have.
+        CheckpointError: Weights do not fit, are in a file of another name, or are not finite; or
+            the
+            dtype or devices are not possible for quantised weights.
     """
     method = method_of(config.to_dict())
     _refuse_way(method, weights, settings, asked)
@@ -138,10 +139,10 @@ def loaded_quantized(
 
 
 def _refuse_way(method: str, weights: Weights, settings: Mapping[str, Any], asked: object) -> None:
-    """Refuse what is asked for and quantised weights cannot do.
+    """Refuse options that quantised weights do not support.
 
     Raises:
-        CheckpointError: names it.
+        CheckpointError: Names the option.
     """
     if "device_map" in settings:
         raise CheckpointError(
@@ -161,10 +162,10 @@ def _refuse_way(method: str, weights: Weights, settings: Mapping[str, Any], aske
 
 
 def _refuse_larger(cls: Any, config: Any, weights: Weights) -> None:
-    """Refuse a config that asks for more weights than any packing puts into the file.
+    """Refuse a config with more weights than any packing fits into the file.
 
     Raises:
-        CheckpointError: both numbers.
+        CheckpointError: States both numbers.
     """
     try:
         wanted = sum(p.numel() for p in empty(cls, config).parameters())
@@ -181,7 +182,7 @@ def _refuse_larger(cls: Any, config: Any, weights: Weights) -> None:
 
 
 def quantized_note(module: nn.Module, settings: Mapping[str, Any]) -> str:
-    """What a reader of the pictures must know of quantised weights; empty for plain ones."""
+    """Return the note on quantised weights; empty for plain ones."""
     method = method_of(settings)
     if not method:
         return ""

@@ -1,6 +1,6 @@
-"""What stands beside the weights in a Hugging Face folder, and the tokenizer of a model.
+"""Files beside the weights in a Hugging Face folder, and the tokenizer of a model.
 
-A tokenizer is the library's own or another; it serves both sides, or one of two.
+A tokenizer is the library's own or another. It serves both sides, or one of two.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from ..files.tokenizer_json import read_object, refuse_steps
 from .library import plainly
 from .parts import vocabulary_size, words_config
 
-#: Files of which at least one stands where there is a tokenizer.
+#: Files of which a folder with a tokenizer has at least one.
 VOCABULARIES = (
     *("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "spiece.model"),
     *("sentencepiece.bpe.model", "tokenizer.model", "source.spm", "spm.model"),
 )
 GENERATION = "generation_config.json"
-PARTS = ("decoder", "generator", "text_config")  # of configs, whose words a whole may leave out
+PARTS = ("decoder", "generator", "text_config")  # parts of a config
 MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
-WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
+WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # suffixes
 MAX_NUMBER = 2**20  # of any number that is no length
 BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
-MAX_EXTRA = 2**12  # pieces that a tokenizer is told to make up: each costs, and T5 has 100
+MAX_EXTRA = 2**12  # extra pieces that a tokenizer may create: each costs, and T5 has 100
 
 
 def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[Any, str]:
-    """The folder's tokenizer, and a sentence where there is one that cannot be opened.
+    """Return the folder's tokenizer, and a sentence if there is one that cannot be opened.
 
     Raises:
-        CheckpointError: a vocabulary larger than the model's.
+        CheckpointError: Its vocabulary is larger than the model's.
     """
     if not any((folder / name).is_file() for name in VOCABULARIES):
         return None, ""
@@ -70,7 +70,7 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
 
 
 def unused_tokens_note(tokenizer: Any, size: int | None) -> tuple[str, ...]:
-    """Return a note on added tokens for which the model has no rows; empty where there are none."""
+    """Return a note on added tokens for which the model has no rows; empty if there are none."""
     if tokenizer is None or size is None or len(tokenizer) <= size:
         return ()
     names = pieces_of(tokenizer)[size:]
@@ -87,7 +87,7 @@ def refuse_growth(folder: Path) -> None:
     Thirty steps that each write one letter twice make 10^9 letters of one.
 
     Raises:
-        ValueError: says what asks for it.
+        ValueError: Names the cause.
     """
     for file in folder.iterdir():
         if file.suffix in WRITTEN and file.stat().st_size > MAX_BESIDE:
@@ -105,7 +105,7 @@ def _unread(reason: str) -> str:
 
 
 def _own_class(transformers: Any, folder: Path) -> str:
-    """Return what to do about a tokenizer of a class that the library does not have; else empty."""
+    """Return the advice for a tokenizer of a class that the library does not have; else empty."""
     try:
         name = read_object(folder / "tokenizer_config.json").get("tokenizer_class")
     except ValueError:
@@ -116,8 +116,10 @@ def _own_class(transformers: Any, folder: Path) -> str:
 
 
 def _empty(tokenizer: Any, folder: Path) -> str:
-    """Return why a tokenizer has special tokens alone: the library's class may not read the
-    vocabulary that is there."""
+    """Return the reason why a tokenizer has only special tokens.
+
+    The library's class may not read the vocabulary that is there.
+    """
     there = [name for name in VOCABULARIES if not name.endswith("_config.json")]
     there = [name for name in there if (folder / name).is_file()]
     if not there:
@@ -131,16 +133,16 @@ def _empty(tokenizer: Any, folder: Path) -> str:
 def generation_words(
     module: Any, folder: Path | None, file: Mapping[str, Any], origin: str
 ) -> tuple[dict[str, Any], str]:
-    """Return the words that ``generate`` reads, such as start and end tokens, and their origin.
+    """Return the options that ``generate`` reads, such as start and end tokens, and their origin.
 
-    They are those of ``generation_config.json``, or for a model in memory of its
-    ``generation_config``; they count alone where there are any. Else they are those of the config.
+    They are those of ``generation_config.json``, or of the ``generation_config`` of a model in
+    memory. Such options replace all others. Without them the config's are used.
 
     Args:
-        module: the library's model.
-        folder: where its files stand; None for a model in memory.
-        file: what ``config.json`` itself said; the library's config leaves some of it out.
-        origin: where the words of ``file`` stand.
+        module: The library's model.
+        folder: Folder of its files; None for a model in memory.
+        file: Content of ``config.json`` itself; the library's config leaves some of it out.
+        origin: Origin of the options in ``file``.
     """
     if folder is not None and (folder / GENERATION).is_file():
         return read_config(folder / GENERATION), "sidecar"
@@ -155,29 +157,29 @@ def generation_words(
 
 
 def _part(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the words of the part of a model that writes, where its config has one."""
+    """Return the options of the part of a model that writes, if its config has one."""
     named = (config[name] for name in PARTS if isinstance(config.get(name), Mapping))
     found: Mapping[str, Any] = next(named, {})
     return found
 
 
 def makes_pairs(tokenizer: Any) -> bool:
-    """Whether a tokenizer puts marks of its own around and between two texts."""
+    """Return True if a tokenizer puts special tokens around and between two texts."""
     try:
         return int(tokenizer.num_special_tokens_to_add(pair=True)) > 0
     except (AttributeError, NotImplementedError, TypeError, ValueError):
-        return False  # tokenizers of other makes have no such count; then one text is offered
+        return False  # other tokenizers have no such count; then one text is offered
 
 
 def reads_pairs(tokenizer: Any, kind: str, gives: str) -> bool:
-    """Return whether a model reads two texts as one source, as its tokenizer joins them."""
+    """Return True if a model reads two texts as one source, as its tokenizer joins them."""
     if kind == "encoder-only":
         return makes_pairs(tokenizer)
     return tokenizer is not None and gives in ("classes", "spans")
 
 
 def pair_notes(face: Tokenizer, config: Any) -> tuple[str, ...]:
-    """Return a note where a model knows several token types and its tokenizer makes none."""
+    """Return a note if a model has several token types and its tokenizer makes none."""
     known = getattr(config, "type_vocab_size", None) or 0
     with suppress(ValueError):
         if known > 1 and isinstance(face, HuggingFaceText) and face.pair_ids("a", "a")[1] is None:
@@ -190,7 +192,7 @@ def pair_notes(face: Tokenizer, config: Any) -> tuple[str, ...]:
 
 
 def of_library(thing: Any) -> bool:
-    """Whether a module or tokenizer in memory belongs to the transformers library."""
+    """Return True if a module or tokenizer in memory belongs to the transformers library."""
     return isinstance(thing, RemoteTokenizer | FastTokenizer) or any(
         base.__module__.startswith("transformers.") and base.__name__ in BASES
         for base in type(thing).__mro__
@@ -198,7 +200,7 @@ def of_library(thing: Any) -> bool:
 
 
 def largest_vocabulary(config: Any) -> int | None:
-    """How many ids the larger vocabulary of a model has, where its config says it."""
+    """Return the size of the larger vocabulary of a model, if its config states it."""
     decoder = getattr(config, "decoder", None)
     places = ((config, "tgt_vocab_size"), (config, "decoder_vocab_size"), (decoder, "vocab_size"))
     sizes = [vocabulary_size(config), *(getattr(place, name, None) for place, name in places)]
@@ -206,8 +208,10 @@ def largest_vocabulary(config: Any) -> int | None:
 
 
 def as_vocabularies(tokenizer: Any) -> tuple[Any, Any]:
-    """Vocabularies for a tokenizer of the library, any other as it is; and the library's among
-    them, None where the source has none of it."""
+    """Return `Vocabularies` for a library tokenizer, others unchanged, and the library's tokenizer.
+
+    The second value is None if the source has no library tokenizer.
+    """
     if of_library(tokenizer):
         tokenizer = Vocabularies(library_vocabulary(tokenizer))
     given = tokenizer.of_source if isinstance(tokenizer, Vocabularies) else None
@@ -217,17 +221,17 @@ def as_vocabularies(tokenizer: Any) -> tuple[Any, Any]:
 def tokenizer_of(
     tokenizer: Any, ids: Mapping[str, Any], module: Any, decodes: bool, reads: str
 ) -> tuple[Tokenizer, tuple[str, ...]]:
-    """The tokenizer of a model, and notes.
+    """Return the tokenizer of a model, and notes.
 
     Args:
         tokenizer: Ours, or `Vocabularies`; None for ids typed as numbers.
         ids: The special ids of the model.
         module: The model of the library.
-        decodes: Whether it has a decoder beside an encoder.
-        reads: What a source is: ``text``, ``audio`` or ``image``.
+        decodes: True if it has a decoder beside an encoder.
+        reads: Kind of source: ``text``, ``audio`` or ``image``.
 
     Raises:
-        CheckpointError: Vocabularies that do not fit the model.
+        CheckpointError: The vocabularies do not fit the model.
     """
     tables = _tables(module, decodes, reads)
     if tokenizer is None:
@@ -235,22 +239,22 @@ def tokenizer_of(
         plain["end_ids"] = ids.get("end_ids", ())
         advice = "No tokenizer is open for this model"  # there may be one that did not open
         return PlainIds(tables.source, target_size=tables.target, advice=advice, **plain), ()
-    # of a model without a decoder beside an encoder, the library's tokenizer says how texts begin
+    # otherwise the library's tokenizer decides how texts begin
     start = ids.get("bos_id") if decodes else None
     return settled(tokenizer, {**ids, "start_id": start}, tables)
 
 
 def _tables(module: Any, decodes: bool, reads: str) -> Tables:
-    """The vocabularies of a model of the library.
+    """Return the vocabulary sizes of a library model.
 
-    Its families have one for both sides. Those with two are FSMT, Marian where it does not share
-    its embeddings, and models that were put together of two others.
+    Its families have one vocabulary for both sides. Two have FSMT, Marian without shared
+    embeddings, and models combined of two others.
     """
     config = words_config(module.config)
     source, target = vocabulary_size(config), getattr(config, "tgt_vocab_size", None)
     if not decodes:
         return Tables(source)
-    if reads != "text":  # the only words are those of the target
+    if reads != "text":  # the only tokens are those of the target
         return Tables(None, source, True)
     parts: list[Any] = [getattr(config, part, None) for part in ("encoder", "decoder")]
     if all(hasattr(part, "vocab_size") for part in parts):

@@ -1,5 +1,7 @@
-"""The special tokens of a Hugging Face model: what starts, ends and pads its texts, what a target
-begins with, and which rules hold for what it writes."""
+"""Special tokens of a Hugging Face model, and rules for the tokens it writes.
+
+They start, end and pad its texts, or begin a target.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from ...preprocessing.tokenizers import Tokenizer
 from ...preprocessing.vocabularies import Vocabularies
 from ..files.errors import CheckpointError
 
-#: What a user may say, beside the config's words.
+#: Options of the user, beside those of the config.
 IDS = ("pad_id", "bos_id", "eos_id", "max_tokens", "forced_bos_token_id", "tgt_lang")
-#: Rules of ``generate`` that are not followed here, and the values that ask for nothing.
+#: Rules of ``generate`` that are not implemented here, and their neutral values.
 UNFOLLOWED = {
     "encoder_repetition_penalty": (1,),
     "exponential_decay_length_penalty": (),
@@ -41,28 +43,28 @@ def special_ids(
     said: Mapping[str, Any] | None = None,
     size: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the special ids that a model has, and where each came from.
+    """Return the special ids of a model, and the origin of each.
 
-    They come from the user, the words of generation, the config or the tokenizer. ``pad_id``,
-    ``bos_id`` (what a decoder beside an encoder reads first, where ``decodes``) and ``eos_id`` are
-    those of the `Model`; ``end_ids`` are all tokens that end a text, where there are several;
-    ``forced_bos_token_id`` is what a decoder must write first (the language of mBART). Padding that
-    is the end token too is no padding: an end token inside a text must be seen.
+    They come from the user, the generation options, the config or the tokenizer. ``pad_id``,
+    ``bos_id`` and ``eos_id`` are those of the `Model`; with ``decodes``, ``bos_id`` starts the
+    decoder. ``end_ids`` are all tokens that end a text, if there are several.
+    ``forced_bos_token_id`` must be the first token of a decoder (the language of mBART). A padding
+    token equal to the end token is dropped: an end token inside a text must stay visible.
 
     Args:
-        config: the library's config.
-        generation: what ``generate`` reads, see `side_files.generation_words`.
-        tokenizer: the library's, `Vocabularies`, or None.
-        overrides: what the user said, in our names.
-        decodes: whether a decoder stands beside an encoder.
-        origin: where the words of ``config`` stand.
-        place: where the words of ``generation`` stand.
-        said: what the user said, in the config's names.
-        size: of the larger vocabulary; ids beyond it, as configs of small models keep them, are
-            left out.
+        config: The library's config.
+        generation: Options of ``generate``, see `side_files.generation_words`.
+        tokenizer: The library's, `Vocabularies`, or None.
+        overrides: Options of the user, under our names.
+        decodes: True if there is a decoder beside an encoder.
+        origin: Origin of ``config``.
+        place: Origin of ``generation``.
+        said: Options of the user, under the config's names.
+        size: Size of the larger vocabulary; ids beyond it, as in configs of small models, are left
+            out.
 
     Raises:
-        CheckpointError: an override that is no id.
+        CheckpointError: An override is no id.
     """
     ids, origins = _said(overrides)
     limit = math.inf if size is None else size
@@ -89,7 +91,7 @@ def special_ids(
             ([i for i in _listed(ask("eos_token_id")) if i < limit], where) for where, ask in places
         ]
         if silent_end(config, generation) is not None:
-            named = named[:2]  # `generate` ends at none of the others either
+            named = named[:2]  # `generate` does not end at the others either
         ends, where = next((one for one in named if one[0]), ([], ""))
         if ends:
             ids["eos_id"], origins["eos_id"] = ends[0], where
@@ -112,7 +114,7 @@ def names_start(
     overrides: Mapping[str, Any],
     said: Mapping[str, Any],
 ) -> bool:
-    """Return whether the decoder's start is named as such, and not a mere ``bos_token_id``."""
+    """Return True if the decoder's start is named as such, and not only as ``bos_token_id``."""
     if overrides.get("bos_id") is not None:
         return True
     for ask in (said.get, generation.get, lambda name: getattr(config, name, None)):
@@ -124,15 +126,17 @@ def names_start(
 
 
 def silent_end(config: Any, generation: Mapping[str, Any]) -> int | None:
-    """Return the config's end token where ``generate`` does not read it, because its own words,
-    which count alone, name none."""
+    """Return the config's end token if ``generate`` ignores it.
+
+    Its own options replace the config's, and name none.
+    """
     if _listed(generation.get("eos_token_id")):
         return None
     return _first(getattr(config, "eos_token_id", None))
 
 
 def _of_tokenizer(tokenizer: Any, name: str) -> Any:
-    """A special id by the library's name for it, of its own tokenizers or of `Vocabularies`."""
+    """Return a special id by the library's name for it, from its tokenizers or `Vocabularies`."""
     if isinstance(tokenizer, Vocabularies):
         return tokenizer.named.get(name.replace("_token_id", "_id"))
     return getattr(tokenizer, name, None)
@@ -150,7 +154,7 @@ def _said(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]
 
 
 def _listed(value: Any) -> list[int]:
-    """Return an id, or several, as a list without those that are none."""
+    """Return the valid ids of a value that is one id or several."""
     given = value if isinstance(value, list | tuple) else [value]
     return list(dict.fromkeys(i for i in map(_first, given) if i is not None))
 
@@ -164,15 +168,15 @@ def _first(value: Any) -> int | None:
 
 
 def opening(generation: Mapping[str, Any], config: Any, size: int) -> list[list[int]]:
-    """Return the ids that each of Whisper's first words is chosen from, as ``generate`` does.
+    """Return the ids from which each of Whisper's first tokens is chosen, as in ``generate``.
 
-    They are its language (one of all where none is named), its task, and that it writes no times.
-    Empty where the words of generation do not say it.
+    They are its language (all of them if none is named), its task, and "no timestamps". Empty if
+    the generation options do not state them.
 
     Args:
-        generation: what ``generate`` reads.
-        config: of the model; its ``forced_decoder_ids`` count where generation has none.
-        size: of the vocabulary; ids beyond it, which files of small models have too, are left out.
+        generation: Options of ``generate``.
+        config: Config of the model; its ``forced_decoder_ids`` are used if generation has none.
+        size: Size of the vocabulary; ids beyond it, which files of small models have, are left out.
     """
     several = generation.get("is_multilingual") is not False
     languages, tasks = (
@@ -198,7 +202,7 @@ def opening(generation: Mapping[str, Any], config: Any, size: int) -> list[list[
 
 
 def _language_ids(language: Any, languages: Mapping[str, Any]) -> list[Any]:
-    """Return the id of a language that is named by word or code; those of all where none is."""
+    """Return the id of a language given by name or code; all ids if none is given."""
     from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
 
     named = str(language).lower()
@@ -209,17 +213,16 @@ def _language_ids(language: Any, languages: Mapping[str, Any]) -> list[Any]:
 
 
 def writing_rules(generation: Mapping[str, Any], ends: Iterable[int | None]) -> dict[str, Any]:
-    """Return the rules of ``generate`` about which tokens may follow, as words of the config.
+    """Return the rules of ``generate`` on allowed tokens, as options of the config.
 
-    ``banned_ids`` are tokens that are never written (Marian's padding), ``banned_first_ids`` those
-    that are not written first, ``banned_words`` sequences of several; ``min_length`` counts the
-    tokens that were read too and ``min_new_tokens`` does not; ``no_repeat_ngram_size``,
-    ``encoder_no_repeat_ngram_size`` and ``repetition_penalty`` are as in the library. Rules that
-    change nothing are left out.
+    ``banned_ids`` are never written (Marian's padding), ``banned_first_ids`` not as first token;
+    ``banned_words`` are sequences. ``min_length`` counts read tokens too, ``min_new_tokens`` does
+    not. ``no_repeat_ngram_size``, ``encoder_no_repeat_ngram_size`` and ``repetition_penalty`` are
+    as in the library. Neutral rules are left out.
 
     Args:
-        generation: what ``generate`` reads.
-        ends: the tokens that end a text; one that is banned as a word of its own is not banned.
+        generation: Options of ``generate``.
+        ends: Tokens that end a text; they are never banned alone.
     """
     words = generation.get("bad_words_ids")
     bad = [_known(word) for word in words] if isinstance(words, list) else []
@@ -241,7 +244,7 @@ def writing_rules(generation: Mapping[str, Any], ends: Iterable[int | None]) -> 
 
 
 def unfollowed_rules(generation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the rules of ``generate`` that change what it writes and are not followed here."""
+    """Yield the rules of ``generate`` that change its output and are not implemented here."""
     for word, idle in UNFOLLOWED.items():
         value = generation.get(word)
         if value is not None and value not in idle:
@@ -249,7 +252,7 @@ def unfollowed_rules(generation: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _known(given: Any, size: float = math.inf) -> list[int]:
-    """Return those of some ids, or of a single one, that a vocabulary of this size has."""
+    """Return the given ids, one or several, that a vocabulary of this size has."""
     listed = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
     numbers = [_first(i) for i in (given if listed else [given])]
     return [i for i in numbers if i is not None and i < size]
@@ -260,11 +263,11 @@ def of_language(
 ) -> Mapping[str, Any]:
     """Return overrides with the id of a language in place of ``tgt_lang``.
 
-    It becomes ``forced_bos_token_id``, as for ``generate``, or ``bos_id`` where the language is the
+    It becomes ``forced_bos_token_id``, as for ``generate``, or ``bos_id`` if the language is the
     start token (mBART before mBART-50). Ids that the user gave win.
 
     Raises:
-        CheckpointError: a language that the tokenizer does not know, or a model without languages.
+        CheckpointError: The tokenizer does not know the language, or the model has no languages.
     """
     if overrides.get("tgt_lang") is None:
         return overrides
@@ -291,14 +294,14 @@ def of_language(
 def text_options(
     ids: Mapping[str, Any], config: Any, *, decodes: bool, start_named: bool, typed: bool
 ) -> dict[str, Any]:
-    """Return the keywords of `HuggingFaceText` with which the library's tokenizer reads as trained.
+    """Return the keywords of `HuggingFaceText` that make the tokenizer read as in training.
 
     Args:
-        ids: the special ids.
-        config: of the language model.
-        decodes: whether a decoder stands beside an encoder.
-        start_named: whether something names the decoder's start token.
-        typed: whether the model takes token types.
+        ids: The special ids.
+        config: Config of the language model.
+        decodes: True if there is a decoder beside an encoder.
+        start_named: True if a start token of the decoder is named.
+        typed: True if the model takes token types.
     """
     ends = ids.get("end_ids") or [ids[word] for word in ("eos_id",) if ids.get(word) is not None]
     if not decodes:
@@ -319,11 +322,11 @@ def target_notes(
     generation: Mapping[str, Any],
     kind: str,
 ) -> Iterator[str]:
-    """Yield what a reader must know of how targets begin, what ends them, what they may hold."""
+    """Yield notes on the first tokens of targets, their ends, and unimplemented rules."""
     if kind == "encoder-only":
         return
     if kind == "encoder-decoder" and isinstance(face, HuggingFaceText):
-        with suppress(ValueError):  # a tokenizer that reads no target says so when it is asked to
+        with suppress(ValueError):  # a tokenizer without targets raises when it reads one
             yield from _languages(face, ids, origins, config)
     if len(ids.get("end_ids", ())) > 1:
         yield f"A text ends with any of the tokens {ids['end_ids']}."
@@ -341,7 +344,7 @@ def target_notes(
 def _languages(
     face: HuggingFaceText, ids: Mapping[str, Any], origins: Mapping[str, str], config: Any
 ) -> Iterator[str]:
-    """Yield where tokenizer and generation say different things about a target's first tokens."""
+    """Yield notes if tokenizer and generation options disagree on a target's first tokens."""
     before, after = face.frame()
     forced, start = ids.get("forced_bos_token_id"), ids.get("bos_id")
     wraps = config.model_type in WRAPPING and not before and len(after) > 1

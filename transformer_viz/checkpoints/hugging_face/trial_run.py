@@ -1,7 +1,7 @@
-"""A trial run of a model that was just loaded: what it is, by what it does.
+"""Trial run of a newly loaded model, which finds its properties by its behaviour.
 
-Neither class names nor words of a config say for certain whether a stack looks ahead, or what the
-rows of an attention are. One small input does.
+Class names and configs do not reliably state if a stack looks ahead, or what the rows of an
+attention are. A run on one small input does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ ADVICE = "tv.probe(module) shows what can be seen of it, with inputs of your own
 
 @dataclass(frozen=True)
 class Trial:
-    """What one small input showed.
+    """Result of a run on one small input.
 
-    ``causal``: no row looks at a later column; ``layers`` is the number of self-attentions,
-    ``numbers`` those in the paths of their modules (``layers.3.attn``), as far as there is one;
-    ``rows`` the length of the first one; ``soft``: every map comes out of a softmax; ``sums`` how
-    far the sum of a row is from 1; ``shape`` that of the output.
+    Attributes:
+        causal: True if no row attends to a later column.
+        layers: Number of self-attentions.
+        numbers: Layer numbers in the paths of their modules (``layers.3.attn``), if there are any.
+        rows: Length of the first self-attention.
+        soft: True if every map comes from a softmax.
+        sums: Largest distance of the sum of a row from 1.
+        shape: Shape of the output.
     """
 
     causal: bool
@@ -42,17 +46,17 @@ class Trial:
 
 
 def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | None) -> Trial:
-    """Run a model once on a small input, and look at its attention.
+    """Run a model once on a small input, and check its attention.
 
     Raises:
-        CheckpointError: the run fails, there is no attention, or it is spread over the batch.
+        CheckpointError: The run fails, there is no attention, or it is spread over the batch.
     """
     request = CaptureRequest(weights=lambda site: site.layer == 0, norms=False, residuals=False)
     name = type(module).__name__
     try:
         with torch.no_grad(), probe(module, Intervention(), request) as capture:
             output = calls.forward(source, target)
-    except Exception as error:  # whatever a foreign forward pass may raise
+    except Exception as error:  # a foreign forward pass may raise anything
         raise CheckpointError(
             f"{name} opens, but does not run on a plain input ({plainly(error)}). {ADVICE}"
         ) from error
@@ -85,9 +89,9 @@ def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | No
 
 
 def runs_apart(calls: Calls, source: Tensor, target: Tensor) -> bool:
-    """Whether encoder and decoder, run one after the other, give what the whole model gives.
+    """Return True if encoder and decoder, run separately, give the output of the whole model.
 
-    Mixtures of experts hand more from the one to the other than their states.
+    Mixtures of experts pass more than the states from the encoder to the decoder.
     """
     if calls.encode is None or calls.decode is None:
         return False
@@ -95,13 +99,13 @@ def runs_apart(calls: Calls, source: Tensor, target: Tensor) -> bool:
         with torch.no_grad():
             parts = calls.decode(target, calls.encode(source))
             whole = calls.forward(source, target)
-    except Exception:  # whatever a foreign forward pass may raise
+    except Exception:  # a foreign forward pass may raise anything
         return False
     return torch.allclose(parts, whole, rtol=1e-3, atol=1e-4)
 
 
 def _joins(own: Sequence[AttentionRecord], source: Tensor, target: Tensor | None) -> bool:
-    """Whether a stack's self-attentions are of different lengths, or not of its text's length."""
+    """Return True if a stack's self-attentions differ in length, or from their text."""
     lengths: dict[str, set[int]] = {}
     for record in own:
         lengths.setdefault(record.stack, set()).update(record.shape)

@@ -1,7 +1,7 @@
-"""Weights of a Hugging Face folder into the library's class: compared first, then filled in.
+"""Weights of a Hugging Face folder, compared with the library's class and then loaded into it.
 
-The library renames and joins weights while it loads them. So the comparison is its own loading,
-of tensors that have shapes and no numbers, into a module that has none either.
+The library renames and joins weights while it loads them. The comparison is therefore its own
+loading, of tensors with shapes but no numbers, into a module without numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .library import plainly
 from .parts import parts_of, takes
 from .trial_run import try_out
 
-#: The library's tables of classes, in the order in which they are tried where a config names none.
+#: The library's tables of classes, in the order in which they are tried if a config names none.
 HEADS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
     "MODEL_FOR_MASKED_LM_MAPPING",
@@ -42,19 +42,19 @@ HEADS = (
 MAX_COMPUTED = 2**30  # bytes of tables that are computed, not read
 #: Masks that older versions saved beside the biases: one number, or a square of them.
 OLD_MASK = re.compile(r"\.(attn|attention)\.(masked_)?bias$")
-#: What takes the place of masked frames in training, and nowhere else; most files lack it.
+#: Replaces masked frames in training only; most files lack it.
 TRAINED_WITH = "masked_spec_embed"
 NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 OTHERS = (torch.int64, torch.int32, torch.uint8, torch.bool)  # positions, masks
 
 
 def class_of(transformers: Any, config: Any, weights: Weights) -> type:
-    """The library's class for these weights: the one that the config names, or the first that fits.
+    """Return the library's class for these weights: the config's, or the first that fits.
 
-    A class that leaves weights over is taken only where none uses them all.
+    A class that leaves weights unused is taken only if no class uses all.
 
     Raises:
-        CheckpointError: no such class, or none that the weights fit.
+        CheckpointError: The class does not exist, or no class fits the weights.
     """
     names = config.architectures
     if names:
@@ -99,13 +99,13 @@ def _candidates(transformers: Any, config: Any) -> list[type]:
 
 
 def difference(cls: Any, config: Any, weights: Weights) -> tuple[str, list[str]]:
-    """What of a class the weights do not fill, in a sentence, and the weights it does not know.
+    """Return what a class lacks in the weights, as a sentence, and the weights unknown to it.
 
-    The sentence is empty where they fill it. Names and shapes are compared, after the renamings
-    that the library itself does; what it declares as not needed is left out.
+    The sentence is empty if nothing is missing. Names and shapes are compared after the library's
+    own renaming; weights that it declares as not needed are left out.
 
     Raises:
-        CheckpointError: weights that are no plain numbers.
+        CheckpointError: Weights are no plain numbers.
     """
     file = weights.path.name
     check_dtypes(weights)
@@ -131,10 +131,10 @@ def difference(cls: Any, config: Any, weights: Weights) -> tuple[str, list[str]]
 
 
 def require_input(cls: Any, config: Any) -> None:
-    """Refuse a class that reads what cannot be given to it.
+    """Refuse a class whose input cannot be provided.
 
     Raises:
-        CheckpointError: names what it reads, and the parts that open alone.
+        CheckpointError: Names its input, and the parts that open alone.
     """
     try:
         takes(cls, config)
@@ -149,13 +149,13 @@ def require_input(cls: Any, config: Any) -> None:
 def left_over(
     transformers: Any, cls: Any, config: Any, unknown: Sequence[str], weights: Weights
 ) -> str:
-    """What to tell of weights that a class does not use, because they are other heads'.
+    """Return a note on weights that a class does not use, because they belong to other heads.
 
-    ``bert-base-uncased`` holds a head for pairs beside the one for hidden words that it is opened
-    with.
+    ``bert-base-uncased`` holds a head for sentence pairs beside the one for masked tokens that it
+    is opened with.
 
     Raises:
-        CheckpointError: a weight that no class of this architecture knows; names it.
+        CheckpointError: A weight belongs to no class of this architecture; names it.
     """
     file, tensors = weights.path.name, weights.tensors
     unknown = [n for n in unknown if not (OLD_MASK.search(n) and _is_mask(tensors.get(n)))]
@@ -182,15 +182,15 @@ def _is_mask(tensor: Tensor | None) -> bool:
 
 
 def _names(cls: Any, config: Any) -> set[str]:
-    """The names of a class's weights; none where the config does not make one."""
+    """Return the names of a class's weights; empty if it cannot be built from the config."""
     try:
         return set(empty(cls, config).state_dict())
-    except Exception:  # a head that needs words which the config lacks
+    except Exception:  # a head that needs options which the config lacks
         return set()
 
 
 def empty(cls: Any, config: Any) -> Any:
-    """A module of the class whose weights have shapes and no numbers."""
+    """Return a module of the class whose weights have shapes but no numbers."""
     with contextlib.ExitStack() as stack, torch.random.fork_rng(devices=[]):
         for context in cls.get_init_context(torch.float32, False, False, False):
             stack.enter_context(context)
@@ -198,8 +198,10 @@ def empty(cls: Any, config: Any) -> Any:
 
 
 def _rehearsed(cls: Any, config: Any, tensors: Mapping[str, Tensor]) -> tuple[Any, Any, set[str]]:
-    """The module without numbers, what the library says about loading these names and shapes, and
-    all names that the file does not give, those included that the library excuses."""
+    """Return the module without numbers, the library's loading report, and all missing names.
+
+    Missing names include those that the library excuses.
+    """
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.modeling_utils import LoadStateDictConfig
 
@@ -225,14 +227,14 @@ def _rehearsed(cls: Any, config: Any, tensors: Mapping[str, Tensor]) -> tuple[An
 
 
 def _lost(module: Any, needed: set[str], missing: set[str]) -> list[str]:
-    """Weights that nothing gives: not the file, not a tie to one that the file gives."""
+    """Return the needed weights that neither the file nor a tie to one of its weights provides."""
     tied = dict(module.all_tied_weights_keys)
     given = {source for name, source in tied.items() if not {name, source} <= missing}
     return sorted(name for name in needed if tied.get(name, name) not in given)
 
 
 def _computed(module: nn.Module) -> str:
-    """A complaint about tables that are computed from the config, if they would fill the memory."""
+    """Return an error text if the tables computed from the config would fill the memory."""
     stored = set(module.state_dict())
     tables = [table for name, table in module.named_buffers() if name not in stored]
     size = sum(table.numel() * table.element_size() for table in tables)
@@ -245,10 +247,10 @@ def _computed(module: nn.Module) -> str:
 
 
 def check_dtypes(weights: Weights) -> None:
-    """Refuse numbers that the library would silently turn into others.
+    """Refuse number types that the library would silently convert.
 
     Raises:
-        CheckpointError: names the weight and its type.
+        CheckpointError: Names the weight and its type.
     """
     for name, tensor in weights.tensors.items():
         if tensor.dtype not in (*NUMBERS, *OTHERS):
@@ -260,13 +262,13 @@ def check_dtypes(weights: Weights) -> None:
 
 
 def loaded(cls: Any, config: Any, weights: Weights, settings: Mapping[str, Any]) -> nn.Module:
-    """The class filled with the file's weights, in evaluation mode.
+    """Return the class filled with the file's weights, in evaluation mode.
 
-    The caller has found that they fit (`difference`, `left_over`). ``settings`` say in which type
-    of number (``dtype``), and over which devices, in the library's own words.
+    The caller has checked that they fit (`difference`, `left_over`). ``settings`` are the library's
+    options of loading: type of number (``dtype``) and devices.
 
     Raises:
-        CheckpointError: weights that are not finite.
+        CheckpointError: Weights are not finite.
     """
     if not weights.allow_nonfinite:
         for name, tensor in weights.tensors.items():
@@ -293,7 +295,7 @@ def loaded(cls: Any, config: Any, weights: Weights, settings: Mapping[str, Any])
         raise CheckpointError(
             f"accelerate cannot spread the model so: {plainly(error)}. Correct max_memory."
         ) from error
-    for word in ("missing_keys", "mismatched_keys"):  # never so, after the comparison
+    for word in ("missing_keys", "mismatched_keys"):  # cannot happen after the comparison
         lost = sorted(name for name in info[word] if TRAINED_WITH not in str(name))
         if lost:
             raise CheckpointError(f"The library lost weights while loading: {lost}.")
@@ -306,7 +308,7 @@ def _nearest(name: str, others: list[str]) -> str:
     return f" (the nearest name is {close[0]})" if close else ""
 
 
-LARGEST = 10**9  # parameters of a part that is built once more to be tried
+LARGEST = 10**9  # parameters of a part that is built again for a trial
 
 
 def parts_that_open(module: nn.Module) -> tuple[str, ...]:
@@ -337,10 +339,10 @@ def _opens(part: Any) -> bool:
 
 
 def part_of(module: Any, part: object) -> Any:
-    """The part of a model that a path names; all of it where none does.
+    """Return the part of a model at a path; the whole model for None.
 
     Raises:
-        CheckpointError: no such part; names those that open.
+        CheckpointError: There is no such part; names those that open.
     """
     if part is None:
         return module

@@ -1,4 +1,4 @@
-"""One file a code base: how its checkpoints are told, and what they become.
+"""Layouts: one module per code base, which recognises its checkpoints and opens them.
 
 May import hugging_face, common, files, model, preprocessing and core.
 """

@@ -1,7 +1,7 @@
 """harvardnlp/annotated-transformer: "The Annotated Transformer" (Rush et al. 2018; 2022).
 
-A bare state dict. Pre-norm with norms of its own kind (the unbiased deviation, eps added to it),
-one after the last layer, biases everywhere, and a generator after the decoder.
+A bare state dict. Pre-norm, with a special norm (unbiased deviation, eps added to it), one norm
+after the last layer, biases everywhere, and a generator after the decoder.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ NAMES = patterns(TABLE)
 TABLES = {"encoder": "src_embed.1.pe", "decoder": "tgt_embed.1.pe"}
 #: The axes of a position table before d_model, for tables under mapped names.
 TABLE_SHAPES = {"{side}.1.pe": (1, -1)}
-#: What this code base always does.
+#: Fixed options of this code base.
 ALWAYS = {
     "norm": "pre",
     "norm_kind": "annotated",
@@ -85,15 +85,15 @@ CLOSED = (
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether a norm of the first encoder layer bears the name that only this code base gives."""
+    """Return True if a norm of the first encoder layer has the name unique to this code base."""
     return "encoder.layers.0.sublayer.0.norm.a_2" in found.weights.tensors
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that the shapes describe, with the file's weights.
+    """Return the reference Transformer described by the shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     weights = found.weights
@@ -127,7 +127,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _measured(weights: Weights) -> dict[str, int]:
-    """The sizes that the shapes of the weights tell."""
+    """Return the sizes given by the shapes of the weights."""
     source_vocab, d_model = size(weights, "src_embed.0.lut.weight")
     return {
         "d_model": d_model,
@@ -141,7 +141,7 @@ def _measured(weights: Weights) -> dict[str, int]:
 
 
 def _tied(weights: Weights) -> str:
-    """Which tables hold one matrix: some trainers share them after the model is made."""
+    """Return the tables that share one matrix; some trainers tie them after creating the model."""
     table = "tgt_embed.0.lut.weight"
     source = same_matrix(weights, table, "src_embed.0.lut.weight")
     output = same_matrix(weights, table, "generator.proj.weight")

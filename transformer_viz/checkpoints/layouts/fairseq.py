@@ -1,8 +1,8 @@
 """fairseq's translation models: ``checkpoint_best.pt`` with ``args`` or ``cfg``.
 
-Positions are numbered by counting the tokens that are no padding, from the padding id on; the
-embeddings of padding in the source become zero. A source ends with ``</s>``, and a target starts
-with it. A last norm of a stack says that the norms stand before the sub-layers.
+Positions count the tokens that are no padding, from the padding id on. The embeddings of padding in
+the source become zero. A source ends with ``</s>``, and a target starts with it. A last norm of a
+stack means pre-norm.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OUTPUTS = ("decoder.output_projection.weight", "decoder.embed_out")  # the secon
 ATTENTION = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "output"}
 BLOCKS = {"self_attn": "self_attention", "encoder_attn": "cross_attention"}
 FUSED = tuple(f"{{stack}}.layers.{{n}}.{block}.in_proj_{{part}}" for block in BLOCKS)
-#: The norms of a layer, which had numbers in the oldest files.
+#: Norms of a layer, which had numbers in the oldest files.
 NUMBERED = {
     "encoder": ("self_norm", "feed_forward_norm"),
     "decoder": ("self_norm", "cross_norm", "feed_forward_norm"),
@@ -109,9 +109,9 @@ ACTIVATIONS = {
     "swish": "silu",
     "linear": "identity",
 }
-#: What this code base always does.
+#: Fixed options of this code base.
 ALWAYS = {"pad_id": 1, "bos_id": 2, "eos_id": 2}
-#: What its options are unless they were changed; a guess where the file does not hold them.
+#: Defaults of its options; guesses if the file does not hold its options.
 USUAL = {"activation": "relu", "max_positions": 1024}
 TYPED = (
     "No dictionary stands beside it (dict.LANG.txt for its two languages), so token ids are typed."
@@ -121,9 +121,9 @@ TYPED = (
 class CountedEmbedding(nn.Module):
     """Embeddings whose positions count the tokens that are no padding.
 
-    The first such token has the number ``pad + 1``, and padding the number ``pad``, whose row of
-    the sinusoid is zero. Ids ``[batch, token]`` become ``[batch, token, d_model]``; with ``zeroed``
-    the rows of padding are zero, norm and all.
+    The first such token has the position ``pad + 1``. Padding has the position ``pad``, whose row
+    of the sinusoid is zero. Ids ``[batch, token]`` become ``[batch, token, d_model]``; with
+    ``zeroed`` the rows of padding are zero after the norm.
     """
 
     table: Tensor | None
@@ -153,7 +153,8 @@ class CountedEmbedding(nn.Module):
 
 
 def sinusoid(rows: int, width: int, pad: int) -> Tensor:
-    """All sines left of all cosines, ``[row, width]``; the last frequency is 1/10000 exactly.
+    """Return the sinusoid ``[row, width]``: sines left, cosines right, last frequency exactly
+    1/10000.
 
     tensor2tensor's form of Vaswani et al. 2017, section 3.5; the row of padding is zero.
     """
@@ -168,7 +169,7 @@ def sinusoid(rows: int, width: int, pad: int) -> Tensor:
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names are fairseq's, in its newer spelling or in the fused one."""
+    """Return True if the names are fairseq's, in its newer spelling or in the fused one."""
     names = found.weights.tensors.keys()
     heads = ("q_proj.weight", "in_proj_weight")
     return "encoder.embed_tokens.weight" in names and any(
@@ -177,11 +178,11 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that options and shapes describe, with the file's weights.
+    """Return the reference Transformer described by options and shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights or a dictionary that do
-            not fit; two stacks that differ where this layout needs them alike.
+        CheckpointError: Overrides are unknown or impossible, weights or a dictionary do not fit, or
+            the two stacks differ in an option that must be equal.
     """
     refuse_unknown(overrides, WORDS)
     weights = without(found.weights, *UNREAD)
@@ -220,10 +221,10 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _counted(config: ModelConfig, weights: Weights) -> Transformer:
-    """The Transformer with fairseq's embeddings, and last norms where the file has them.
+    """Return the Transformer with fairseq's embeddings, and last norms if the file has them.
 
     Raises:
-        CheckpointError: more positions are wanted than the file's table has.
+        CheckpointError: More positions are requested than the file's table has.
     """
     module = Transformer(config)
     for stack in STACKS:
@@ -248,7 +249,7 @@ def _counted(config: ModelConfig, weights: Weights) -> Transformer:
 def _words(
     found: Candidate, weights: Weights, overrides: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """All words that something tells; only the heads may be left open."""
+    """Return all known options; only the heads may be missing."""
     options = _options(weights)
     unsaid = "layout" if options else "convention"
     words, origins = resolve(
@@ -269,7 +270,7 @@ def _words(
 
 
 def _options(weights: Weights) -> dict[str, Any]:
-    """The options of the training: ``args``, or the model's and the task's part of ``cfg``."""
+    """Return the options of the training: ``args``, or the model's and task's part of ``cfg``."""
     args, cfg = settings(weights, "args"), settings(weights, "cfg")
     if args or not cfg:
         return args
@@ -282,10 +283,10 @@ def _options(weights: Weights) -> dict[str, Any]:
 
 
 def _told(options: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    """The words that the options say.
+    """Return our options for the file's options.
 
     Raises:
-        CheckpointError: an unknown activation; two stacks that differ.
+        CheckpointError: The activation is unknown, or the two stacks differ.
     """
     words = {word: options[word] for word in ("dropout", *LANGUAGES) if options.get(word)}
     said = [options.get(f"max_{side}_positions") for side in SIDES]
@@ -310,7 +311,7 @@ def _told(options: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(options: dict[str, Any], word: str) -> Any:
-    """An option that both stacks must have the same value of."""
+    """Return an option that must be equal in both stacks."""
     ours, theirs = (options.get(f"{stack}_{word}") for stack in STACKS)
     if theirs is not None and ours != theirs:
         raise CheckpointError(
@@ -322,7 +323,7 @@ def _alike(options: dict[str, Any], word: str) -> Any:
 
 
 def _limit(weights: Weights) -> dict[str, Any]:
-    """How many positions learned tables have rows for; empty where positions are not learned."""
+    """Return the number of positions in learned tables; empty if positions are not learned."""
     tables = [f"{stack}.embed_positions.weight" for stack in STACKS]
     rows = [size(weights, name)[0] for name in tables if name in weights.tensors]
     if not rows:
@@ -331,7 +332,7 @@ def _limit(weights: Weights) -> dict[str, Any]:
 
 
 def _measured(weights: Weights, options: dict[str, Any]) -> dict[str, Any]:
-    """The words that names and shapes tell."""
+    """Return the options given by names and shapes."""
     source_vocab, width = size(weights, "encoder.embed_tokens.weight")
     tensors = weights.tensors
     final = any(f"{stack}.layer_norm.weight" in tensors for stack in STACKS)
@@ -351,7 +352,7 @@ def _measured(weights: Weights, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tied(weights: Weights, options: dict[str, Any]) -> str:
-    """Which tables are one: the same numbers, or an output that older files do not store."""
+    """Return the tied tables: equal numbers, or an output that older files do not store."""
     table = "decoder.embed_tokens.weight"
     both = same_matrix(weights, table, "encoder.embed_tokens.weight")
     outputs = [own for own in OUTPUTS if own in weights.tensors]

@@ -1,7 +1,7 @@
-"""What the files of nanoGPT, minGPT and GPT-2 share: GPT-2's names and its arithmetic.
+"""Code shared by nanoGPT, minGPT and GPT-2: GPT-2's names and computation.
 
 Pre-norm, learned positions from 0, no scale on embeddings, a causal mask of -inf, a last norm
-(Radford et al. 2019, section 2.3). None of them knows padding.
+(Radford et al. 2019, section 2.3). None of them has padding.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ BODY: Table = (
     ("ln_f.{part}", "decoder.norm.{part}"),
 )
 OUTPUT = ("lm_head.weight", "output.weight")
-TRUNK = "transformer."  # before every name but the output's; absent in files of the bare stack
+TRUNK = "transformer."  # prefix of all names but the output's; absent in files of the bare stack
 TABLE: Table = (*((TRUNK + file, own) for file, own in BODY), *BODY, OUTPUT)
 NAMES = (
     *patterns(TABLE),
     *(pattern(trunk + form).pattern for trunk in (TRUNK, "") for form in (FUSED, *BUFFERS)),
 )
-#: What all of them always do.
+#: Fixed options of all of them.
 ALWAYS: dict[str, Any] = {
     "encoder_layers": 0,
     "source_vocab": 0,
@@ -79,7 +79,7 @@ TYPED = (
 
 
 def fused(found: Candidate) -> Tensor | None:
-    """The first layer's projection to queries, keys and values at once; None: not GPT-2's names."""
+    """Return the first layer's fused projection of queries, keys and values; else None."""
     tensors = found.weights.tensors
     name = "h.0.attn.c_attn.weight"
     tensor = tensors.get(TRUNK + name, tensors.get(name))
@@ -87,17 +87,17 @@ def fused(found: Candidate) -> Tensor | None:
 
 
 def is_linear(tensor: Tensor) -> bool:
-    """Whether a fused projection is stored ``[3 * d_model, d_model]``, and not transposed."""
+    """Return True if a fused projection is stored ``[3 * d_model, d_model]``, not transposed."""
     return tensor.shape[0] > tensor.shape[1]
 
 
 def ties_output(weights: Weights) -> bool:
-    """Whether the output layer and the embedding table are stored, and are the same numbers."""
+    """Return True if output layer and embedding table are stored with equal numbers."""
     return same_matrix(weights, OUTPUT[0], TRUNK + "wte.weight")
 
 
 def measured(weights: Weights) -> dict[str, Any]:
-    """The sizes that the shapes of GPT-2's weights tell."""
+    """Return the sizes given by the shapes of GPT-2's weights."""
     trunk = TRUNK if TRUNK + "wte.weight" in weights.tensors else ""
     vocabulary_size, width = size(weights, trunk + "wte.weight")
     return {
@@ -111,7 +111,7 @@ def measured(weights: Weights) -> dict[str, Any]:
 
 
 def apart(weights: Weights) -> Weights:
-    """The weights with queries, keys and values each for themselves, and without causal masks."""
+    """Return the weights with separate queries, keys and values, and without causal masks."""
     for trunk in (TRUNK, ""):
         weights = without(weights, *(trunk + form for form in BUFFERS))
         weights = split(weights, trunk + FUSED)
@@ -131,26 +131,25 @@ def opened(
     optional: Sequence[str] = (),
     dataset: str = "",
 ) -> Model:
-    """The reference Transformer as a decoder alone, with the file's weights.
+    """Return the reference Transformer as a decoder alone, with the file's weights.
+
+    If no source states the number of heads, sample text or the usual width of a head decides.
 
     Args:
-        found: the file.
-        name: the layout's.
-        tokenizer: the user's; left out, the characters or byte pairs beside the file.
-        overrides: the user's words.
-        sources: what the layout knows, pairs of an origin and words; what the file states goes
-            first. Where nothing says how many heads there are, sample text or the usual width of a
-            head decides.
-        shapes: the words that the shapes of the weights tell.
-        weights: those of the file, made ready for the ``table``.
-        table: names of the file and of the module, see :mod:`.renaming`.
-        stored: the shape of a position table that is no embedding, see :class:`.ReferencePlan`.
-        optional: biases that the code base can leave out, see :func:`.build`.
-        dataset: the folder that nanoGPT's characters are looked for in.
+        found: The file.
+        name: Name of the layout.
+        tokenizer: The user's; None takes the characters or byte pairs beside the file.
+        overrides: Options of the user.
+        sources: Pairs of an origin and options known to the layout, after those of the file.
+        shapes: Options given by the shapes of the weights.
+        weights: Weights prepared for the ``table``.
+        table: Pairs of file name and module name, see :mod:`.rename_keys`.
+        stored: Shape of a position table that is no embedding, see :class:`.ReferencePlan`.
+        optional: Biases that the code base can leave out, see :func:`.build`.
+        dataset: Folder of nanoGPT's characters.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
-            not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights or a vocabulary do not fit.
     """
     refuse_unknown(overrides, WORDS)
     told = stated(found, UNPADDED, shapes, sidecar(found, WORDS))
@@ -174,7 +173,7 @@ def opened(
 
 
 def vocabulary(folder: Path, dataset: str, size: int) -> tuple[Tokenizer | None, dict[str, int]]:
-    """The characters or byte pairs beside a checkpoint, and the end token that they name."""
+    """Return the characters or byte pairs beside a checkpoint, and the end token that they name."""
     letters = characters(folder, dataset, size)
     if letters is not None:
         return letters, {}

@@ -1,7 +1,7 @@
-"""Weights of GPT-2 as the transformers library stores them, without the config that says more.
+"""GPT-2 weights as the transformers library stores them, without its config.
 
-Its matrices are transposed, ``[in, out]``; the output layer is the embedding table unless the file
-holds another; the activation is GELU by its tanh formula.
+Its matrices are transposed, ``[in, out]``. The output layer is the embedding table unless the file
+holds another. The activation is GELU in its tanh formula.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ TRANSPOSED = tuple(
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names are GPT-2's and the matrices transposed."""
+    """Return True if the names are GPT-2's and the matrices are transposed."""
     fused = gpt.fused(found)
     return fused is not None and not gpt.is_linear(fused)
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that the shapes describe, with the file's weights.
+    """Return the reference Transformer described by the shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
-            not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights or a vocabulary do not fit.
     """
     weights = found.weights
     turned = {
@@ -59,5 +58,5 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def is_matrix(name: str) -> bool:
-    """Whether a weight of this name is a projection."""
+    """Return True if a weight of this name is a projection."""
     return any(form.fullmatch(name) for form in TRANSPOSED)

@@ -1,4 +1,4 @@
-"""What the versions of jadore801120/attention-is-all-you-need-pytorch share.
+"""Code shared by the versions of jadore801120/attention-is-all-you-need-pytorch.
 
 ``model.chkpt`` holds ``epoch``, ``settings`` (the options of the training) and ``model``. The names
 of the weights changed once, in November 2019; the arithmetic three times.
@@ -38,12 +38,12 @@ CLOSED = (
 
 
 def stacked(found: Candidate) -> bool:
-    """Whether names of the weights are those of this code base, whatever the version."""
+    """Return True if names of the weights belong to any version of this code base."""
     return any(".layer_stack." in name for name in found.weights.tensors)
 
 
 def told(weights: Weights, target: str) -> dict[str, Any]:
-    """Which tables are one, by the settings or by their numbers; ``target`` is trg or tgt."""
+    """Return the tied tables, by the settings or by equal numbers; ``target`` is trg or tgt."""
     held = settings(weights, "settings")
     table = f"decoder.{target}_word_emb.weight"
     same = {
@@ -59,7 +59,7 @@ def told(weights: Weights, target: str) -> dict[str, Any]:
 
 
 def measured(weights: Weights, target: str) -> dict[str, int]:
-    """The sizes that the shapes of the weights tell; ``target`` is trg or tgt."""
+    """Return the sizes given by the shapes of the weights; ``target`` is trg or tgt."""
     source_vocab, d_model = size(weights, "encoder.src_word_emb.weight")
     return {
         "d_model": d_model,
@@ -72,7 +72,7 @@ def measured(weights: Weights, target: str) -> dict[str, int]:
 
 
 def projected(weights: Weights) -> dict[str, int]:
-    """How many rows all heads together have in the projections of keys and values."""
+    """Return the rows of all heads together in the projections of keys and values."""
     name = "encoder.layer_stack.0.slf_attn.{}.weight"
     return {
         "d_k": size(weights, name.format("w_ks"))[0],

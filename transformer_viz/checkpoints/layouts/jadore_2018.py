@@ -1,8 +1,8 @@
 """jadore801120/attention-is-all-you-need-pytorch until November 2019; many tutorials copied it.
 
-Post-norm without any other norm. Positions count from 1 and are 0 at padding; after each sub-layer
-the rows of padding become zero; the feed-forward is written as two convolutions of width 1; a
-query that may see nothing gives NaN.
+Post-norm without any other norm. Positions count from 1 and are 0 at padding. After each sub-layer
+the rows of padding become zero. The feed-forward block is two convolutions of width 1. A query
+without visible keys gives NaN.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..files.reading import Weights
 from .jadore import CLOSED, SUBLAYERS, measured, projected, stacked, told
 
 NAME = "jadore_2018"
-#: Where norms and positions stand is what makes this version.
+#: Options that define this version: placement of norms and positions.
 FIXED = ("norm", "embedding_norm", "final_norm", "positions")
 WORDS = tuple(word for word in native.WORDS if word not in FIXED)
 TABLE: Table = (
@@ -56,7 +56,7 @@ PLACES = tuple(f"{stack}.position_enc.weight" for stack in ("encoder", "decoder"
 
 
 class PaddedLayer(nn.Module):
-    """A post-norm layer after each of whose sub-layers the rows of padding are zero."""
+    """Post-norm layer that sets the rows of padding to zero after each sub-layer."""
 
     def __init__(self, config: ModelConfig, cross: bool):
         super().__init__()
@@ -83,7 +83,7 @@ class PaddedLayer(nn.Module):
 
 
 class PaddedStack(Stack):
-    """Layers over embeddings whose positions count from 1, and are 0 at padding.
+    """Stack whose positions count from 1, and are 0 at padding.
 
     Ids ``[batch, token]`` become states ``[batch, token, d_model]``.
     """
@@ -116,7 +116,7 @@ class PaddedStack(Stack):
 
 
 class PaddedTransformer(Transformer):
-    """The reference Transformer with such stacks."""
+    """Reference Transformer with `PaddedStack` stacks."""
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
@@ -126,15 +126,15 @@ class PaddedTransformer(Transformer):
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names of the weights are those of this code base before November 2019."""
+    """Return True if the names of the weights are those of this code base before November 2019."""
     return stacked(found) and PLACES[0] in found.weights.tensors
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The model that settings and shapes describe, with the file's weights.
+    """Return the model described by settings and shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     weights = _flat(found.weights)
@@ -170,7 +170,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _flat(weights: Weights) -> Weights:
-    """Convolutions of width 1 as the matrices that they are."""
+    """Return the weights with convolutions of width 1 as matrices."""
     form = pattern("{stack}.layer_stack.{n}.pos_ffn.{which}.weight")
     tensors = {
         name: tensor.squeeze(-1) if form.fullmatch(name) and tensor.dim() == 3 else tensor

@@ -1,7 +1,7 @@
 """jadore801120/attention-is-all-you-need-pytorch from November 2019 to May 2020.
 
-Names and shapes are those of :mod:`.jadore_2020`; the norm stands before each sub-layer and on the
-query alone (keys and values are projected from what was not normed), and once after the last layer.
+Names and shapes are those of :mod:`.jadore_2020`. The norm is applied before each sub-layer to the
+query alone (keys and values are projected from unnormalised states), and after the last layer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NAMES = jadore_2020.NAMES
 
 
 def recognise(found: Candidate) -> bool:
-    """Never by itself: jadore_2020 opens these files too and says where it had to guess."""
+    """Return False: jadore_2020 opens these files too and reports its guesses."""
     return False
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The file as this version of the code base ran it: ``jadore_2020`` with other norms.
+    """Return the file's model in this version of the code base: ``jadore_2020`` with other norms.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     model = jadore_2020.open(found, tokenizer, {"norm": "query_only"} | overrides)

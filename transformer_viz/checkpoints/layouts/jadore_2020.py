@@ -1,8 +1,8 @@
 """jadore801120/attention-is-all-you-need-pytorch since June 2020.
 
-Post-norm, with a norm on the embeddings too and none at the end. A file of November 2019 to May
-2020 (:mod:`.jadore_2019`) has the same names and shapes and puts its norms elsewhere; the setting
-``scale_emb_or_prj``, since January 2021, is all that tells.
+Post-norm, with a norm on the embeddings too and none at the end. Files of November 2019 to May 2020
+(:mod:`.jadore_2019`) have the same names and shapes but other norms. Only the setting
+``scale_emb_or_prj``, since January 2021, distinguishes them.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ ADVICE = (
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names of the weights are those of this code base since November 2019."""
+    """Return True if the names of the weights are those of this code base since November 2019."""
     return stacked(found) and TABLES["encoder"] in found.weights.tensors
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that settings and shapes describe, with the file's weights.
+    """Return the reference Transformer described by settings and shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     words, origins = _words(found, tokenizer, overrides)
@@ -86,7 +86,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 class TargetPadded(Transformer):
-    """A Transformer whose target has a padding token of its own."""
+    """Transformer whose target has a separate padding token."""
 
     def __init__(self, config: ModelConfig, target_pad: int):
         super().__init__(config)
@@ -100,7 +100,7 @@ class TargetPadded(Transformer):
 def _words(
     found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """All words that something tells; where the norms stand and the heads may be left open."""
+    """Return all known options; placement of norms and heads may be missing."""
     weights = found.weights
     held = settings(weights, "settings")
     newest = {"norm": "post"} if "scale_emb_or_prj" in held else {}
@@ -130,7 +130,7 @@ def _words(
 
 
 def _scales(held: dict[str, Any], tied: str, d_model: int) -> dict[str, float]:
-    """Embeddings or logits are scaled only where the projection shares its matrix."""
+    """Return the scales; they apply only if the output projection shares its matrix."""
     what = held.get("scale_emb_or_prj", "prj") if tied in ("output", "all") else "none"
     root = math.sqrt(d_model)
     return {

@@ -64,7 +64,7 @@ EITHER = "A GPT-like model and a masked one look the same here: say kind='encode
 
 
 def _table(stacks: dict[str, str]) -> Table:
-    """The names of the file and of the module; ``stacks`` says which stack the file calls how."""
+    """Return pairs of file name and module name; ``stacks`` maps file stacks to module stacks."""
     rows: list[tuple[str, str]] = []
     for theirs, ours in stacks.items():
         embed = EMBED[theirs]
@@ -78,7 +78,7 @@ def _table(stacks: dict[str, str]) -> Table:
     return (*rows, ("generator.projection.{part}", "output.{part}"))
 
 
-#: The file's names and those of the reference Transformer, for proposals of names.
+#: Names of the file and of the reference Transformer, for name proposals.
 ROLES = _table({"encoder": "encoder", "decoder": "decoder"})
 NAMES = patterns(ROLES)
 
@@ -88,15 +88,15 @@ TABLE_SHAPES = {"{side}.positional_encodings": (-1, 1)}
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the first layer's query bears the name that only this code base gives."""
+    """Return True if the first layer's query has the name unique to this code base."""
     return "encoder.layers.0.self_attn.query.linear.weight" in found.weights.tensors
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that the shapes describe, with the file's weights.
+    """Return the reference Transformer described by the shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     weights = found.weights
@@ -141,10 +141,10 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _kind(weights: Weights, overrides: dict[str, Any]) -> tuple[str, str]:
-    """The arrangement of the stacks, and where that came from.
+    """Return the kind of model, and its origin.
 
     Raises:
-        CheckpointError: the user says one that the weights do not allow.
+        CheckpointError: The user's kind does not fit the weights.
     """
     names, possible = weights.tensors, KINDS
     stacks = "one stack"
@@ -162,17 +162,17 @@ def _kind(weights: Weights, overrides: dict[str, Any]) -> tuple[str, str]:
 
 
 def _stacks(kind: str) -> dict[str, str]:
-    """The module's name of each stack that the file holds: a GPT-like one is called encoder."""
+    """Return the module's name of each stack; the file calls a GPT-like one encoder."""
     if kind == "encoder-decoder":
         return {"encoder": "encoder", "decoder": "decoder"}
     return {"encoder": "decoder" if kind == "decoder-only" else "encoder"}
 
 
 def _tables(weights: Weights) -> dict[str, tuple[int, ...]]:
-    """The shape of each stack's position table ``[position, 1, d_model]``; empty without any.
+    """Return the shape of each stack's position table ``[position, 1, d_model]``, or empty.
 
     Raises:
-        CheckpointError: one stack has a table and the other none, or a table was lost.
+        CheckpointError: Only one stack has a table, or a table was lost.
     """
     names, parts = weights.tensors, ("linear.weight", "positional_encodings")
     if not any(f"{embed}.{part}" in names for embed in EMBED.values() for part in parts):
@@ -185,7 +185,7 @@ def _tables(weights: Weights) -> dict[str, tuple[int, ...]]:
 
 
 def _positions(weights: Weights, tables: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Whether the tables are the sinusoid or learned; both are stored under one name."""
+    """Return the kind of the position tables: sinusoid and learned ones share a name."""
     if not tables:
         return {"positions": "none"}
     stored = [weights.tensors[f"{EMBED[stack]}.positional_encodings"] for stack in tables]
@@ -197,7 +197,7 @@ def _positions(weights: Weights, tables: dict[str, tuple[int, ...]]) -> dict[str
 
 
 def _measured(weights: Weights, stacks: dict[str, str]) -> dict[str, Any]:
-    """The sizes and parts that names and shapes of the weights tell."""
+    """Return the sizes and parts given by names and shapes of the weights."""
     vocab, layers = {"encoder": 0, "decoder": 0}, {"encoder": 0, "decoder": 0}
     for theirs, ours in stacks.items():
         names = (f"{EMBED[theirs]}.linear.weight", f"{EMBED[theirs]}.weight")

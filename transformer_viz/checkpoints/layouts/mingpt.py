@@ -1,8 +1,8 @@
 """minGPT's ``model.pt``: a bare state dict, in the names of GPT-2 or those of its first version.
 
-The output layer is a matrix of its own, and biases are always there. The first version (2020) has
-queries, keys and values apart and the exact GELU; later ones take GELU by its tanh formula. How
-many heads there are is told at best by ``config.json`` beside it, as the name of a size.
+The output layer has a separate matrix, and biases are always there. The first version (2020) has
+separate queries, keys and values and the exact GELU; later ones use GELU's tanh formula. The number
+of heads is known only if ``config.json`` beside it names a size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EARLY: Table = (
 TABLE_SHAPES = {"pos_emb": (1, -1), "{trunk}.wpe.weight": (-1,), "wpe.weight": (-1,)}
 EARLY_MASK = "blocks.{n}.attn.mask"
 NAMES = (*gpt.NAMES, *patterns((*EARLY, (EARLY_MASK, ""))))
-#: Layers, heads and width of the sizes that minGPT has names for.
+#: Layers, heads and width of minGPT's named sizes.
 SIZES = {
     "openai-gpt": (12, 12, 768),
     "gpt2": (12, 12, 768),
@@ -52,7 +52,7 @@ SIZES = {
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names are GPT-2's, with an output layer of its own, or those of 2020."""
+    """Return True if the names are GPT-2's with a separate output layer, or those of 2020."""
     fused = gpt.fused(found)
     if fused is None:
         return _is_early(found.weights)
@@ -60,11 +60,10 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that the shapes describe, with the file's weights.
+    """Return the reference Transformer described by the shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
-            not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights or a vocabulary do not fit.
     """
     weights, early = found.weights, _is_early(found.weights)
     shapes = _measured(weights) if early else gpt.measured(weights)
@@ -88,7 +87,7 @@ def _is_early(weights: Weights) -> bool:
 
 
 def _measured(weights: Weights) -> dict[str, Any]:
-    """The sizes that the shapes of the weights of 2020 tell."""
+    """Return the sizes given by the shapes of the weights of 2020."""
     vocabulary_size, width = size(weights, "tok_emb.weight")
     return {
         "d_model": width,
@@ -101,15 +100,18 @@ def _measured(weights: Weights) -> dict[str, Any]:
 
 
 def _heads(config: dict[str, Any], shapes: dict[str, Any]) -> dict[str, int]:
-    """How many heads the size means that ``config.json`` names, if it is of this model."""
+    """Return the heads of the size that ``config.json`` names, if it fits this model."""
     layers, heads, width = SIZES.get(str(_options(config).get("model_type")), (0, 0, 0))
     fits = (layers, width) == (shapes["decoder_layers"], shapes["d_model"])
     return {"heads": heads} if fits else {}
 
 
 def _activation(config: dict[str, Any], early: bool) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """The GELU of a version. nanoGPT with an output of its own has the names of the later one and
-    another GELU, so that only minGPT's own config beside the weights settles it."""
+    """Return the GELU of a version, and its origin.
+
+    nanoGPT with a separate output has the names of the later version and another GELU. Only
+    minGPT's own config beside the weights settles it.
+    """
     if early:
         return (("layout", {"activation": "gelu"}),)
     surely = "layout" if "model_type" in _options(config) else "convention"
@@ -117,6 +119,6 @@ def _activation(config: dict[str, Any], early: bool) -> tuple[tuple[str, dict[st
 
 
 def _options(config: dict[str, Any]) -> Mapping[str, Any]:
-    """The model's part of minGPT's ``config.json``."""
+    """Return the model's part of minGPT's ``config.json``."""
     held = config.get("model")
     return held if isinstance(held, Mapping) else config

@@ -1,4 +1,4 @@
-"""Any module in memory: watched as it is, called as its own forward asks."""
+"""Modules in memory of any class, captured unchanged and called through their own forward."""
 
 from __future__ import annotations
 
@@ -39,23 +39,30 @@ def wrap(
     task: str | None = None,
     **overrides: Any,
 ) -> Model:
-    """A Model around any module, put into evaluation mode; its class gives the name.
+    """Return a Model of any module, put into evaluation mode; its class gives the name.
 
-    A model of the transformers library tells by its config, and by a trial run, what it is; one
-    that peft wrapped is the model inside, its adapter at work. Of any other, trial runs tell what
-    each input is (text, mask, target) and in which form it is taken: ``kind`` None means that a
-    forward with a target is that of an encoder-decoder, one whose rows look at no later token that
-    of a decoder, any other that of an encoder. ``tokenizer`` is one of ours, or `Vocabularies`;
-    None reads ids typed as numbers. One vocabulary names the words of a target only where a trial
-    run sees that source and target share a table of embeddings. A module that gives ``[batch,
-    class]`` for a few ids is a classifier. ``task`` says what its numbers mean: ``single_label``,
-    ``multi_label`` or ``regression``; None takes one output as a regression, several as one of
-    several classes. With a task, ``[batch, token, class]`` are tags. ``overrides`` may say
-    ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
+    A model of the transformers library is described by its config and a trial run. For one wrapped
+    by peft this is the inner model, with its adapter active. For other modules, trial runs find the
+    role of each input (text, mask, target) and its form.
+
+    A module that gives ``[batch, class]`` for a few ids is a classifier. With a task,
+    ``[batch, token, class]`` are tags.
+
+    Args:
+        module: The module.
+        tokenizer: Ours, or `Vocabularies`; None reads ids typed as numbers. A single vocabulary is
+            used for a target only if a trial run finds shared embeddings.
+        name: Name of the model.
+        device: Target device; None leaves the module where it is.
+        kind: None means encoder-decoder for a forward with a target, decoder-only if no row
+            attends to a later token, else encoder-only.
+        task: ``single_label``, ``multi_label`` or ``regression``. None means a regression for one
+            output, and one of several classes for several.
+        overrides: ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
-        CheckpointError: an unknown kind, task or override, vocabularies that do not fit, or inputs
-            of the forward that cannot be told; says what.
+        CheckpointError: Unknown kind, task or override, vocabularies that do not fit, or inputs
+            of the forward that cannot be determined; states which.
     """
     module = without_peft(module)
     if of_library(module) and kind is None:
@@ -103,9 +110,9 @@ def wrap(
 
 
 def make_calls(module: nn.Module, plan: Plan) -> Calls:
-    """Return calls of the module's own forward as a plan says; its first tensor comes back.
+    """Return calls of the module's own forward by a plan; they return its first tensor.
 
-    The mask goes under the names that the module has for it; a module that has none refuses one.
+    The mask is passed under the module's name for it. A module without one refuses a mask.
     """
 
     def forward(
@@ -122,10 +129,10 @@ def make_calls(module: nn.Module, plan: Plan) -> Calls:
 
 
 def _ending(found: Found, task: str | None) -> tuple[str, str]:
-    """Return what a module gives, and its task, by the arrangement of its output.
+    """Return the output kind of a module, and its task, by the arrangement of its output.
 
     Raises:
-        CheckpointError: an unknown task.
+        CheckpointError: The task is unknown.
     """
     named = None if task is None else checked_task(task)
     if found.plan.arrangement == "spans" and named is None:
@@ -140,7 +147,7 @@ def _ending(found: Found, task: str | None) -> tuple[str, str]:
 def _face(
     module: nn.Module, tokenizer: Any, said: dict[str, Any], found: Found, calls: Calls
 ) -> tuple[Tokenizer, dict[str, int], tuple[str, ...]]:
-    """The tokenizer, the special ids that the vocabularies name, and notes."""
+    """Return the tokenizer, the special ids that the vocabularies name, and notes."""
     ids: dict[str, Any] = {word: said.get(word) for word in ("pad_id", "bos_id", "eos_id")}
     if tokenizer is None:
         return PlainIds(**ids), {}, ()

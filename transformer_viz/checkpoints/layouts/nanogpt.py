@@ -1,7 +1,7 @@
 """nanoGPT's ``ckpt.pt``: GPT-2's names with the options of the model beside the weights.
 
-The output layer is the embedding table, the activation is the exact GELU, and biases, those of the
-norms included, are there or not as ``bias`` says. Characters are kept in ``meta.pkl``.
+The output layer is the embedding table, and the activation is the exact GELU. Biases, also of the
+norms, exist if ``bias`` is set. Characters are kept in ``meta.pkl``.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ TABLE_SHAPES = {"{trunk}.wpe.weight": (-1,), "wpe.weight": (-1,)}
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names are GPT-2's, not transposed, with nanoGPT's options or a tied output."""
+    """Return True if the names are GPT-2's, not transposed, with nanoGPT's options or a tied
+    output.
+    """
     fused, weights = gpt.fused(found), found.weights
     own = "model_args" in weights.extra or gpt.ties_output(weights)
     return fused is not None and gpt.is_linear(fused) and own
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that options and shapes describe, with the file's weights.
+    """Return the reference Transformer described by options and shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
-            not fit.
+        CheckpointError: Overrides are unknown or impossible, or weights or a vocabulary do not fit.
     """
     weights = found.weights
     shapes = gpt.measured(weights)
-    # Others tie the output under the same names and take another GELU (build-nanogpt), so only
+    # Others tie the output under the same names but use another GELU (build-nanogpt), so only
     # nanoGPT's own options settle it.
     surely = "layout" if "model_args" in weights.extra else "convention"
     untied = gpt.OUTPUT[0] in weights.tensors and not gpt.ties_output(weights)

@@ -1,8 +1,8 @@
-"""OpenNMT-py 3's ``model_step_K.pt``: weights, a generator apart, the options and the words.
+"""OpenNMT-py 3's ``model_step_K.pt``: weights, a separate generator, options and word lists.
 
-Pre-norm with a last norm on both stacks; embeddings times the root of their width plus the table of
-positions that the file holds; a forbidden score becomes -1e18, and a row of which every key would
-be forbidden stays as it is.
+Pre-norm with a last norm on both stacks. Embeddings are scaled by the root of their width, plus the
+position table of the file. A masked score becomes -1e18, and a row with all keys masked stays
+unmasked.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ OPTIONAL = (
     "{stack}.layers.{n}.{block}.output.bias",
     "{stack}.layers.{n}.feed_forward.{part}.bias",
 )
-#: Options that change the arithmetic, and the values that leave it as it is here.
+#: Options that change the computation, and their supported values.
 PLAIN_OPTIONS: dict[str, tuple[Any, ...]] = {
     "max_relative_positions": (0,),
     "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
@@ -102,13 +102,13 @@ PLAIN_OPTIONS: dict[str, tuple[Any, ...]] = {
     "generator_function": ("softmax",),
 }
 ACTIVATIONS = ("relu", "gelu")
-#: The ids of a usual vocabulary; a guess where the file holds none.
+#: Ids of a usual vocabulary; a guess if the file holds none.
 USUAL = {"pad_id": 1, "bos_id": 2, "eos_id": 3}
 TYPED = "The file holds no lists of words (vocab with src and tgt), so token ids are typed."
 
 
 class Unemptied(Transformer):
-    """A Transformer in which a query that may look at nothing may look at everything."""
+    """Transformer in which a query without visible keys attends to all keys."""
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         return super().encode(source, unemptied(source_mask))
@@ -132,12 +132,12 @@ class Unemptied(Transformer):
 
 
 def unemptied(mask: Tensor) -> Tensor:
-    """The mask, true where a key may be seen, with rows that are all false made all true."""
+    """Return the mask (true = visible) with rows that are all false made all true."""
     return mask | ~mask.any(-1, keepdim=True)
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the names are OpenNMT's, and there is an encoder and a decoder."""
+    """Return True if the names are OpenNMT's, with an encoder and a decoder."""
     names = found.weights.tensors.keys()
     return {
         "encoder.transformer.0.self_attn.linear_keys.weight",
@@ -146,11 +146,11 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that options and shapes describe, with the file's weights.
+    """Return the reference Transformer described by options and shapes, with the file's weights.
 
     Raises:
-        CheckpointError: overrides that are unknown or impossible; weights that do not fit; options
-            that this layout does not support.
+        CheckpointError: Overrides are unknown or impossible, weights do not fit, or options are not
+            supported by this layout.
     """
     refuse_unknown(overrides, WORDS)
     weights = _with_generator(found.weights)
@@ -185,7 +185,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _with_generator(weights: Weights) -> Weights:
-    """The weights with those of the generator, which the file keeps apart."""
+    """Return the weights with those of the generator, which the file stores separately."""
     held = weights.extra.get("generator")
     own = held if isinstance(held, Mapping) else {}
     added = {f"generator.{name}": w for name, w in own.items() if isinstance(w, Tensor)}
@@ -195,7 +195,7 @@ def _with_generator(weights: Weights) -> Weights:
 def _words(
     found: Candidate, weights: Weights, overrides: dict[str, Any], named: dict[str, int]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """All words that something tells; only the heads may be left open.
+    """Return all known options; only the heads may be missing.
 
     ``named`` are the special ids that a vocabulary of the user names.
     """
@@ -220,10 +220,10 @@ def _words(
 
 
 def _check_options(options: dict[str, Any], overrides: dict[str, Any]) -> None:
-    """Refuse models that compute something else.
+    """Refuse models with another computation.
 
     Raises:
-        CheckpointError: names the option and what it may be.
+        CheckpointError: Names the option and its supported values.
     """
     allowed = PLAIN_OPTIONS | {"pos_ffn_activation_fn": ACTIVATIONS}
     if "activation" in overrides:
@@ -238,13 +238,15 @@ def _check_options(options: dict[str, Any], overrides: dict[str, Any]) -> None:
 
 
 def _lists(weights: Weights) -> dict[str, Any]:
-    """The lists of words in the file, as OpenNMT-py 3 keeps them; empty where there are none."""
+    """Return the word lists in the file, as OpenNMT-py 3 keeps them; empty if there are none."""
     held = weights.extra.get("vocab")
     return dict(held) if isinstance(held, Mapping) else {}
 
 
 def _ids(lists: dict[str, Any]) -> dict[str, int]:
-    """The special tokens by the lists of words: the source's padding, the target's two ends."""
+    """Return special tokens from the word lists: padding of the source, start and end of the
+    target.
+    """
     start = lists.get("decoder_start_token", "<s>")
     wanted = {"pad_id": ("src", "<blank>"), "bos_id": ("tgt", start), "eos_id": ("tgt", "</s>")}
     return {
@@ -255,7 +257,7 @@ def _ids(lists: dict[str, Any]) -> dict[str, int]:
 
 
 def _measured(weights: Weights) -> dict[str, Any]:
-    """The words that names and shapes tell."""
+    """Return the options given by names and shapes."""
     source_vocab, width = size(weights, EMBEDDING.format(stack="encoder"))
     first = "encoder.transformer.0."
     return {
@@ -272,7 +274,7 @@ def _measured(weights: Weights) -> dict[str, Any]:
 
 
 def _tied(weights: Weights) -> str:
-    """Which tables are one: the same numbers."""
+    """Return the tables that share one matrix, by equal numbers."""
     table = EMBEDDING.format(stack="decoder")
     both = same_matrix(weights, table, EMBEDDING.format(stack="encoder"))
     output = same_matrix(weights, table, "generator.weight")

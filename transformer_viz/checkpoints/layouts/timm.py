@@ -35,7 +35,7 @@ NAMES: tuple[str, ...] = (
     r"(norm_pre|norm|fc_norm|head|head_dist)\.(weight|bias)",
 )
 SHADES = "tuple[float, ...]"
-#: How a picture file becomes numbers.
+#: Options of the picture input.
 PICTURE = {
     "mean": SHADES,
     "std": SHADES,
@@ -45,7 +45,7 @@ PICTURE = {
 }
 KINDS = {field.name: str(field.type) for field in dataclasses.fields(VisionConfig)} | PICTURE
 WORDS: tuple[str, ...] = tuple(KINDS)
-#: What timm calls the words that mean the same there.
+#: timm's names of our options.
 ARGUMENTS = {
     "embed_dim": "d_model",
     "num_heads": "heads",
@@ -69,8 +69,8 @@ ARGUMENTS = {
     "interpolation": "interpolation",
     "crop_pct": "crop",
 }
-#: The heads that a size in an architecture's name stands for (``vit_tiny_patch16_224``), and the
-#: width with which it does; what is called plus or gap has its own.
+#: Heads and width of each size in an architecture's name (``vit_tiny_patch16_224``). Names with
+#: plus or gap have others.
 HEADS = {
     "tiny": (3, 192), "xsmall": (4, 256), "small": (6, 384), "medium": (8, 512),
     "base": (12, 768), "large": (16, 1024), "so400m": (16, 1152), "huge": (16, 1280),
@@ -79,22 +79,24 @@ HEADS = {
 ODD = {"plus", "gap"}
 STATED = ("heads", "activation", "norm_eps")
 CUSTOMARY = {"mean": (0.5,), "std": (0.5,), "interpolation": "bicubic", "crop": 0.9}
-UNSAID = (None, "", "random")  # what an argument is that says nothing about the picture at hand
+UNSAID = (None, "", "random")  # values of an argument that is not set
 MODES = {"center": False, "squash": True}  # timm's crop modes: is the picture squeezed?
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}  # its own, as DeiT has it
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the weights bear timm's names of patches and of fused queries, keys and values."""
+    """Return True if the weights have timm's names of patches and of fused queries, keys and
+    values.
+    """
     names = found.weights.tensors
     return "patch_embed.proj.weight" in names and "blocks.0.attn.qkv.weight" in names
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The Vision Transformer of the file, which reads pictures and gives classes or states.
+    """Return the Vision Transformer of the file, which reads pictures and gives classes or states.
 
     Raises:
-        CheckpointError: words that are unknown or impossible; weights that do not fit.
+        CheckpointError: Options are unknown or impossible, or weights do not fit.
     """
     words, provenance = _words(found, overrides)
     shape = {word: value for word, value in words.items() if word not in PICTURE}
@@ -130,7 +132,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def make_calls(module: VisionTransformer) -> Calls:
-    """How a Vision Transformer is called: pictures ``[batch, channel, height, width]`` alone."""
+    """Return the calls of the model: pictures ``[batch, channel, height, width]`` only."""
 
     def refuse(target: Tensor | None, source_mask: Tensor | None) -> None:
         if target is not None or source_mask is not None:
@@ -150,7 +152,7 @@ def make_calls(module: VisionTransformer) -> Calls:
 
 
 def _words(found: Candidate, overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Every word of the model and of its pictures, and where it came from."""
+    """Return all options of the model and of its pictures, and their origins."""
     refuse_unknown(overrides, WORDS)
     weights, config = found.weights, found.config
     own, inside, beside = _plain(overrides), _arguments(weights), _configured(config)
@@ -176,7 +178,7 @@ def _words(found: Candidate, overrides: dict[str, Any]) -> tuple[dict[str, Any],
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The words with lists as tuples, and a number alone as the one or two that it stands for."""
+    """Return the options with lists as tuples, and single numbers expanded to tuples."""
     found = {word: tuple(v) if isinstance(v, list) else v for word, v in settings.items()}
     for word, times in (("image_size", 2), ("patch_size", 2), ("mean", 1), ("std", 1)):
         if isinstance(found.get(word), int | float):
@@ -185,7 +187,7 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _translated(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """timm's arguments as our words; those that say nothing were left to timm's own defaults."""
+    """Return our options for timm's arguments; unset ones are left to defaults."""
     settings: dict[str, Any] = {}
     for argument, word in ARGUMENTS.items():
         if arguments.get(argument) not in UNSAID:
@@ -204,13 +206,13 @@ def _translated(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(weights: Weights) -> dict[str, Any]:
-    """What the training's own arguments in a checkpoint say."""
+    """Return the options in the training's own arguments in a checkpoint."""
     arguments = _vars(weights.extra.get("args"))
     return _translated(arguments) | _translated(_vars(arguments.get("model_kwargs")))
 
 
 def _configured(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the config.json of a folder says: how the model was built, how it sees pictures."""
+    """Return the options in the config.json of a folder, for the model and its pictures."""
     seen = _vars(config.get("pretrained_cfg"))
     seen.pop("num_classes", None)  # of the first training; the head may be a later one
     return (
@@ -221,18 +223,18 @@ def _configured(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vars(thing: Any) -> dict[str, Any]:
-    """The words of a dictionary or of a training script's arguments; none of anything else."""
+    """Return the entries of a dictionary or of a script's arguments; empty for other values."""
     return dict(named_values(thing))
 
 
 def _architecture(extra: Mapping[str, Any]) -> str:
-    """The name of the architecture that a training checkpoint gives, or nothing."""
+    """Return the name of the architecture in a training checkpoint, or an empty string."""
     name = extra.get("arch") or _vars(extra.get("args")).get("model")
     return name if isinstance(name, str) else ""
 
 
 def _named(architecture: str, width: int) -> dict[str, Any]:
-    """What the name of an architecture settles for a model of this width."""
+    """Return the options given by the name of an architecture for a model of this width."""
     settings: dict[str, Any] = {}
     parts = set(architecture.split("_"))
     for size in parts & set(HEADS):
@@ -246,7 +248,7 @@ def _named(architecture: str, width: int) -> dict[str, Any]:
 
 
 def _shapes(weights: Weights, image_size: Any) -> dict[str, Any]:
-    """What the shapes of the weights settle, and which weights there are."""
+    """Return the options given by the shapes of the weights, and by their presence."""
     tensors = weights.tensors
     patches = tensors.get("patch_embed.proj.weight")
     if patches is None or patches.dim() != 4 or not patches.numel():
@@ -281,7 +283,7 @@ def _shapes(weights: Weights, image_size: Any) -> dict[str, Any]:
 
 
 def _customary(weights: Weights, architecture: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """The usual choice where nothing says it: square pictures, 64 numbers a head."""
+    """Return the usual options where none are stated: square pictures, heads of 64 numbers."""
     placed = _size(weights, "pos_embed", 1, 0)
     patches = placed if shapes["no_embed_class"] else placed - _prefix(shapes)
     side = math.isqrt(max(patches, 0))
@@ -298,13 +300,13 @@ def _prefix(settings: Mapping[str, Any]) -> int:
 
 
 def _size(weights: Weights, name: str, axis: int, otherwise: int) -> int:
-    """One size of a weight; another number where there is no such weight."""
+    """Return a size of a weight, or ``otherwise`` if there is no such weight."""
     tensor = weights.tensors.get(name)
     return otherwise if tensor is None or tensor.dim() <= axis else int(tensor.shape[axis])
 
 
 def _unplaced(weights: Weights, settings: Mapping[str, Any], image_size: Any) -> bool:
-    """Whether the positions are those of the patches alone, and the tokens in front have none."""
+    """Return True if positions cover the patches only, not the tokens before them."""
     placed, prefix = _size(weights, "pos_embed", 1, 0), _prefix(settings)
     if image_size is not None:
         sides = zip(image_size, settings["patch_size"], strict=False)
@@ -324,7 +326,7 @@ def _unplaced(weights: Weights, settings: Mapping[str, Any], image_size: Any) ->
 
 
 def _check_types(settings: Mapping[str, Any]) -> None:
-    """Refuse words of the wrong kind before they are reckoned with."""
+    """Refuse options of the wrong type before they are used."""
     for word, kind in KINDS.items():
         value = settings.get(word)
         if word not in settings or (word == "crop" and value is None):
@@ -361,7 +363,7 @@ def _check_sizes(settings: Mapping[str, Any], weights: Weights) -> None:
 
 
 def _reader(config: VisionConfig, settings: Mapping[str, Any]) -> ImageReader:
-    """How pictures become what the model was trained on, and what its tokens are called."""
+    """Return the picture reader of the training, with the names of its tokens."""
     names = ["class"] * config.class_token + ["distillation"] * config.distilled
     return ImageReader(
         *config.image_size,
@@ -377,14 +379,14 @@ def _reader(config: VisionConfig, settings: Mapping[str, Any]) -> ImageReader:
 
 
 def _labels(config: Mapping[str, Any], classes: int) -> tuple[str, ...]:
-    """The names of the classes, where the folder says one for each."""
+    """Return the names of the classes, if the folder has one for each."""
     found = config.get("label_names") or _vars(config.get("pretrained_cfg")).get("label_names")
     fits = isinstance(found, list) and len(found) == classes
     return tuple(map(str, found)) if fits and found else ()
 
 
 def _notes(config: Mapping[str, Any], heads: int, origin: str) -> tuple[str, ...]:
-    """What whoever looks at this model must know."""
+    """Return the notes for users of this model."""
     notes = [guess("heads", heads)] if origin == "convention" else []
     mode = str(_vars(config.get("pretrained_cfg")).get("crop_mode") or "center")
     if mode in MODES:

@@ -1,8 +1,8 @@
-"""The Transformer of PyTorch itself: nn.Transformer and its two stacks, without embeddings.
+"""PyTorch's own Transformer: nn.Transformer and its two stacks, without embeddings.
 
-Such a file holds no vocabulary and says neither heads nor where the norms sit. Sources and targets
-are vectors ``[batch, token, d_model]``; what comes out are vectors too. A stack of decoder layers
-alone reads the source as its memory.
+Such a file holds no vocabulary and states neither heads nor norm placement. Sources and targets are
+vectors ``[batch, token, d_model]``, and so is the output. A stack of decoder layers alone reads the
+source as its memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NAMES: tuple[str, ...] = (
     r"((encoder|decoder)\.)?layers\.\d+\.(linear[12]|norm[123])\.(weight|bias)",
     r"((encoder|decoder)\.)?norm\.(weight|bias)",
 )
-#: The file's names and those of the reference Transformer, for proposals of names.
+#: Names of the file and of the reference Transformer, for name proposals.
 ROLES: Table = (
     *(
         (
@@ -63,7 +63,7 @@ ROLES: Table = (
 )
 WORDS: tuple[str, ...] = ("heads", "norm", "activation", "norm_eps")
 CHOICES: dict[str, tuple[str, ...]] = {"norm": ("post", "pre"), "activation": tuple(ACTIVATIONS)}
-#: What no file of PyTorch's stacks says, as PyTorch has it where nothing is said.
+#: PyTorch's defaults of options that no file of its stacks states.
 CUSTOMARY = {"norm": "post", "activation": "relu", "norm_eps": 1e-5}
 READY_MADE_EPS = 1e-5  # of a last norm that is given to a stack: the layers' eps does not reach it
 SILENT = (
@@ -74,8 +74,10 @@ SILENT = (
 
 @dataclass(frozen=True)
 class Stack:
-    """What the shapes of a stack's weights settle; ``memory`` is the width of what a decoder looks
-    at, 0 where there is no such attention."""
+    """Sizes of a stack, from the shapes of its weights.
+
+    ``memory`` is the width of a decoder's memory, 0 without cross-attention.
+    """
 
     layers: int
     width: int
@@ -87,7 +89,7 @@ class Stack:
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether every weight is one of PyTorch's own stacks: more than that needs its own code."""
+    """Return True if every weight is one of PyTorch's own stacks: more needs its own code."""
     names = list(bare(found.weights).tensors)
     return any(name.endswith("layers.0.self_attn.in_proj_weight") for name in names) and all(
         any(re.fullmatch(form, name) for form in NAMES) for name in names
@@ -95,10 +97,10 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """PyTorch's own modules with the file's weights; they read and give vectors.
+    """Return PyTorch's own modules with the file's weights; they read and return vectors.
 
     Raises:
-        CheckpointError: words that are unknown or impossible; weights that do not fit.
+        CheckpointError: Options are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     beside = sidecar(found, WORDS)
@@ -142,8 +144,10 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def bare(weights: Weights) -> Weights:
-    """The weights less the name of the field in which a larger module kept the core, if it had
-    nothing else: ``transformer.encoder.layers...`` becomes ``encoder.layers...``."""
+    """Return the weights without the name of the field that held the core in a larger module.
+
+    ``transformer.encoder.layers...`` becomes ``encoder.layers...`` if all names share the field.
+    """
     first = next(iter(weights.tensors), "")
     field = re.match(r"((?!(encoder|decoder|layers|norm)\.)[^.]+\.)*", first)
     prefix = field.group() if field else ""
@@ -154,7 +158,7 @@ def bare(weights: Weights) -> Weights:
 
 
 def core(stacks: Mapping[str, Stack], settings: Mapping[str, Any]) -> nn.Module:
-    """An nn.Transformer, or a stack alone; the names are those of its weights."""
+    """Return an nn.Transformer, or a stack alone; the names are those of its weights."""
     if set(stacks) == {""}:
         return make_stack(stacks[""], settings, READY_MADE_EPS)
     made = {
@@ -169,7 +173,7 @@ def core(stacks: Mapping[str, Stack], settings: Mapping[str, Any]) -> nn.Module:
 
 
 def make_stack(stack: Stack, settings: Mapping[str, Any], final_eps: float) -> nn.Module:
-    """An nn.TransformerEncoder, or an nn.TransformerDecoder where there is a memory."""
+    """Return an nn.TransformerEncoder, or an nn.TransformerDecoder if there is a memory."""
     kind = nn.TransformerDecoderLayer if stack.memory else nn.TransformerEncoderLayer
     layer: Any = kind(
         stack.width,
@@ -198,7 +202,7 @@ def make_stack(stack: Stack, settings: Mapping[str, Any], final_eps: float) -> n
 
 
 def make_calls(module: nn.Module) -> Calls:
-    """How PyTorch's stacks are called: a decoder sees no later token (a causal mask)."""
+    """Return the calls of PyTorch's stacks, with a causal mask for the decoder."""
     encoder, decoder = _parts(module)
 
     def encode(source: Tensor, source_mask: Tensor | None = None) -> Tensor:
@@ -224,20 +228,20 @@ def make_calls(module: nn.Module) -> Calls:
 
 
 def hidden(visible: Tensor | None) -> Tensor | None:
-    """The mask as PyTorch wants it, true where nobody may look."""
+    """Return the mask as PyTorch reads it, true for hidden tokens."""
     return None if visible is None else ~visible
 
 
 def later(length: int, device: torch.device) -> Tensor:
-    """True where a key comes after the query, ``[query, key]``."""
+    """Return the mask ``[query, key]``, true for keys after the query."""
     return torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
 
 
 def stacks_of(weights: Weights, prefix: str) -> dict[str, Stack]:
-    """The stacks of a file by name (``encoder``, ``decoder``; empty for a stack alone).
+    """Return the stacks of a file by name (``encoder``, ``decoder``; empty for a stack alone).
 
     Raises:
-        CheckpointError: a weight of the wrong shape that everything else would follow from.
+        CheckpointError: A weight that defines the sizes has the wrong shape.
     """
     names = [f"{prefix}encoder.", f"{prefix}decoder.", prefix]
     return {
@@ -248,7 +252,7 @@ def stacks_of(weights: Weights, prefix: str) -> dict[str, Stack]:
 
 
 def sizes(stacks: Mapping[str, Stack]) -> dict[str, Any]:
-    """The words that follow from the shapes."""
+    """Return the options given by the shapes."""
     last = stacks.get("decoder") or next(iter(stacks.values()))
     decoders = [stack for stack in stacks.values() if stack.memory]
     encoders = [stack for stack in stacks.values() if not stack.memory]
@@ -264,9 +268,9 @@ def sizes(stacks: Mapping[str, Stack]) -> dict[str, Any]:
 
 
 def built_in(weights: Weights) -> tuple[str, ...]:
-    """Return the words that PyTorch's own layers settle, where the file's own names are theirs.
+    """Return the options that PyTorch's own layers fix, if the file's own names are theirs.
 
-    Names that were mapped may be those of other code, which nothing is known of.
+    Mapped names may belong to other code, of which nothing is known.
     """
     own = weights.names or weights.tensors
     if not any(re.search(r"layers\.0\.self_attn\.in_proj_weight$", name) for name in own):
@@ -278,7 +282,7 @@ def check(settings: Mapping[str, Any], stacks: Mapping[str, Stack], found: Candi
     """Refuse values that PyTorch's stacks cannot have.
 
     Raises:
-        CheckpointError: names the word, what came, and what would do.
+        CheckpointError: Names the option, its value, and possible values.
     """
     native.check_types({word: settings[word] for word in WORDS})
     for word, choices in CHOICES.items():
@@ -297,16 +301,16 @@ def check(settings: Mapping[str, Any], stacks: Mapping[str, Stack], found: Candi
 
 
 def _plainly(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The same function under another name, at which PyTorch's layers do not take the fast path.
+    """Return the same function as a lambda, for which PyTorch's layers do not take the fast path.
 
-    That path gives NaN for a query that may see nothing, where the layers' own code gives zeros;
-    models that put the sequence first, PyTorch's default, never take it.
+    That path gives NaN for a query without visible keys; the layers' own code gives zeros. Models
+    with the sequence first, PyTorch's default, never take it.
     """
     return lambda x: activation(x)
 
 
 def _parts(module: nn.Module) -> tuple[nn.Module | None, nn.Module | None]:
-    """The encoder and the decoder of a core; a stack alone is one of them."""
+    """Return the encoder and the decoder of a core; a stack alone is one of them."""
     stacks = (module, *module.children())
     encoders = (part for part in stacks if isinstance(part, nn.TransformerEncoder))
     decoders = (part for part in stacks if isinstance(part, nn.TransformerDecoder))

@@ -1,10 +1,10 @@
 """The translator of PyTorch's tutorial "Language Translation with nn.Transformer".
 
-Its file is a bare state dict of a ``Seq2SeqTransformer``; heads, norm and activation are not in it,
-and neither is the vocabulary. Unknown 0, padding 1, start 2, end 3; unlike the reference
-Transformer it hides padding in the target too, and a query that may see nothing gathers zeros.
+Its file is a bare state dict of a ``Seq2SeqTransformer`` without heads, norm, activation and
+vocabulary. Unknown 0, padding 1, start 2, end 3. Unlike the reference Transformer it hides padding
+in the target too, and the output of a query without visible keys is zero.
 
-Models of one's own around ``nn.Transformer`` open as this layout with ``names=``: with learned,
+Users' own models around ``nn.Transformer`` open as this layout with ``names=``: with learned,
 computed or no positions, one embedding for both sides, an output layer without bias.
 """
 
@@ -47,7 +47,7 @@ PREFIX = "transformer."
 SOURCE, TARGET = "src_tok_emb.embedding.weight", "tgt_tok_emb.embedding.weight"
 OUTPUT = "generator.weight"
 POSITIONS = "positional_encoding.pos_embedding"
-#: The second only where the target has a table of its own.
+#: The second only if the target has a separate table.
 TABLES = {"source": POSITIONS, "target": "tgt_positional_encoding.pos_embedding"}
 OTHERS: tuple[str, ...] = (
     *(rf"transformer\.{name}" for name in torch_core.NAMES),
@@ -55,7 +55,7 @@ OTHERS: tuple[str, ...] = (
     r"generator\.(weight|bias)",
 )
 NAMES: tuple[str, ...] = (*OTHERS, r"(tgt_)?positional_encoding\.pos_embedding")
-#: The file's names and those of the reference Transformer, for proposals of names.
+#: Names of the file and of the reference Transformer, for name proposals.
 ROLES: Table = (
     *((PREFIX + theirs, ours) for theirs, ours in torch_core.ROLES),
     (SOURCE, "encoder.embedding.tokens.weight"),
@@ -69,8 +69,8 @@ WORDS: tuple[str, ...] = (
     *native.IDS,
     *("embedding_scale", "positions", "max_positions", "tied", "output_bias", "logit_scale"),
 )
-TUTORIAL = {"output_bias": True}  # what its code always does
-#: What the tutorial's code does; many share its classes with other arguments and vocabularies.
+TUTORIAL = {"output_bias": True}  # fixed option of its code
+#: Defaults of the tutorial's code; many share its classes with other arguments and vocabularies.
 CUSTOMARY = torch_core.CUSTOMARY | {"pad_id": 1, "bos_id": 2, "eos_id": 3}
 STACKS = ("encoder", "decoder")
 CLOSED = "The tutorial's vocabulary is not in its file, so token ids are typed."
@@ -78,9 +78,9 @@ NO_WORDS = "No vocabulary was given, so token ids are typed."
 
 
 class Seq2Seq(nn.Module):
-    """Source and target ids ``[batch, token]`` give logits ``[batch, target token, vocabulary]``.
+    """Source and target ids ``[batch, token]`` become logits ``[batch, target token, vocabulary]``.
 
-    ``source_mask`` is true where a source token may be seen, ``[batch, token]``.
+    ``source_mask`` ``[batch, token]`` is true for visible source tokens.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class Seq2Seq(nn.Module):
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the tutorial's names of embeddings stand beside an nn.Transformer.
+    """Return True if the tutorial's names of embeddings are beside an nn.Transformer.
 
-    Of mapped names, one embedding may be missing, which both sides share then.
+    With mapped names, one embedding may be missing; both sides then share the other.
     """
     tensors = found.weights.tensors
     stacks = (f"{PREFIX}{side}.layers.0.self_attn.in_proj_weight" for side in STACKS)
@@ -141,15 +141,15 @@ def recognise(found: Candidate) -> bool:
 
 
 def settled_words(weights: Weights) -> tuple[str, ...]:
-    """Return the words that PyTorch's own layers settle, where names of weights were mapped."""
+    """Return the options that PyTorch's own layers fix, for mapped names of weights."""
     return built_in(weights)
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The tutorial's model with the file's weights.
+    """Return the tutorial's model with the file's weights.
 
     Raises:
-        CheckpointError: words that are unknown or impossible; weights that do not fit.
+        CheckpointError: Options are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     beside = sidecar(found, WORDS)
@@ -220,7 +220,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def make_calls(module: Seq2Seq) -> Calls:
-    """How the tutorial's model is called; ``source_mask`` ``[batch, token]`` true = visible."""
+    """Return the tutorial's calls; ``source_mask`` ``[batch, token]`` true = visible."""
 
     def encode(source: Tensor, source_mask: Tensor | None = None) -> Tensor:
         return module.encode(
@@ -252,7 +252,7 @@ def _stacks(found: Candidate) -> dict[str, Stack]:
 
 
 def _sizes(found: Candidate, stacks: Mapping[str, Stack]) -> dict[str, Any]:
-    """The words that follow from the shapes."""
+    """Return the options given by the shapes."""
     tensors, shared = found.weights.tensors, sizes(stacks)
     for name in (SOURCE, *(name for name in (TARGET, OUTPUT) if _needed(found, name))):
         tensor = tensors.get(name)
@@ -275,12 +275,12 @@ def _sizes(found: Candidate, stacks: Mapping[str, Stack]) -> dict[str, Any]:
 
 
 def _needed(found: Candidate, name: str) -> bool:
-    """Whether a table must be there: in the tutorial's file, or where it is there."""
+    """Return True if a table is required (in the tutorial's own file) or present."""
     return name in found.weights.tensors or not found.renamed
 
 
 def _missing(found: Candidate) -> dict[str, Any]:
-    """Which tables are one, where the file of a model of one's own lacks one of them."""
+    """Return the tied tables if the file of a user's own model lacks one of them."""
     lacks = {name for name in (TARGET, OUTPUT) if name not in found.weights.tensors}
     if not lacks or not found.renamed:
         return {}
@@ -288,7 +288,7 @@ def _missing(found: Candidate) -> dict[str, Any]:
 
 
 def _tied(found: Candidate) -> dict[str, Any]:
-    """Which tables hold one matrix, where the file holds all of them."""
+    """Return the tables that hold one matrix, if the file has all of them."""
     if not {SOURCE, TARGET, OUTPUT} <= found.weights.tensors.keys():
         return {}
     source = same_matrix(found.weights, TARGET, SOURCE)

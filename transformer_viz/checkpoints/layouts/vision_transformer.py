@@ -1,9 +1,8 @@
 """The Vision Transformer: a picture is cut into patches, and an encoder reads them as tokens.
 
-Dosovitskiy et al., "An image is worth 16x16 words" (2021), section 3.1, with what later models
-added as words in :class:`VisionConfig`. The names of the weights are timm's, so that its state
-dicts fit as they are. Shape letters in the comments: B batch, T tokens, H heads, d one head's
-width.
+Dosovitskiy et al., "An image is worth 16x16 words" (2021), section 3.1. Extensions of later models
+are options of :class:`VisionConfig`. The names of the weights are timm's, so that its state dicts
+fit unchanged. Shape letters in the comments: B batch, T tokens, H heads, d one head's width.
 """
 
 from __future__ import annotations
@@ -28,19 +27,25 @@ POOLS = ("token", "avg")
 
 @dataclass(frozen=True, kw_only=True)
 class VisionConfig:
-    """The words that describe a Vision Transformer completely, except for its weights.
+    """Complete options of a Vision Transformer, without its weights.
 
-    ``image_size`` and ``patch_size`` are pixels, height first; ``channels`` of the picture;
-    ``classes`` 0: no classifier, states come out; ``class_token``, ``distilled`` (a second token
-    and classifier, learned from a teacher) and ``registers`` are the tokens in front of the
-    patches; ``no_embed_class``: these get no position; ``qk_norm`` a norm on each head's queries
-    and keys; ``layer_scale`` a learned factor on what a sub-layer gives; ``norm_pre`` a norm before
-    the first layer; ``pool`` classifies the first token or the mean of the patches; ``fc_norm``:
-    the last norm stands after pooling instead of before it; ``qkv_bias`` and ``patch_bias``: these
-    projections have a bias.
+    Attributes:
+        image_size: Pixels, height first; ``patch_size`` likewise.
+        channels: Channels of the picture.
+        classes: Number of classes; 0 means no classifier and states as output.
+        class_token: True if a class token precedes the patches.
+        distilled: True for a second token and classifier, learned from a teacher.
+        registers: Number of register tokens before the patches.
+        no_embed_class: True if the tokens before the patches get no position.
+        qk_norm: True for a norm on each head's queries and keys.
+        layer_scale: True for a learned factor on the output of a sub-layer.
+        norm_pre: True for a norm before the first layer.
+        pool: ``token`` classifies the first token, ``avg`` the mean of the patches.
+        fc_norm: True if the last norm is after pooling instead of before it.
+        qkv_bias: True if this projection has a bias; ``patch_bias`` likewise.
 
     Raises:
-        ValueError: sizes that do not fit, or a choice that is not supported; names both.
+        ValueError: Sizes do not fit, or a choice is not supported; names both.
     """
 
     d_model: int
@@ -94,20 +99,20 @@ class VisionConfig:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many rows and columns of patches a picture has."""
+        """Rows and columns of patches of a picture."""
         rows, columns = (i // p for i, p in zip(self.image_size, self.patch_size, strict=True))
         return rows, columns
 
     @property
     def prefix(self) -> int:
-        """How many tokens stand before the patches."""
+        """Number of tokens before the patches."""
         return self.class_token + self.distilled + self.registers
 
 
 class Attention(nn.Module):
-    """Each token gathers from all tokens, with queries, keys and values from one projection.
+    """Self-attention over all tokens, with queries, keys and values from one projection.
 
-    ``x`` ``[batch, token, d_model]`` gives the same shape.
+    ``x`` ``[batch, token, d_model]`` keeps its shape.
     """
 
     def __init__(self, config: VisionConfig):
@@ -142,8 +147,10 @@ class FeedForward(nn.Module):
 
 
 class LayerScale(nn.Module):
-    """A learned factor for each feature (Touvron et al. 2021, "Going deeper with image
-    Transformers", section 2)."""
+    """Learned factor for each feature.
+
+    Touvron et al. 2021, "Going deeper with image Transformers", section 2.
+    """
 
     def __init__(self, width: int):
         super().__init__()
@@ -154,7 +161,7 @@ class LayerScale(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention, then feed-forward, each with its norm in front and a residual sum."""
+    """Layer of attention and feed-forward, each with a norm before it and a residual sum."""
 
     def __init__(self, config: VisionConfig):
         super().__init__()
@@ -172,8 +179,10 @@ class Block(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Cuts pictures ``[batch, channel, height, width]`` into patches ``[batch, token, d_model]``,
-    row by row."""
+    """Patch embedding: pictures ``[batch, channel, height, width]`` to ``[batch, token, d_model]``.
+
+    Patches are ordered row by row.
+    """
 
     def __init__(self, config: VisionConfig):
         super().__init__()
@@ -187,8 +196,10 @@ class PatchEmbedding(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Pictures ``[batch, channel, height, width]`` become logits ``[batch, class]``, or, without
-    a classifier, states ``[batch, token, d_model]``."""
+    """Vision Transformer from pictures ``[batch, channel, height, width]`` to logits or states.
+
+    Logits are ``[batch, class]``; without a classifier, states are ``[batch, token, d_model]``.
+    """
 
     def __init__(self, config: VisionConfig):
         super().__init__()
@@ -214,12 +225,14 @@ class VisionTransformer(nn.Module):
         return self.logits(states) if self.config.classes else states
 
     def states(self, pictures: Tensor) -> Tensor:
-        """What the last layer gives, ``[batch, token, d_model]``, through the last norm if it
-        stands before pooling."""
+        """Return the states of the last layer, ``[batch, token, d_model]``.
+
+        The last norm is included if it comes before pooling.
+        """
         return self.norm(self.blocks(self.norm_pre(self.embedded(pictures))))
 
     def embedded(self, pictures: Tensor) -> Tensor:
-        """The tokens with their positions, ``[batch, token, d_model]``: first those in front."""
+        """Return the tokens with positions, ``[batch, token, d_model]``, special ones first."""
         x = self.patch_embed(pictures)
         if self.config.no_embed_class:
             x = x + self.pos_embed
@@ -228,8 +241,10 @@ class VisionTransformer(nn.Module):
         return x if self.config.no_embed_class else x + self.pos_embed
 
     def logits(self, states: Tensor) -> Tensor:
-        """The classifier's answer, ``[batch, class]``; of two classifiers the mean (Touvron et al.
-        2021, "Training data-efficient image transformers", section 3)."""
+        """Return the logits of the classifier, ``[batch, class]``, or the mean of two classifiers.
+
+        Touvron et al. 2021, "Training data-efficient image transformers", section 3.
+        """
         if self.config.distilled:
             return (self.head(states[:, 0]) + self.head_dist(states[:, 1])) / 2
         if self.config.pool == "token":
@@ -238,5 +253,5 @@ class VisionTransformer(nn.Module):
 
 
 def _tokens(count: int, width: int) -> nn.Parameter:
-    """Learned vectors ``[1, token, d_model]``."""
+    """Return learned vectors ``[1, token, d_model]``."""
     return nn.Parameter(nn.init.normal_(torch.empty(1, count, width), std=0.02))

@@ -1,4 +1,4 @@
-"""Which weight is which in a file of no known layout: a proposal for a person to confirm.
+"""Roles of weights in a file of unknown layout, proposed for confirmation by the user.
 
 May import layouts, common, files and model.
 """

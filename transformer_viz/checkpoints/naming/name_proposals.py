@@ -1,6 +1,6 @@
-"""A proposal for the names of an unknown file: each weight with the layout's name that fits it.
+"""Proposed names for an unknown file: for each weight the matching name of a layout.
 
-Nothing here is applied by itself; a person confirms or corrects the table and gives it as names=.
+Nothing here is applied by itself; the user confirms or corrects the table and gives it as names=.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .weight_names import BUFFER, NAME
 from .weight_roles import ALONE, Roles, find_roles
 
 MOST_LAYERS = 500  # whose names are offered; a proposal comes from a process that is not trusted
-#: Why a name is proposed, as a reader sees it.
+#: Reasons for a proposed name, as shown to the user.
 REASONS = {
     "name": mark("by its name"),
     "shape": mark("by its shape"),
@@ -44,14 +44,14 @@ REASONS = {
 
 
 class Target(Protocol):
-    """A layout that names can be proposed for."""
+    """Layout for which names can be proposed."""
 
     NAME: str
     NAMES: tuple[str, ...]
 
 
-#: Each layout that names are proposed for, with its names and the reference Transformer's. Of
-#: layouts that fit a file alike, the first is proposed.
+#: Layouts for which names are proposed, with their names and the reference Transformer's. If
+#: several fit equally well, the first is proposed.
 TARGETS: tuple[tuple[Target, Table], ...] = (
     (torch_tutorial, torch_tutorial.ROLES),
     (torch_language_model, torch_language_model.ROLES),
@@ -66,22 +66,22 @@ TARGETS: tuple[tuple[Target, Table], ...] = (
     (opennmt, opennmt.TABLE),
     (fairseq, fairseq.TABLE),
 )
-#: Parts of a model that a layout does without.
+#: Optional parts of a layout.
 OPTIONAL = re.compile(
     r".*\.bias|.*\.gate\..*|.*embedding\.norm\..*|.*positions.*|.*\.embedding\.table|.*\.places\..*"
     r"|(encoder|decoder)\.norm\..*"
 )
 STACKS = ("encoder", "decoder")
-ANNOTATED = ("a_2", "b_2")  # of a norm whose arithmetic is another
+ANNOTATED = ("a_2", "b_2")  # of a norm with another computation
 FUSED = re.compile(r"\.(query|key|value)\.")
 
 
 @dataclass(frozen=True)
 class NameRow:
-    """One weight of a file and the name proposed for it.
+    """Weight of a file and the name proposed for it.
 
-    ``proposed`` is None where there is no proposal, or where the weight is ``computed`` (a causal
-    mask) and can be left out; ``why`` is a key of `REASONS`.
+    ``proposed`` is None without a proposal, or if the weight is ``computed`` (a causal mask) and
+    can be left out. ``why`` is a key of `REASONS`.
     """
 
     key: str
@@ -91,20 +91,20 @@ class NameRow:
 
     @property
     def computed(self) -> bool:
-        """Whether the tensor was computed and not learned, so that it can be left out."""
+        """True if the tensor was computed, not learned, and can be left out."""
         return self.why == BUFFER
 
 
 @dataclass(frozen=True)
 class NameProposal:
-    """A layout's names for the weights of a file, to be confirmed by a person.
+    """Layout names for the weights of a file, to be confirmed by the user.
 
     Attributes:
-        layout: the layout's name.
-        rows: one for each weight, in the order of the file.
-        missing: names that the layout needs and no weight was proposed for.
-        assumed: words of the config that no file states, with the values taken for them; None
-            where there is no sensible one. Empty unless they were asked for.
+        layout: Name of the layout.
+        rows: One for each weight, in the order of the file.
+        missing: Names that the layout needs and that no weight was proposed for.
+        assumed: Options that no file states, with their assumed values; None without a sensible
+            value. Empty unless requested.
     """
 
     layout: str
@@ -114,17 +114,17 @@ class NameProposal:
 
     @property
     def names(self) -> dict[str, str | None]:
-        """The table for ``names=``; weights without a proposal are not in it."""
+        """Table for ``names=``; weights without a proposal are not in it."""
         known = (row for row in self.rows if row.proposed is not None or row.computed)
         return {row.key: row.proposed for row in known}
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The weights without a proposal."""
+        """Weights without a proposal."""
         return tuple(row.key for row in self.rows if not row.why)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, as JSON holds it."""
+        """Return plain data for JSON."""
         return {
             "layout": self.layout,
             "rows": [[row.key, list(row.shape), row.proposed, row.why] for row in self.rows],
@@ -171,12 +171,11 @@ def propose(found: Candidate, layout: str | None = None) -> NameProposal:
     """Return the names of a layout for the weights of a file.
 
     Args:
-        found: the file.
-        layout: the layout's name; None takes the one that fits best.
+        found: The file.
+        layout: Name of the layout; None takes the one that fits best.
 
     Raises:
-        CheckpointError: names are not proposed for that layout, or the file has no layers of
-            attention.
+        CheckpointError: The layout has no proposals, or the file has no attention layers.
     """
     roles = find_roles(found.weights.tensors)
     targets = [target for target in TARGETS if layout in (None, target[0].NAME)]
@@ -195,10 +194,10 @@ def propose(found: Candidate, layout: str | None = None) -> NameProposal:
 
 
 def _fit(proposal: NameProposal) -> float:
-    """How well a layout fits a file: names found less names missing; names that are
-    alike, or stay those of PyTorch's own layers, decide.
+    """Return the score of a layout for a file: names found less names missing.
 
-    A norm of another kind (``a_2`` for ``weight``) counts against a layout.
+    Ties are decided by names that are equal, or stay those of PyTorch's own layers. A norm of
+    another kind (``a_2`` for ``weight``) counts against a layout.
     """
     mapped = [(row.key, row.proposed) for row in proposal.rows if row.proposed is not None]
     alike = sum(key == name for key, name in mapped) / (len(mapped) or 1)
@@ -211,7 +210,7 @@ def _fit(proposal: NameProposal) -> float:
 
 
 def _proposal(name: str, table: Table, roles: Roles, found: Candidate) -> NameProposal:
-    """The proposal for one layout; a stack alone is the layout's own one."""
+    """Return the proposal for one layout; a stack alone gets the layout's name of its stack."""
     choices = [_renamed(roles, stack) for stack in _alone(name, roles)]
     made = [_assigned(table, chosen) for chosen in choices]
     best = max(range(len(made)), key=lambda n: len(made[n]))
@@ -232,12 +231,12 @@ def _proposal(name: str, table: Table, roles: Roles, found: Candidate) -> NamePr
 
 
 def _inside(name: str) -> str:
-    """The end of a name that says what a weight is, inside its layer."""
+    """Return the end of a name, inside its layer."""
     return re.split(r"\.\d+\.", name)[-1]
 
 
 def _alone(name: str, roles: Roles) -> tuple[str, ...]:
-    """What a stack alone may be called: a decoder where each token gives the next one."""
+    """Return the possible names of a single stack: a decoder if it predicts the next token."""
     if ALONE not in roles.stacks:
         return ("",)
     causal = roles.output in (0, roles.tokens)
@@ -247,7 +246,7 @@ def _alone(name: str, roles: Roles) -> tuple[str, ...]:
 
 
 def _renamed(roles: Roles, stack: str) -> dict[str, tuple[str, str]]:
-    """The roles, with a stack alone called so."""
+    """Return the roles, with a single stack renamed to ``stack``."""
     if not stack:
         return dict(roles.of)
     return {
@@ -259,7 +258,7 @@ def _renamed(roles: Roles, stack: str) -> dict[str, tuple[str, str]]:
 def _assigned(
     table: Table, roles: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str | None, str]]:
-    """The layout's name of each key, and why."""
+    """Return the layout's name of each key, and the reason."""
     found: dict[str, tuple[str | None, str]] = {}
     for key, (role, why) in roles.items():
         name = _named(table, role)
@@ -269,7 +268,7 @@ def _assigned(
 
 
 def _named(table: Table, role: str) -> str | None:
-    """The layout's name for a role; None where the layout has no such part."""
+    """Return the layout's name for a role; None if the layout has no such part."""
     spellings = [role]
     if ".positions.table" in role:
         plain = role.removesuffix(".weight")
@@ -288,7 +287,7 @@ def _named(table: Table, role: str) -> str | None:
 def _missing(
     table: Table, chosen: Mapping[str, tuple[str, str]], roles: Roles, taken: set[str]
 ) -> list[str]:
-    """The names that the layout needs for the file's stacks and layers and that none goes by."""
+    """Return the missing names that the layout needs for the file's stacks and layers."""
     held = {role.partition(".")[0] for role, _ in chosen.values()}
     counts = {s: roles.stacks.get(s, roles.stacks.get(ALONE, 0)) for s in STACKS if s in held}
     needed: dict[str, list[str]] = {}
@@ -312,7 +311,7 @@ def _missing(
 
 
 def _is_other_way(role: str, known: set[str]) -> bool:
-    """Whether a projection is there in the other form: apart, or fused with others."""
+    """Return True if a projection exists in the other form: separate, or fused with others."""
     fused = FUSED.sub(".fused.", role)
     apart = (role.replace(".fused.", f".{piece}.") for piece in ("query", "key", "value"))
     return (fused != role and fused in known) or (".fused." in role and not known.isdisjoint(apart))

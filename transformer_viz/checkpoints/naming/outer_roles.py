@@ -1,4 +1,4 @@
-"""Find the roles of weights outside the layers: embeddings, positions, last norms, output."""
+"""Roles of weights outside the layers: embeddings, positions, last norms, output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def outer_roles(
 def _other_positions(
     parts: Sequence[Part], stacks: Mapping[str, Layers], given: set[str]
 ) -> dict[Part, Role]:
-    """The remaining tables of stacks without positions, one each; more than one fits no stack."""
+    """Return the single remaining table of each stack without positions; several are ambiguous."""
     if any(role.endswith("embedding.positions.table") for role in given):
         return {}
     sides: dict[str, list[Part]] = {}
@@ -65,7 +65,7 @@ def _given(found: Mapping[Part, Role]) -> set[str]:
 
 
 def _side(part: Part, stacks: Mapping[str, Layers]) -> str:
-    """The stack that a module outside of the layers belongs to; empty where its name says none."""
+    """Return the stack of a module outside of the layers; empty if its name indicates none."""
     if len(stacks) == 1:
         return next(iter(stacks))
     paths = [layers.path.split(".") for layers in stacks.values()]
@@ -89,7 +89,7 @@ def _is_positions(part: Part, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def _output(parts: Sequence[Part], stacks: Mapping[str, Layers]) -> Part | None:
-    """The output layer among the matrices ``[rows, d_model]`` outside of the layers."""
+    """Return the output layer among the matrices ``[rows, d_model]`` outside of the layers."""
 
     def score(part: Part) -> tuple[float, int]:
         last = set(w.words_of(".".join(part.path.split(".")[-2:])))
@@ -105,7 +105,7 @@ def _output(parts: Sequence[Part], stacks: Mapping[str, Layers]) -> Part | None:
 def _embeddings(
     parts: Sequence[Part], output: Part | None, stacks: Mapping[str, Layers]
 ) -> dict[Part, Role]:
-    """The embedding of each side."""
+    """Return the embedding of each side."""
     if not stacks or not parts:
         return {}
     role = "{}.embedding.tokens"

@@ -1,7 +1,6 @@
-"""Names and shapes of a file's weights, read as people write them: words, modules, layers.
+"""Names and shapes of a file's weights, parsed into words, modules and layers.
 
-Everything here looks at names and shapes alone; what a weight is for is decided in
-:mod:`.weight_roles`.
+Only names and shapes are used here; :mod:`.weight_roles` decides the role of a weight.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-#: Why a weight has its role.
+#: Reasons for the role of a weight.
 NAME, SHAPE, ORDER, BUFFER = "name", "shape", "order", "buffer"
-Role = tuple[str, str]  # the reference's name, and why
-#: Last parts of names that stand for a weight and a bias.
+Role = tuple[str, str]  # the reference's name, and the reason
+#: Last name parts of a weight and a bias.
 WEIGHTS = ("weight", "gamma", "a_2", "scale", "g", "alpha")
 BIASES = ("bias", "beta", "b_2", "shift", "b")
 FUSED = re.compile(r"(.*?)(in_proj|[qkv]_proj)_(weight|bias)")
 FEWEST_MODULES = 4  # of a layer
-MAX_BUFFER = 2**24  # numbers of a mask that are looked at
+MAX_BUFFER = 2**24  # numbers of a mask that is checked
 
 QUERY = {"q", "query", "queries", "wq", "qs", "fcq", "toq", "qproj"}
 KEY = {"k", "key", "keys", "wk", "ks", "fck", "tok", "kproj"}
@@ -64,10 +63,10 @@ TARGET_SIDE = {
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One module of a file: its path, the key of each of its tensors, the shape of its weight.
+    """Module of a file: its path, the key of each of its tensors, the shape of its weight.
 
-    ``keys`` are by ``weight`` and ``bias``; a tensor alone has the empty part. ``order`` is its
-    place in the file.
+    The keys of ``keys`` are ``weight`` and ``bias``, or the empty string for a single tensor.
+    ``order`` is its position in the file.
     """
 
     path: str
@@ -77,7 +76,7 @@ class Part:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of its path, numbers included."""
+        """Words of its path, numbers included."""
         return words_of(self.path)
 
     @property
@@ -87,7 +86,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Layers:
-    """Layers that are alike: the path before their number, and each layer's modules by path."""
+    """Equal layers: the path before their number, and each layer's modules by path."""
 
     path: str
     layers: tuple[tuple[Part, ...], ...]
@@ -100,7 +99,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def parts_of(tensors: Mapping[str, Tensor]) -> list[Part]:
-    """Return the modules that the tensors make up, in the order of the file."""
+    """Return the modules of the tensors, in the order of the file."""
     found: dict[str, dict[str, str]] = {}
     for key in tensors:
         path, part = _split(key)
@@ -114,7 +113,7 @@ def parts_of(tensors: Mapping[str, Tensor]) -> list[Part]:
 
 
 def _split(key: str) -> tuple[str, str]:
-    """The module of a tensor and its part: weight, bias, or nothing for a tensor alone."""
+    """Return the module of a tensor and its part: weight, bias, or empty for a single tensor."""
     if match := FUSED.fullmatch(key):
         return f"{match[1]}{match[2]}", match[3]
     path, _, last = key.rpartition(".")
@@ -144,7 +143,7 @@ def layers_of(parts: Sequence[Part]) -> list[Layers]:
 
 
 def _are_alike(group: Mapping[int, Sequence[tuple[str, Part]]]) -> bool:
-    """Whether numbered modules are layers: numbered from 0, alike, of several matrices each."""
+    """Return True if numbered modules are layers: numbered from 0, equal, with several matrices."""
     if sorted(group) != list(range(len(group))):
         return False
     first = {(inner, part.shape) for inner, part in group[0]}
@@ -165,7 +164,7 @@ def usual_width(parts: Sequence[Part]) -> int:
 
 
 def is_buffer(tensor: Tensor) -> bool:
-    """Whether a tensor was computed and not learned: a causal mask, a counter, position ids."""
+    """Return True if a tensor was computed, not learned: a causal mask, a counter, position ids."""
     if tensor.dtype == torch.bool or tensor.numel() == 1:
         return True
     if not 0 < tensor.numel() <= MAX_BUFFER:
@@ -185,7 +184,7 @@ def is_buffer(tensor: Tensor) -> bool:
 
 
 def side_word(part: Part) -> str:
-    """Return the side that the words of a name say; "pos_encoder" says none."""
+    """Return the side indicated by the words of a name; "pos_encoder" indicates none."""
     words = set(part.words)
     for one, other in pairwise(part.words):
         if one in POSITION and other in ("encoder", "enc"):

@@ -1,4 +1,4 @@
-"""What each weight of an unknown file is for, by its name, its shape and its place in the file.
+"""Role of each weight of an unknown file, by its name, its shape and its position in the file.
 
 A role is a name of the reference Transformer (``decoder.layers.0.cross_attention.query``), with
 ``fused`` for a projection to queries, keys and values at once.
@@ -15,16 +15,16 @@ from . import weight_names as w
 from .outer_roles import outer_roles
 from .weight_names import NAME, ORDER, SHAPE, Layers, Part, Role
 
-#: The stack of a file that has only one without cross-attention.
+#: Name of the only stack of a file, without cross-attention.
 ALONE = "alone"
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The role of each tensor by its key, with the reason, and the stacks that there are.
+    """Roles of tensors by key, with the reason, and the stacks of the file.
 
-    ``buffers`` are computed and can be left out; ``output`` and ``tokens`` are the numbers of rows
-    of the output layer and the embedding, 0 without.
+    ``buffers`` are computed and can be left out. ``output`` and ``tokens`` are the rows of the
+    output layer and the embedding, 0 without one.
     """
 
     of: Mapping[str, Role]
@@ -35,7 +35,7 @@ class Roles:
 
 
 def find_roles(tensors: Mapping[str, Tensor]) -> Roles:
-    """Return what each tensor is for, as far as names, shapes and order tell."""
+    """Return the role of each tensor, as far as names, shapes and order determine it."""
     buffers = tuple(key for key, tensor in tensors.items() if w.is_buffer(tensor))
     parts = w.parts_of({key: t for key, t in tensors.items() if key not in buffers})
     width = w.usual_width(parts)
@@ -65,7 +65,7 @@ def _put(roles: dict[str, Role], part: Part, role: str, why: str) -> None:
 
 
 def _named_stacks(stacks: Sequence[Layers], width: int) -> dict[str, Layers]:
-    """The stacks by ``encoder`` and ``decoder``, or ``alone`` for one without a memory."""
+    """Return the stacks by ``encoder`` and ``decoder``, or ``alone`` for one without a memory."""
     looking = [stack for stack in stacks if len(_clusters(stack.layers[0], stack.path, width)) > 1]
     plain = [stack for stack in stacks if stack not in looking]
     if looking and plain:
@@ -83,7 +83,7 @@ def _named_stacks(stacks: Sequence[Layers], width: int) -> dict[str, Layers]:
 
 
 def _of_a_layer(layer: Sequence[Part], path: str, number: int, width: int) -> dict[Part, Role]:
-    """The role of each module of a layer."""
+    """Return the role of each module of a layer."""
     clusters = _clusters(layer, path, width)
     names = ("self_attention", "cross_attention")
     blocks = dict(zip(names, _in_order(clusters), strict=False))
@@ -101,13 +101,13 @@ def _of_a_layer(layer: Sequence[Part], path: str, number: int, width: int) -> di
 
 
 def _inner(part: Part, path: str) -> list[str]:
-    """The parts of a module's path inside its layer."""
+    """Return the parts of a module's path inside its layer."""
     rest = part.path.removeprefix(path).lstrip(".")
     return rest.split(".")[1:]
 
 
 def _clusters(layer: Sequence[Part], path: str, width: int) -> list[list[Part]]:
-    """The matrices of each attention of a layer, in the order of the file."""
+    """Return the matrices of each attention of a layer, in the order of the file."""
     found: dict[str, list[Part]] = {}
     for part in layer:
         if len(part.shape) == 2 and width in part.shape and _attends(part, path, width):
@@ -115,14 +115,14 @@ def _clusters(layer: Sequence[Part], path: str, width: int) -> list[list[Part]]:
     _join_outputs(list(found.values()), width)
     whole = [members for members in found.values() if len(members) > 1]
     if len(whole) == 1 and not any(_pieces(part) for part in whole[0]):
-        (members,) = whole  # one list of matrices: a quarter each of two attentions
+        (members,) = whole  # one list of matrices: half for each of two attentions
         if len(members) == 8:
             return [members[:4], members[4:]]
     return whole
 
 
 def _join_outputs(clusters: Sequence[list[Part]], width: int) -> None:
-    """Add each lone square matrix to the attention that lacks one, where there are as many."""
+    """Add each lone square matrix to the attention that lacks one, if the counts agree."""
     fused = (3 * width, width)
     short = [one for one in clusters if len(one) == 3 or [part.shape for part in one] == [fused]]
     lone = [one for one in clusters if [part.shape for part in one] == [(width, width)]]
@@ -132,7 +132,7 @@ def _join_outputs(clusters: Sequence[list[Part]], width: int) -> None:
 
 
 def _attends(part: Part, path: str, width: int) -> bool:
-    """Whether a matrix of a layer belongs to attention and not to the feed-forward."""
+    """Return True if a matrix of a layer belongs to attention, not to the feed-forward."""
     words = {word for name in _inner(part, path) for word in w.words_of(name)}
     if words & w.FEED:
         return False
@@ -142,7 +142,7 @@ def _attends(part: Part, path: str, width: int) -> bool:
 
 
 def _label(inner: Sequence[str]) -> str:
-    """What the matrices of one attention have in common in their names."""
+    """Return the common part of the matrix names of one attention."""
     if len(inner) > 1:
         numbered = len(inner) > 2 and inner[1].isdigit()
         return ".".join(inner[:2]) if numbered else inner[0]
@@ -151,7 +151,7 @@ def _label(inner: Sequence[str]) -> str:
 
 
 def _in_order(clusters: Sequence[list[Part]]) -> list[tuple[list[Part], str]]:
-    """Self-attention first, then the one that looks at the encoder, with the reason."""
+    """Return self-attention, then cross-attention, with the reason."""
     if len(clusters) < 2:
         return [(members, SHAPE) for members in clusters]
     first, second = clusters[:2]
@@ -169,7 +169,7 @@ def _words(parts: Iterable[Part]) -> set[str]:
 
 
 def _pieces(part: Part) -> str:
-    """Which projection the end of a name says; empty where it says none."""
+    """Return the projection indicated by the end of a name; empty if it indicates none."""
     last = w.words_of(".".join(part.path.split(".")[-2:]))
     own = w.words_of(part.path.split(".")[-1])
     for words in (own, last):
@@ -180,7 +180,7 @@ def _pieces(part: Part) -> str:
 
 
 def _of_attention(members: Sequence[Part], width: int) -> dict[Part, Role]:
-    """The projections of one attention."""
+    """Return the projections of one attention."""
     found: dict[Part, Role] = {}
     for part in members:
         if part.shape == (3 * width, width) and not any(r[0] == "fused" for r in found.values()):
@@ -188,7 +188,7 @@ def _of_attention(members: Sequence[Part], width: int) -> dict[Part, Role]:
     left = [part for part in members if part not in found]
     wanted = ["output"] if found else ["query", "key", "value", "output"]
     if len(left) > len(wanted):
-        return found  # heads apart, or more than one projection each: no one name fits
+        return found  # separate heads, or several projections each: no name fits
     tagged = {part: piece for part in left if (piece := _pieces(part)) in wanted}
     if len(set(tagged.values())) == len(tagged):
         found |= {part: (piece, NAME) for part, piece in tagged.items()}
@@ -199,7 +199,7 @@ def _of_attention(members: Sequence[Part], width: int) -> dict[Part, Role]:
 
 
 def _of_feed_forward(parts: Sequence[Part], width: int) -> dict[Part, Role]:
-    """The matrices of a feed-forward: inner, outer, and a gate where there are three."""
+    """Return the matrices of a feed-forward: inner, outer, and a gate if there are three."""
     squares = [part for part in parts if part.shape[:2] == (width, width)]
     inner = [part for part in parts if part.shape[1] == width and part not in squares]
     outer = [part for part in parts if part.shape[0] == width and part not in squares]
@@ -235,7 +235,7 @@ def _of_norms(
     found: Mapping[Part, Role],
     path: str,
 ) -> dict[Part, Role]:
-    """The norm of each block of a layer."""
+    """Return the norm of each block of a layer."""
     blocks = [f"{name.partition('_')[0]}_norm" for name in attention]
     if any(role.startswith("feed_forward") for role, _ in found.values()):
         blocks.append("feed_forward_norm")
@@ -261,13 +261,13 @@ def _of_norms(
 
 
 def _fields(parts: Iterable[Part], path: str) -> set[str]:
-    """The fields of a layer in which the matrices of a block lie."""
+    """Return the fields of a layer that contain the matrices of a block."""
     inner = [_inner(part, path) for part in parts]
     return {_label(names) for names in inner if len(names) > 1}
 
 
 def _says_block(inner: Sequence[str], homes: Mapping[str, set[str]], blocks: Sequence[str]) -> str:
-    """The block that the name of a norm says; empty where it says none."""
+    """Return the block indicated by the name of a norm; empty if it indicates none."""
     if len(inner) > 1:
         lies = [block for block in blocks if _label(inner) in homes[block]]
         if len(lies) == 1:

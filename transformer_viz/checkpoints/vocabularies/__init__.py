@@ -1,2 +1,1 @@
-"""Vocabularies as trainers leave them: files of words, which side each is of, and tables of
-embeddings."""
+"""Vocabularies as trainers store them: word lists, their sides, and embedding tables."""

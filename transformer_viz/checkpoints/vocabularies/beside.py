@@ -1,4 +1,4 @@
-"""Vocabulary files beside the weights: which of a folder's files they are, and of which side."""
+"""Vocabulary files beside the weights, and the side (source or target) of each."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .reading import read_vocabulary
 
 SOURCE = ("source", "src", "input", "encoder", "enc")
 TARGET = ("target", "tgt", "trg", "output", "decoder", "dec")
-#: What the names of vocabulary files begin with, in any of their parts.
+#: Beginnings of name parts of vocabulary files.
 STEMS = (
     *("vocab", "dict", "tokenizer", "words", "wordlist", "lexicon", "sentencepiece", "spm"),
     *("spiece", "itos", "stoi", "word2i", "pieces"),
 )
 SUFFIXES = (".model", ".spm", ".vocab", ".txt", ".json")
-#: Files that only sound as if they held words.
+#: Files with similar names but no words.
 OTHERS = (
     *("tokenizer_config.json", "special_tokens_map.json", "config.json", "added_tokens.json"),
     *("generation_config.json", "merges.txt", "names.json"),
@@ -33,13 +33,13 @@ PREFERRED = "vocabulary.model"
 
 @dataclass(frozen=True)
 class SideFiles:
-    """The vocabulary files of a folder, by side.
+    """Vocabulary files of a folder, by side.
 
     Attributes:
-        source: The file of the source, or the only one; None where there is none.
-        target: The file of the target; None where one serves both, or there is none.
-        unclear: Names of files of which it is not clear whose they are.
-        lone: Whether the source's is the only file, and no name says that it is the source's.
+        source: File of the source, or the only file; None without one.
+        target: File of the target; None if one file serves both, or without one.
+        unclear: Names of files with unclear side.
+        lone: True if the source's is the only file, and its name does not indicate the source.
     """
 
     source: Path | None = None
@@ -49,12 +49,12 @@ class SideFiles:
 
     @property
     def named(self) -> bool:
-        """Whether names of files tell the sides."""
+        """True if names of files indicate the sides."""
         return not self.lone and (self.source or self.target) is not None
 
 
 def vocabulary_files(folder: Path) -> list[Path]:
-    """The files of a folder that hold a vocabulary by their names, in alphabetical order."""
+    """Return the files of a folder with names of vocabularies, in alphabetical order."""
     found = [path for path in sorted(folder.iterdir()) if path.is_file() and _sounds(path)]
     names = {path.name for path in found}
     # sentencepiece writes words.vocab beside words.model, for people to read
@@ -66,7 +66,7 @@ def vocabulary_files(folder: Path) -> list[Path]:
 
 
 def offered_files(folder: Path) -> list[Path]:
-    """The files of a folder that may hold a vocabulary, whatever their names say."""
+    """Return the files of a folder that may hold a vocabulary, independent of their names."""
     known = {path.name for path in vocabulary_files(folder)}
     return [
         path
@@ -76,11 +76,11 @@ def offered_files(folder: Path) -> list[Path]:
 
 
 def side_files(folder: Path, languages: Sequence[str] = ()) -> SideFiles:
-    """The vocabulary files of a folder, and which of them is the source's.
+    """Return the vocabulary files of a folder, assigned to source and target.
 
     Args:
-        folder: The folder of the weights.
-        languages: The languages of source and target, where something names them.
+        folder: Folder of the weights.
+        languages: Languages of source and target, if known.
     """
     files = vocabulary_files(folder)
     if any(path.name == PREFERRED for path in files):
@@ -99,7 +99,7 @@ def side_files(folder: Path, languages: Sequence[str] = ()) -> SideFiles:
 
 
 def languages_of(folder: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The languages of source and target, by the config or the folder's name (``en-de``)."""
+    """Return the languages of source and target, by the config or the folder's name (``en-de``)."""
     said = [config.get(word) for word in ("source_lang", "target_lang")]
     if all(isinstance(one, str) and one for one in said):
         return tuple(str(one) for one in said)
@@ -108,10 +108,10 @@ def languages_of(folder: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def read_side(path: Path) -> Vocabulary:
-    """The vocabulary in a file.
+    """Return the vocabulary in a file.
 
     Raises:
-        CheckpointError: it holds none; says what is wrong.
+        CheckpointError: It holds none; states what is wrong.
     """
     try:
         return replace(vocabulary_of(read_vocabulary(path)), name=path.name)
@@ -122,7 +122,7 @@ def read_side(path: Path) -> Vocabulary:
 
 
 def _sounds(path: Path) -> bool:
-    """Whether a file bears the name of a vocabulary: by its kind, its words, or a side alone."""
+    """Return True if a file has the name of a vocabulary: by extension, words, or a side alone."""
     if _is_other(path):
         return False
     if path.suffix in (".model", ".spm", ".vocab"):
@@ -138,7 +138,7 @@ def _sounds(path: Path) -> bool:
 
 
 def sounds(name: str) -> bool:
-    """Whether a part of a file's name is what vocabularies are called."""
+    """Return True if a part of a file's name is usual for vocabularies."""
     return any(word.startswith(STEMS) for word in _words(name))
 
 
@@ -147,7 +147,7 @@ def _is_other(path: Path) -> bool:
 
 
 def _may_hold(path: Path) -> bool:
-    """Whether the kind of a file is that of a vocabulary, and its name is of nothing else."""
+    """Return True if a file has the extension of a vocabulary, and no other known name."""
     about = path.name.lower().startswith(("readme", "licen", "requirements", "notice"))
     return path.suffix in SUFFIXES and not _is_other(path) and not about
 
@@ -157,7 +157,7 @@ def _words(name: str) -> list[str]:
 
 
 def _of_side(files: Sequence[Path], side: Sequence[str], other: Sequence[str]) -> Path | None:
-    """The one file whose name says that it is of a side and not of the other; None for several."""
+    """Return the only file whose name indicates a side and not the other; None for several."""
     words = {path: set(_words(path.name)) for path in files}
     found = [path for path in files if words[path] & set(side) and not words[path] & set(other)]
     return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""Sides of vocabulary files whose names tell none, by the rows of a model's embedding tables."""
+"""Sides of vocabulary files without a side in their names, by the rows of the embedding tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIDES = ("source", "target")
 
 
 def table_rows(words: Mapping[str, Any]) -> Rows:
-    """Return the rows of the tables of tokens, from words of a config or sizes of weights.
+    """Return the rows of the token tables, from config options or sizes of weights.
 
     A model with one stack has them in the first place.
     """
@@ -26,18 +26,18 @@ def table_rows(words: Mapping[str, Any]) -> Rows:
 def sides_by_size(
     sizes: Sequence[int], rows: Rows, exact: bool = False
 ) -> tuple[int | None, int | None] | None:
-    """Return which list is the source's and which the target's, by position in ``sizes``.
+    """Return the list of the source and that of the target, by position in ``sizes``.
 
-    A list fits a table that has as many rows, or more. Of several ways to place the lists, the one
-    with the most tables of just as many rows counts, if it is the only one.
+    A list fits a table with as many rows or more. The assignment with the most exact fits wins, if
+    it is unique.
 
     Args:
-        sizes: how many words each list has.
-        rows: how many rows the tables have.
-        exact: take only lists of just as many words, and leave the other side without one.
+        sizes: Number of words of each list.
+        rows: Rows of the tables.
+        exact: Take only lists of equal size, and leave the other side without one.
 
     Returns:
-        None where no way fits, or several fit equally well.
+        None if no assignment fits, or several fit equally well.
     """
     tables = [side for side, count in enumerate(rows) if count]
     spare = [None] * len(tables) if exact or len(sizes) < len(tables) else []
@@ -57,7 +57,7 @@ def sides_by_size(
 
 
 def size_note(names: Sequence[str | None]) -> str:
-    """Return the note that says which file was taken for which side by its size."""
+    """Return the note on files assigned to sides by their sizes."""
     pairs = zip(names, SIDES, strict=True)
     sides = [f"{name} ({side})" for name, side in pairs if name is not None]
     return BY_SIZE.format(sides=", ".join(sides))

@@ -1,6 +1,6 @@
-"""Vocabularies as trainers leave them beside or inside their checkpoints, read with suspicion.
+"""Vocabularies that trainers store beside or inside their checkpoints, read safely.
 
-nanoGPT writes ``meta.pkl``, fairseq ``dict.LANG.txt``, OpenNMT keeps its words in the checkpoint;
+nanoGPT writes ``meta.pkl``, fairseq ``dict.LANG.txt``, OpenNMT keeps its words in the checkpoint.
 GPT-2's own byte-level BPE is ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
 """
 
@@ -22,7 +22,7 @@ MAX_WORDS = 64 * 2**20  # bytes of a list of words
 PLAIN_NAME = re.compile(r"[\w-][\w.-]*")  # leads to no other folder
 BYTE_PAIRS = (("tokenizer.json",), ("vocab.json", "merges.txt"))
 END_OF_TEXT = "<|endoftext|>"
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # what fairseq puts before the words of a file
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # entries that fairseq puts before the words of a file
 UNKNOWN, BLANK = "<unk>", "<blank>"  # OpenNMT's
 
 
@@ -30,14 +30,14 @@ UNKNOWN, BLANK = "<unk>", "<blank>"  # OpenNMT's
 
 
 def characters(folder: Path, dataset: str, size: int) -> Characters | None:
-    """The characters of nanoGPT's ``meta.pkl`` that a model of ``size`` ids was trained on.
+    """Return the characters of nanoGPT's ``meta.pkl`` for a model of ``size`` ids.
 
-    Looked for beside the checkpoint, in a folder of its folder, and where nanoGPT keeps its data:
-    ``data/DATASET`` beside the folder. None where there is no such file.
+    Searched beside the checkpoint, in a subfolder, and in nanoGPT's data folder ``data/DATASET``
+    beside the folder. None without such a file.
 
     Raises:
-        CheckpointError: a file that holds anything but plain data, or other characters than the
-            model beside it knows.
+        CheckpointError: The file holds more than plain data, or characters that do not fit the
+            model beside it.
     """
     own = folder / "meta.pkl"
     if own.is_file():
@@ -53,7 +53,7 @@ def characters(folder: Path, dataset: str, size: int) -> Characters | None:
 
 
 def _characters(path: Path) -> list[str]:
-    """The characters of a ``meta.pkl`` by id."""
+    """Return the characters of a ``meta.pkl`` by id."""
     made = maker()
     content = read_plain_pickle(path) if made is None else made.plain_pickle(path)
     stoi = content.get("stoi") if isinstance(content, dict) else None
@@ -75,12 +75,12 @@ def _characters(path: Path) -> list[str]:
 
 
 def byte_pairs(folder: Path, size: int) -> tuple[HuggingFaceText, int | None] | None:
-    """GPT-2's tokenizer from the files beside a checkpoint, and the id of its end of text.
+    """Return GPT-2's tokenizer from files beside a checkpoint, and the id of its end of text.
 
-    None where neither ``tokenizer.json`` nor ``vocab.json`` and ``merges.txt`` stand there.
+    None without ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``.
 
     Raises:
-        CheckpointError: files that are damaged, or made for more ids than the model has.
+        CheckpointError: The files are damaged, or made for more ids than the model has.
     """
     names = next((n for n in BYTE_PAIRS if all((folder / name).is_file() for name in n)), ())
     if not names:
@@ -95,10 +95,10 @@ def byte_pairs(folder: Path, size: int) -> tuple[HuggingFaceText, int | None] | 
 
 
 def read_byte_pairs(folder: Path, names: Sequence[str]) -> Any:
-    """The library's tokenizer from files of byte-level BPE, which stand in the folder.
+    """Return the library's tokenizer from byte-level BPE files in the folder.
 
     Raises:
-        CheckpointError: files that are damaged.
+        CheckpointError: The files are damaged.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -118,7 +118,7 @@ def read_byte_pairs(folder: Path, names: Sequence[str]) -> Any:
 
 
 def _byte_pairs(paths: Sequence[str]) -> Any:
-    """A tokenizer from its whole file, or from its pieces and its merges."""
+    """Return a tokenizer from its complete file, or from its pieces and merges."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     if len(paths) == 1:
@@ -135,13 +135,13 @@ def _byte_pairs(paths: Sequence[str]) -> Any:
 def fairseq_words(
     folder: Path, langs: Sequence[str], sizes: Sequence[int], joined: bool
 ) -> WordText | None:
-    """The words of ``dict.LANG.txt`` for source and target; None where they do not stand there.
+    """Return the words of ``dict.LANG.txt`` for source and target; None if the files are missing.
 
-    ``langs`` and ``sizes`` are of the source and the target. Where both sides are one vocabulary
-    (``joined``), a single ``dict.txt`` or ``dict.LANG.txt`` serves for both.
+    ``langs`` and ``sizes`` are those of source and target. If both sides share a vocabulary
+    (``joined``), a single ``dict.txt`` or ``dict.LANG.txt`` serves both.
 
     Raises:
-        CheckpointError: a damaged file, or one with more words than the model knows.
+        CheckpointError: A file is damaged, or has more words than the model.
     """
     paths = [folder / f"dict.{lang}.txt" for lang in langs if PLAIN_NAME.fullmatch(lang)]
     if len(paths) != len(langs) or not all(path.is_file() for path in paths):
@@ -171,7 +171,7 @@ def fairseq_words(
 
 
 def fairseq_words_of(path: Path) -> list[str]:
-    """The words of a file with a word and its count on each line."""
+    """Return the words of a file with a word and its count on each line."""
     words: list[str] = []
     for number, line in enumerate(
         bounded_bytes(path, MAX_WORDS).decode(errors="replace").split("\n")
@@ -189,13 +189,13 @@ def fairseq_words_of(path: Path) -> list[str]:
 
 
 def opennmt_words(vocab: Any, folder: Path, config: Mapping[str, Any]) -> WordText | None:
-    """The words that OpenNMT-py 3 keeps in its checkpoint: lists under ``src`` and ``tgt``.
+    """Return the words that OpenNMT-py 3 keeps in its checkpoint: lists under ``src`` and ``tgt``.
 
-    ``config`` are the model's words, of which the sizes and the ends of a target are read. None
-    where ``vocab`` is nothing of the kind.
+    ``config`` are the model's options: sizes, start and end tokens of a target. None if ``vocab``
+    has another form.
 
     Raises:
-        CheckpointError: a list with more words than the model knows.
+        CheckpointError: A list has more words than the model.
     """
     if not isinstance(vocab, Mapping):
         return None
@@ -228,7 +228,7 @@ def _is_list_of_words(words: Any) -> bool:
 
 
 def _splitting(folder: Path) -> Callable[[str], list[str]]:
-    """What cuts a text into words: a lone sentencepiece model beside the weights, or its spaces."""
+    """Return the word splitter: a lone sentencepiece model beside the weights, or whitespace."""
     models = sorted(path for form in ("*.model", "*.spm") for path in folder.glob(form))
     if len(models) != 1 or not models[0].is_file():
         return str.split
@@ -241,7 +241,7 @@ def _splitting(folder: Path) -> Callable[[str], list[str]]:
 
 
 def bounded_bytes(path: Path, limit: int) -> bytes:
-    """The bytes of a file that is no larger than a vocabulary can be."""
+    """Return the bytes of a file, after checking the size limit of a vocabulary."""
     if path.stat().st_size > limit:
         raise CheckpointError(
             f"{path.name} has {path.stat().st_size:,} bytes; a vocabulary of its kind has at most "

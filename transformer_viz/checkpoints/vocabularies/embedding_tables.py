@@ -1,8 +1,8 @@
-"""Which tables of embeddings a module looks its source and its target up in, by a trial run.
+"""Embedding tables of a module's source and target, found by a trial run.
 
-A module of somebody's own names its parts as it likes, and position tables are embeddings too.
-What a table is for is seen when ids pass: those of the source in one trial are 1 and 2, those of
-the target 3 and 4.
+Users name the parts of their modules freely, and position tables are embeddings too. The use of a
+table is seen from the ids: those of the source in the trial are 1 and 2, those of the target 3 and
+4.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEEN: tuple[Any, ...] = (
 
 
 class LookUps:
-    """Handler of `InterceptCalls` that keeps the tables in which ids are looked up, by the ids."""
+    """Handler of `InterceptCalls` that records each looked-up table with its ids."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Tensor, frozenset[int]]] = []
@@ -44,16 +44,15 @@ class LookUps:
 
 
 def look_up_tables(module: nn.Module, forward: Callable[..., Any], twofold: bool) -> Tables:
-    """The tables of a module, seen in one forward pass on a few small ids.
+    """Return the tables of a module, found in one forward pass on a few small ids.
 
     Args:
         module: The module, in evaluation mode.
-        forward: Calls it with ids ``[1, token]``: of the source, and of the target where
-            ``twofold``.
-        twofold: Whether it has a source and a target.
+        forward: Calls it with ids ``[1, token]``: of the source, and of the target if ``twofold``.
+        twofold: True if it has a source and a target.
 
     Returns:
-        Rows of the tables; ``shared`` is False where it cannot be seen that one serves both.
+        Rows of the tables; ``shared`` is False if no table is seen to serve both.
     """
     first = next(module.parameters(), None)
     device = "cpu" if first is None else first.device
@@ -63,7 +62,7 @@ def look_up_tables(module: nn.Module, forward: Callable[..., Any], twofold: bool
     try:
         with torch.no_grad(), InterceptCalls(seen):
             forward(*sides)
-    except Exception:  # it takes no such input; only a lone table tells then
+    except Exception:  # it takes no such input; only a single table decides then
         tables = {
             part.weight.data_ptr() for part in module.modules() if isinstance(part, nn.Embedding)
         }

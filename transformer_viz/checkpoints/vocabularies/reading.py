@@ -1,6 +1,6 @@
-"""Files that hold a vocabulary: recognised by what stands in them, read with suspicion.
+"""Files that hold a vocabulary: recognised by their content, read safely.
 
-Where a stranger's checkpoint is opened they are read in another process (`Maker.vocabulary`).
+For untrusted checkpoints they are read in another process (`Maker.vocabulary`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..files.tokenizer_json import refuse_steps
 from .dictionaries import MAX_WORDS, SPECIAL, bounded_bytes, fairseq_words_of, read_byte_pairs
 
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin")
-FAIRSEQ = re.compile(r"dict\b.*")  # how fairseq names its lists: dict.en.txt
+FAIRSEQ = re.compile(r"dict\b.*")  # fairseq's names of its lists: dict.en.txt
 NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 COUNTED = re.compile(rf"(\S.*?)[ \t]+({NUMBER})")
 NUMBERED = re.compile(r"(\d+)[ \t]+(\S+)")
@@ -38,7 +38,7 @@ KINDS = (
 
 
 def read_vocabulary(path: Path) -> Any:
-    """What a vocabulary file holds, for :func:`vocabulary_of`.
+    """Return the content of a vocabulary file, for :func:`vocabulary_of`.
 
     Returns:
         A sentencepiece processor, a tokenizer with the methods of the transformers library, or a
@@ -46,7 +46,7 @@ def read_vocabulary(path: Path) -> Any:
 
     Raises:
         CheckpointMissing: There is no such file.
-        CheckpointError: It holds no vocabulary, or one that could run code; says what is wrong.
+        CheckpointError: It holds no vocabulary, or one that could run code; states what is wrong.
     """
     if not path.is_file():
         raise CheckpointMissing(f"There is no vocabulary file {str(path)!r}; give one of {KINDS}.")
@@ -58,7 +58,7 @@ def read_vocabulary(path: Path) -> Any:
 
 
 def read_here(path: Path) -> Any:
-    """The same in this process."""
+    """Return the content of a vocabulary file, read in this process."""
     try:
         return _read(path, bounded_bytes(path, MAX_WORDS))
     except CheckpointError as error:
@@ -102,10 +102,10 @@ def _table(words: Any) -> WordTable:
 
 
 def _lines(lines: Sequence[str]) -> Any:
-    """The words of a list with one on each line, perhaps with its count or its id.
+    """Return the words of a list with one on each line, perhaps with its count or its id.
 
     Raises:
-        ValueError: Several words on a line, or a line without any; says which.
+        ValueError: A line has several words, or none; states which.
     """
     if not lines:
         raise ValueError(f"It is empty; expected {KINDS}.")
@@ -132,14 +132,14 @@ def _lines(lines: Sequence[str]) -> Any:
 
 
 def _are_ids(numbers: Sequence[str]) -> bool:
-    """Whether numbers are each a word's id: 0, 1, 2 ... in any order."""
+    """Return True if the numbers are ids of words: 0, 1, 2 ... in any order."""
     if not all(number.isdecimal() for number in numbers):
         return False
     return sorted(map(int, numbers)) == list(range(len(numbers)))
 
 
 def _json(path: Path, content: bytes, begin: str) -> Any:
-    """A ``tokenizer.json``, or a list or dictionary of words."""
+    """Return a ``tokenizer.json``, or a list or dictionary of words."""
     if begin == "[":
         return _table(parse(b'{"words": ' + content + b"}", path.name)["words"])
     words = parse(content, path.name)
@@ -152,7 +152,7 @@ def _json(path: Path, content: bytes, begin: str) -> Any:
 
 
 def _pickled(path: Path, content: bytes) -> Any:
-    """Words in a file of torch.save or pickle that holds plain data only.
+    """Return words in a file of torch.save or pickle that holds plain data only.
 
     Raises:
         CheckpointError: It holds objects, such as a Vocab of torchtext.
@@ -177,7 +177,7 @@ def _pickled(path: Path, content: bytes) -> Any:
 
 
 def _fast(path: Path) -> FastTokenizer:
-    """The tokenizer of a ``tokenizer.json``."""
+    """Return the tokenizer of a ``tokenizer.json``."""
     from tokenizers import Tokenizer
 
     refuse_steps(path)
@@ -186,7 +186,7 @@ def _fast(path: Path) -> FastTokenizer:
 
 
 def _word_pieces(path: Path, lines: Sequence[str]) -> FastTokenizer:
-    """BERT's tokenizer from its ``vocab.txt``."""
+    """Return BERT's tokenizer from its ``vocab.txt``."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     ids = {word: number for number, word in enumerate(lines)}
@@ -205,7 +205,7 @@ def _word_pieces(path: Path, lines: Sequence[str]) -> FastTokenizer:
 
 @contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
-    """What the package tokenizers raises becomes a `CheckpointError`."""
+    """Convert errors of the package tokenizers into a `CheckpointError`."""
     try:
         with without_panics():
             yield
@@ -217,7 +217,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 
 def roles_beside(folder: Path) -> dict[str, str]:
-    """The special tokens by role that ``special_tokens_map.json`` and its like name."""
+    """Return the special tokens by role from ``special_tokens_map.json`` and similar files."""
     found: dict[str, str] = {}
     for name in ROLE_FILES:
         held = _object(folder / name)
@@ -230,7 +230,7 @@ def roles_beside(folder: Path) -> dict[str, str]:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """The object in a small JSON file; empty where there is none."""
+    """Return the object in a small JSON file; empty if there is none."""
     if not path.is_file() or path.stat().st_size > MAX_WORDS:
         return {}
     with suppress(ValueError, RecursionError):

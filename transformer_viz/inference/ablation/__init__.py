@@ -1,4 +1,4 @@
-"""What each head is worth: heads removed before the output projection, and what is lost then.
+"""Head importance by ablation: removal of heads before the output projection, and its cost.
 
 May import inference, checkpoints, capture, metrics' statistics, core and torch.
 """

@@ -1,4 +1,4 @@
-"""Sentences of like length side by side."""
+"""Batches of sentences of similar length."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ from torch import Tensor
 
 from .examples import Example
 
-SENTENCES = 8  # of a batch: the copies make it large
-FIRST = 4  # sentences of the first one, so that there soon is something to show
+SENTENCES = 8  # sentences per batch; small, since each is copied many times
+FIRST = 4  # sentences of the first batch, so that results appear early
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some sentences as rectangles.
+    """Sentences padded to rectangles.
 
-    ``numbers`` say which of all sentences these are; ``source`` ``[sentence, token]`` (or what the
-    model reads), ``target`` ``[sentence, token]``; ``lengths`` how many of each are no padding;
-    ``owner``, ``row`` and ``wanted`` ``[asked]``: the sentence, row and token of each question.
+    Attributes:
+        numbers: Indices of the sentences among all sentences.
+        source: Source ids ``[sentence, token]``, or the model's other input.
+        target: Target ids ``[sentence, token]``.
+        segments: Segment ids of the source tokens.
+        source_lengths: Source tokens without padding, ``[sentence]``.
+        target_lengths: Target tokens without padding, ``[sentence]``.
+        owner: Sentence of each question, ``[asked]``.
+        row: Output row of each question, ``[asked]``.
+        wanted: Reference token of each question, ``[asked]``.
     """
 
     numbers: tuple[int, ...]
@@ -39,12 +46,12 @@ class Batch:
 
     @property
     def visible(self) -> Tensor:
-        """Which source tokens are no padding of the rectangle, bool ``[sentence, token]``."""
+        """True for each source token that is not padding, bool ``[sentence, token]``."""
         places = torch.arange(self.source.shape[1], device=self.source.device)
         return places < self.source_lengths[:, None]
 
     def real(self, stack: str) -> Tensor:
-        """Which rows of a stack are no padding, bool ``[sentence, token]``."""
+        """Return True for each row of a stack that is not padding, bool ``[sentence, token]``."""
         if stack == "encoder" or self.target is None:
             return self.visible
         places = torch.arange(self.target.shape[1], device=self.source.device)
@@ -54,9 +61,10 @@ class Batch:
 def batches(
     items: Sequence[Example], padded: bool, pad_id: int | None, device: str, seed: int
 ) -> Iterator[Batch]:
-    """All sentences in batches of like length, in random order: short ones do not come first.
+    """Yield all sentences in batches of similar length, in random order.
 
-    ``padded`` fills the shorter ones of a batch up; else a batch holds one shape alone.
+    Random order prevents short sentences from coming first. With ``padded``, shorter sentences are
+    padded; else a batch holds one shape only.
     """
     order = sorted(range(len(items)), key=lambda n: (items[n].shape, n))
     groups: list[list[int]] = []
@@ -74,7 +82,7 @@ def batches(
 def gather(
     items: Sequence[Example], numbers: Sequence[int], pad_id: int | None, device: str
 ) -> Batch:
-    """One batch of these examples."""
+    """Return one batch of these examples."""
     targets = [item.target for item in items if item.target is not None]
     segments = [item.segments for item in items if item.segments is not None]
     owner = [place for place, item in enumerate(items) for _ in item.rows]
@@ -97,7 +105,7 @@ def gather(
 
 
 def _rectangle(rows: Sequence[Tensor], pad_id: int | None) -> Tensor:
-    """Rows side by side, the shorter ones filled up on the right."""
+    """Stack rows, the shorter ones padded on the right."""
     if len({row.shape for row in rows}) == 1:
         return torch.stack(list(rows))
     return torch.nn.utils.rnn.pad_sequence(list(rows), True, pad_id or 0)

@@ -1,4 +1,4 @@
-"""The bench on which heads are removed: a model, its examples, and one way to replace a head."""
+"""Ablation bench: a model, its examples and one replacement method."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from .places import Attention, attentions_of, own_attentions
 from .scores import SUMS, Costs, costs
 from .stand_ins import HARDLY, SAID, Constant, Resampled, StandIns, Uniform, means, zeros
 
-#: Heads that are removed together, as numbers of the bench's list of heads.
+#: Heads that are removed together, as indices into `Bench.heads`.
 Removal = frozenset[int]
 
 
 class Bench:
-    """Measures removals. ``heads`` are all heads of the model, in the order in which they run.
+    """Measurement of head removals.
 
-    Nothing of the model is changed: a run after any removal gives what one before it gave.
+    ``heads`` lists all heads of the model in execution order. The model is not changed: results do
+    not depend on earlier removals.
     """
 
     def __init__(
@@ -50,14 +51,18 @@ class Bench:
         *,
         one_by_one: bool = False,
     ):
-        """Find the heads, and what comes in their place.
+        """Find the heads and their replacements.
 
         Args:
-            pause: called between two steps of the preparation; what it raises ends it.
-            one_by_one: a run of the probe for each removal, even where one pass would do.
+            model: Model to ablate.
+            examples: Inputs and reference tokens.
+            method: Replacement method, such as "mean" or "zero".
+            seed: Seed of the batch order and of resampling.
+            pause: Called between preparation steps; an exception that it raises aborts.
+            one_by_one: Use one probed run per removal, even where one pass would do.
 
         Raises:
-            ValueError: the method asks for outputs that cannot be reached in this model.
+            ValueError: The method needs head outputs that cannot be reached in this model.
         """
         self.model, self.examples, self.method, self.seed = model, examples, method, seed
         own = isinstance(model.module, Transformer) and model.takes == "text"
@@ -96,9 +101,9 @@ class Bench:
 
     @property
     def constant(self) -> tuple[Site, ...]:
-        """The heads whose output hardly varies, so that what replaces them is nearly the same.
+        """Heads whose output hardly varies, so that their replacement is nearly the same.
 
-        See `stand_ins.HARDLY`; empty for methods that put in something else.
+        See `stand_ins.HARDLY`; empty for methods with other replacements.
         """
         spread = getattr(self.stand_ins, "spread", None)
         if spread is None:
@@ -108,7 +113,7 @@ class Bench:
 
     @property
     def in_one_pass(self) -> bool:
-        """Whether many heads share a pass; else each has a run of the probe."""
+        """True if many heads share a pass; False if each head needs a probed run."""
         return self.passes is not self.probed
 
     def _attentions(self, own: bool, pause: Callable[[], None]) -> list[Attention]:
@@ -131,9 +136,10 @@ class Bench:
         return Uniform(passes) if self.method == "uniform" else zeros(self.places)
 
     def removals(self, sets: Sequence[Removal]) -> Iterator[tuple[Batch, Costs]]:
-        """The costs of each removal, batch by batch: ``[sentence of the batch, removal]``."""
+        """Yield each batch with the costs of all removals, ``[sentence of the batch, removal]``."""
         together = any(len({self._numbers[h][0] for h in one}) > 1 for one in sets)
-        # one head alone meets what the clean run gives; several that are made even at once do not
+        # uniform stand-ins come from the clean run, which several heads made uniform together do
+        # not see
         probed = self.method == "uniform" and together
         for batch in self.batches:
             with torch.no_grad():
@@ -164,10 +170,10 @@ class Bench:
         return stage
 
     def means(self, model_hash: str, sentences_hash: str) -> HeadMeans:
-        """What each head gives in the mean over the rows of all sentences.
+        """Return each head's mean output over the rows of all sentences.
 
         Raises:
-            ValueError: heads are replaced by something else here.
+            ValueError: This bench uses another replacement than the mean.
         """
         if not isinstance(self.stand_ins, Constant) or self.method != "mean":
             raise ValueError(
@@ -182,7 +188,7 @@ class Bench:
         return HeadMeans(values, model_hash, sentences_hash, rows)
 
     def card(self) -> dict[str, object]:
-        """What one needs to repeat and to judge the numbers."""
+        """Return the details needed to reproduce and judge the numbers."""
         return {
             **model_card(self.model),
             "sentences": len(self.examples),
@@ -200,8 +206,8 @@ class Bench:
 def _shared(
     sets: Sequence[Removal], stage: Callable[[Removal], int], most: int
 ) -> Iterator[list[int]]:
-    """Numbers of removals that share a pass: those that begin at one stage, at most so many."""
-    some = [n for n in range(len(sets)) if sets[n]]  # nothing removed costs nothing
+    """Yield indices of removals that share a pass: equal start stage, at most ``most`` of them."""
+    some = [n for n in range(len(sets)) if sets[n]]  # an empty removal costs 0
     order = sorted(some, key=lambda n: (stage(sets[n]), n))
     for _, group in groupby(order, key=lambda n: stage(sets[n])):
         numbers = list(group)
@@ -210,7 +216,7 @@ def _shared(
 
 
 def _beside_its_reverse(batch: Batch) -> Batch:
-    """The same sentence twice, the second time from its end: a batch of two."""
+    """Return a batch of two: the sentence and its reverse."""
 
     def twice(x: Tensor | None) -> Tensor | None:
         return None if x is None else torch.cat((x, x.flip(-1)))
@@ -223,7 +229,7 @@ def _beside_its_reverse(batch: Batch) -> Batch:
 
 
 def _sentences_hash(examples: Examples) -> str:
-    """SHA-256 of what was read and asked."""
+    """Return the SHA-256 of all inputs and questions."""
     made = hashlib.sha256()
     for item in examples.items:
         target = None if item.target is None else item.target.tolist()

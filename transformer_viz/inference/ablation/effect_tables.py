@@ -1,4 +1,4 @@
-"""What the removal of each head costs: the table of a ranking, and that of each class."""
+"""Tables of ablation effects: per head, and per head and class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .bench import Bench
 from .scores import Costs
 
 ALPHA = 0.05
-ROUNDING = 1e-6  # nats a token: what is smaller, the order of sums in float32 makes
+ROUNDING = 1e-6  # nats per token; smaller effects come from the summation order in float32
 
 
 def class_table(bench: Bench, effects: np.ndarray) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def head_table(
     seed: int,
     task: str = "",
 ) -> pd.DataFrame:
-    """The table of a `Ranking`, from those sentences that are ``done``, bool ``[sentence]``."""
+    """Return the table of a `Ranking` from the finished sentences ``done``, bool ``[sentence]``."""
     sums, tokens = costs.effect[done], counts[done]
     effect = bootstrap.pooled_means(sums, tokens)
     weights = bootstrap.reweightings(len(tokens), seed=seed)

@@ -1,7 +1,6 @@
-"""What a removal is measured on: inputs, the rows that are asked, and the tokens they should say.
+"""Examples for ablation: inputs, the output rows to score, and their reference tokens.
 
-Everything is teacher forced: the words before a row are those of the reference, whatever the model
-would have written.
+Everything is teacher forced: tokens before a row come from the reference, not from the model.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from ..model_inputs import read_source
 from ..outputs import JUDGED
 from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
 
-MASKED = 0.15  # of the tokens of a sentence are hidden from a masked model (Devlin et al. 2019)
-TOGETHER = 32  # sentences that are decoded together
+MASKED = 0.15  # share of a sentence's tokens masked for a masked model (Devlin et al. 2019)
+TOGETHER = 32  # sentences decoded together
 
-#: Called between two steps of a long preparation; what it raises ends it.
+#: Called between steps of a long preparation; an exception that it raises aborts.
 Pause = Callable[[], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One sentence: its inputs without the batch, and what its ``rows`` should say (``wanted``).
+    """Inputs of a sentence without batch axis, with its scored ``rows`` and their ``wanted`` ids.
 
-    ``source`` ids ``[token]`` or whatever the model reads; ``target`` the decoder's input ids.
+    ``source`` holds ids ``[token]`` or the model's other input; ``target`` the decoder's input ids.
     """
 
     source: Tensor
@@ -45,14 +44,14 @@ class Example:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What two examples must share to stand in one batch without padding."""
+        """Shape that two examples must share to be batched without padding."""
         target = () if self.target is None else tuple(self.target.shape)
         return (*self.source.shape, *target)
 
 
 @dataclass(frozen=True)
 class Examples:
-    """All of them, and where the wanted tokens come from, in words."""
+    """All examples, and a description of the origin of the reference tokens."""
 
     items: tuple[Example, ...]
     reference: str
@@ -62,16 +61,16 @@ class Examples:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many rows each is asked about, ``[sentence]``."""
+        """Number of scored rows per example, ``[sentence]``."""
         return np.array([len(item.rows) for item in self.items], np.int64)
 
 
 def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -> Examples:
-    """Sentences or pairs as the model reads them.
+    """Return sentences or pairs as model inputs.
 
     Raises:
-        ValueError: none came, one has no row to ask about, or the model says nothing that could
-            be compared; says what is needed.
+        ValueError: The list is empty, an item has no row to score, or the model has no output that
+            can be compared.
     """
     if isinstance(pairs, str) or not len(pairs) or isinstance(pairs[0], int):
         got = "one text" if isinstance(pairs, str) else "one list of ids" if len(pairs) else "none"
@@ -107,7 +106,7 @@ def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -
 
 
 def _reference(model: Model, target: Any) -> list[int]:
-    """Return the ids of what is wanted: as training read it, even characters that nobody types."""
+    """Return reference ids as in training, including characters that cannot be typed."""
     tokenizer = model.tokenizer
     if isinstance(target, str) and isinstance(tokenizer, TypedText):
         target = tokenizer.plain.target_ids(target)
@@ -115,7 +114,7 @@ def _reference(model: Model, target: Any) -> list[int]:
 
 
 def two(item: Any) -> bool:
-    """Whether an item is a pair of a source and what is wanted, and not ids alone."""
+    """Return True if an item is a pair of source and reference, and not only ids."""
     return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], int)
 
 
@@ -127,7 +126,7 @@ def _given(model: Model, pairs: Sequence[Any]) -> str:
 
 
 def _translated(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
-    """Source and target; where no target came, what the model itself writes greedily."""
+    """Return examples with source and target; a missing target is decoded greedily."""
     found: dict[int, list[int]] = {}
     alone = [number for number, item in enumerate(pairs) if not two(item)]
     alone.sort(key=lambda number: len(pairs[number]))
@@ -155,7 +154,7 @@ def _translated(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
 
 
 def _continued(model: Model, item: Any) -> Example:
-    """A text whose every token is guessed from those before it, or the second text of a pair."""
+    """Return an example that scores all tokens after the first, or the second text of a pair."""
     first, second = item if two(item) else (item, None)
     ids = source_ids(model, first)
     known = 1 if second is None else len(ids)
@@ -163,14 +162,14 @@ def _continued(model: Model, item: Any) -> Example:
         ids = [*ids, *target_pieces(model, second)]
     elif second is not None:
         ids = [*ids, *vocabulary_ids(model, "target", second)]
-    ids = source_ids(model, ids)  # not too long either
+    ids = source_ids(model, ids)  # checks the length as well
     _some(ids[known:], item)
     rows = tuple(range(known - 1, len(ids) - 1))
     return Example(_ids(ids), None, rows, tuple(ids[known:]))
 
 
 def _hidden(model: Model, item: Any, generator: np.random.Generator) -> Example:
-    """A sentence with some tokens hidden, which are to be guessed."""
+    """Return a sentence with some tokens masked, which are to be predicted."""
     read = read_source(model, item, None, Intervention(), None)
     ids = read.tensors[0][0].tolist()
     free = [n for n, special in enumerate(read.source.special) if not special]
@@ -184,8 +183,7 @@ def _hidden(model: Model, item: Any, generator: np.random.Generator) -> Example:
 
 
 def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
-    """Classes, or the ends of an answer: those that came as the second of a pair, else the model's
-    own."""
+    """Return examples with classes or answer spans: those given in pairs, else the model's own."""
     items, own, paired = [], 0, 0
     for number, item in enumerate(pairs):
         labelled = two(item) and not (model.pairs and _text(model, item[1]))
@@ -218,7 +216,7 @@ NO_OUTPUT = (
     "{!r} is no output of this model, which has {}; a ranking measures the change of the output "
     "itself and takes no score to compare with. Give the text alone."
 )
-#: What is asked about where nothing was given, by task.
+#: Description of the reference where none was given, by task.
 OWN = {
     SINGLE_LABEL: "the model's own most probable classes of the clean run",
     MULTI_LABEL: "the labels that the clean run finds more probable than not, else the likeliest",
@@ -228,7 +226,7 @@ OWN = {
 
 
 def _own(model: Model, logits: Tensor) -> tuple[int, ...]:
-    """What the clean run says: ids, one a row, or several of the one row of a classifier."""
+    """Return the clean run's predicted ids: one per row, or several for a classifier's one row."""
     if model.gives == "spans":
         return best_span(logits.float().cpu().numpy())
     if model.task == REGRESSION:
@@ -241,10 +239,10 @@ def _own(model: Model, logits: Tensor) -> tuple[int, ...]:
 
 
 def _rows(model: Model, length: int, wanted: tuple[int, ...], number: int) -> tuple[int, ...]:
-    """The row of the output that each wanted id is asked of.
+    """Return the output row for each wanted id.
 
     Raises:
-        ValueError: not as many ids as this model can be asked about.
+        ValueError: The number of ids does not fit the model's output.
     """
     if model.gives == "classes":
         single = model.task not in (MULTI_LABEL, REGRESSION)
@@ -271,12 +269,15 @@ def _rows(model: Model, length: int, wanted: tuple[int, ...], number: int) -> tu
 
 
 def _text(model: Model, second: Any) -> bool:
-    """Whether the second of two is a text and no class."""
+    """Return True if the second item of a pair is a text and not a class."""
     return isinstance(second, str) and second not in model.labels
 
 
 def _is_second_text(model: Model, second: str) -> None:
-    """Refuse what is rather a class by a wrong name: read as a text it would give a ranking too."""
+    """Raise if the second item looks like a misspelled class.
+
+    Read as a text, it would give a ranking too.
+    """
     if len(second.split()) < 2:
         raise ValueError(
             f"There is no class {second!r}; this model knows "
@@ -290,7 +291,7 @@ def _classes(model: Model, label: Any) -> tuple[int, ...]:
     given: list[Any] = [label] if np.ndim(label) == 0 else list(label)
     several = model.task == MULTI_LABEL and np.ndim(label) > 0
     if several and given and all(isinstance(one, float | np.floating) for one in given):
-        given = [n for n, one in enumerate(given) if one > 0.5]  # as the library's loss takes them
+        given = [n for n, one in enumerate(given) if one > 0.5]  # as in the library's loss
     numbers: list[int] = []
     for one in given:
         number = model.labels.index(one) if one in model.labels else one

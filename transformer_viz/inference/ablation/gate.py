@@ -1,8 +1,7 @@
-"""Where heads leave an attention, and the gate there: some heads of some copies are exchanged.
+"""Gates in front of output projections, which replace heads in some copies of a batch.
 
-A gate sees the torch calls of its thread, as the probe does, and touches no module. It stands
-before the output projection: behind it the heads are mixed, and what one could remove there is no
-head of the model any more.
+A gate intercepts the torch calls of its thread, as the probe does, and changes no module. It acts
+before the output projection, since the projection mixes the heads.
 """
 
 from __future__ import annotations
@@ -20,18 +19,22 @@ from ...capture.handlers.fused_attention import OPENED
 from ...capture.torch_function_mode import InterceptCalls
 from ...core.sites import Site
 
-#: Gets the number of a place and the heads' outputs ``[batch, token, feature]`` there; gives what
-#: the projection is to read.
+#: Takes the index of a projection and the head outputs ``[batch, token, feature]`` there; returns
+#: the projection's input.
 Act = Callable[[int, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """One attention's output projection.
+    """Output projection of one attention.
 
-    ``columns`` ``[feature]`` names the head of each feature that the projection reads; ``weight``
-    is its matrix, ``nth`` which of its uses in a pass this is; ``time_first`` where tokens and not
-    sentences come first.
+    Attributes:
+        site: Attention site.
+        heads: Number of heads.
+        columns: Head of each input feature of the projection, ``[feature]``.
+        weight: Weight matrix of the projection.
+        nth: Index of this use of the matrix within a pass.
+        time_first: True if the token axis comes before the batch axis.
     """
 
     site: Site
@@ -45,16 +48,16 @@ class Place:
 def intercept_linear(
     known: Container[int], handle: Callable[[Callable[..., Any], Any, Any, Tensor, int], Any]
 ) -> InterceptCalls:
-    """Return a context that hands linear maps to ``handle``, other calls run unchanged.
+    """Return a context that passes linear maps to ``handle``; other calls run unchanged.
 
     Args:
-        known: addresses of the matrices that are asked about.
-        handle: gets the call (function, arguments, keywords), what it reads, and the address of its
+        known: Addresses of the matrices to intercept.
+        handle: Takes the call (function, arguments, keywords), its input and the address of its
             matrix; returns the result.
     """
 
     def step(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        if func in torch_calls.MULTI_HEAD:  # one opaque call: its body runs under the same mode
+        if func in torch_calls.MULTI_HEAD:  # one opaque call: run its body in this mode
             with mode:
                 return OPENED[func](*args, **kwargs)
         given = projected(func, args, kwargs, known)
@@ -65,9 +68,9 @@ def intercept_linear(
 
 
 def gate_projections(places: Sequence[Place], batch: int, act: Act) -> InterceptCalls:
-    """Return a context in which ``act`` changes what the projections at these places read.
+    """Return a context in which ``act`` changes the inputs of these projections.
 
-    ``batch`` is how many sequences, copies counted, go through at once.
+    ``batch`` is the number of sequences in a pass, copies included.
     """
     known: dict[int, list[int]] = {}
     for number, place in enumerate(places):
@@ -93,9 +96,9 @@ def gate_projections(places: Sequence[Place], batch: int, act: Act) -> Intercept
 def projected(
     func: Any, args: Any, kwargs: dict[str, Any], known: Container[int]
 ) -> tuple[Tensor, int] | None:
-    """What a linear map reads, and where its matrix lies, if that is one of the ``known`` places.
+    """Return a linear map's input and the address of its matrix, if the matrix is ``known``.
 
-    A matrix is known by the address of its numbers, since some modules turn it anew at each call.
+    Matrices are identified by their data address, since some modules transpose them at each call.
     """
     if func in torch_calls.PROJECT:
         first = 0 if func in torch_calls.LINEAR else 1  # addmm names its bias first
@@ -111,20 +114,20 @@ def projected(
 
 
 def by_sentence(x: Tensor, batch: int, time_first: bool) -> Tensor:
-    """What a projection reads as ``[batch, token, feature]``."""
+    """Return the input of a projection as ``[batch, token, feature]``."""
     if time_first:
         return x.reshape(-1, batch, x.shape[-1]).transpose(0, 1)
     return x.reshape(batch, -1, x.shape[-1])
 
 
 def exchanged(x: Tensor, gates: Tensor, stand_in: Tensor, sentences: int) -> Tensor:
-    """The heads' outputs with those exchanged that a copy removes.
+    """Return head outputs with the removed heads of each copy replaced.
 
     Args:
         x: ``[copy * sentence, token, feature]``.
-        gates: bool ``[copy, feature]``, true where the stand-in comes.
-        stand_in: what comes, broadcast over ``[copy, sentence, token, feature]``.
-        sentences: of each copy.
+        gates: Bool ``[copy, feature]``, True where the stand-in is used.
+        stand_in: Replacement, broadcast over ``[copy, sentence, token, feature]``.
+        sentences: Sentences per copy.
     """
     parts = x.reshape(-1, sentences, *x.shape[1:])
     return torch.where(gates[:, None, None, :], stand_in, parts).reshape(x.shape)

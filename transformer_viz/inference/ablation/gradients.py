@@ -1,6 +1,6 @@
-"""Heads screened by gradients: what a first-order guess says, to be checked by removal.
+"""Head importance from gradients: a first-order estimate, to be checked by removal.
 
-A gradient is no ranking: on a saturated model the head that everything hangs on has none.
+Gradients give no ranking: in a saturated model, the most important head may have gradient 0.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from .bench import Bench
 from .gate import Place, gate_projections
 from .passes import GeneralPasses, asked, whole_output
 
-STEPS = 16  # of the integral over gates
+STEPS = 16  # midpoints of the integral over gates
 
 
 def gradient_importance(bench: Bench) -> np.ndarray:
-    """``mean over sentences of abs(z_h . dL/dz_h)`` for each head, float64 ``[head]``, from 0.
+    """Return ``mean over sentences of abs(z_h . dL/dz_h)`` for each head, float64 ``[head]``, >= 0.
 
-    L is the loss of a sentence in nats (of a regression its negative output), summed over its asked
-    tokens; the absolute value is taken
-    of each sentence, before any mean, so that signs do not cancel. Michel et al. 2019, section 4.1
-    (there divided by the layer's norm; here not).
+    L is the loss of a sentence in nats, summed over its asked tokens (for a regression its negative
+    output). The absolute value is taken per sentence, before any mean, so that signs do not cancel.
+    Michel et al. 2019, section 4.1 (there divided by the layer's norm; here not).
     """
     total, sentences = np.zeros(len(bench.heads)), 0
     for batch in bench.batches:
@@ -37,11 +36,12 @@ def gradient_importance(bench: Bench) -> np.ndarray:
 
 
 def integrated_gates(bench: Bench, steps: int = STEPS) -> tuple[np.ndarray, float]:
-    """The integral of dL/dgate for each head, all gates going from 0 to 1 together: ``[head]`` in
-    nats a sentence, and how far their sum is from L(all on) - L(all off).
+    """Return the integral of dL/dgate for each head, and its completeness error.
 
-    Depends on the way that the gates take, so it splits what two heads need each other for as it
-    happens. Sundararajan et al. 2017, on gates; midpoint rule.
+    All gates go from 0 to 1 together. The integral is ``[head]``, in nats per sentence; the error
+    is its sum minus (L(all on) - L(all off)). The result depends on the path of the gates, which
+    arbitrarily divides the joint effect of two heads. Sundararajan et al. 2017, applied to gates;
+    midpoint rule.
     """
     total, sentences, ends = np.zeros(len(bench.heads)), 0, 0.0
     for batch in bench.batches:
@@ -53,13 +53,13 @@ def integrated_gates(bench: Bench, steps: int = STEPS) -> tuple[np.ndarray, floa
 
 
 def _slopes(bench: Bench, batch: Batch, value: float) -> tuple[np.ndarray, np.ndarray]:
-    """dL/dgate ``[sentence, head]`` with all gates at a value, and the losses ``[sentence]``."""
+    """Return dL/dgate ``[sentence, head]`` with all gates at a value, and losses ``[sentence]``."""
     if not isinstance(bench.passes, GeneralPasses) or not bench.places:
         raise ValueError(
             "Gradients of heads need every head's output before its projection, and this model's "
             "were not all found; rank it by removal, method='zero'."
         )
-    # tensors that were made in inference mode have no part in a gradient; their clones do
+    # tensors made in inference mode cannot take part in autograd; their clones can
     parts: dict[str, Any] = {
         n: x.clone() if isinstance(x, Tensor) else x for n, x in vars(batch).items()
     }

@@ -1,8 +1,8 @@
-"""One pass for many removals: the clean run and its copies side by side, each without other heads.
+"""Batched ablation: the clean run and several ablated copies share one forward pass.
 
-A gate for each copy, place and head says what is exchanged, so a pass of C copies gives exactly
-what C runs one after another would. The reference Transformer also begins a pass at the first layer
-that differs, from what the clean run left there.
+A gate per copy, place and head selects the replaced heads, so a pass of C copies gives exactly the
+results of C separate runs. With the reference Transformer, a pass starts at the first layer that
+differs, from the stored states of the clean run.
 """
 
 from __future__ import annotations
@@ -24,47 +24,46 @@ from .batches import Batch
 from .gate import Act, Place, exchanged, gate_projections
 from .places import quiet
 
-CELLS = 2**25  # floats of the largest tensor of a pass
+CELLS = 2**25  # floats of the largest tensor in a pass
 MOST_COPIES = 24
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of a batch: the heads it goes without, as (place, head), and which of several
-    stand-ins comes instead."""
+    """Copy of a batch: its removed heads as (place, head), and the index of its stand-in."""
 
     heads: frozenset[tuple[int, int]]
     stand_in: int = 0
 
 
 class Passes(Protocol):
-    """How removals are run on one model."""
+    """Interface for running removals on a model."""
 
     def logits(
         self, batch: Batch, copies: Sequence[Copy], stand_ins: Sequence[Tensor]
     ) -> Iterator[Tensor]:
-        """The logits ``[asked, vocabulary]`` of the clean run, then of each copy.
+        """Yield the logits ``[asked, vocabulary]`` of the clean run, then of each copy.
 
-        ``stand_ins`` has one tensor a place, ``[stand-in, sentence, token, feature]`` with 1 where
-        it is the same for all.
+        ``stand_ins`` has one tensor per place, ``[stand-in, sentence, token, feature]``, with size
+        1 on axes where it is constant.
         """
 
     def cells(self, batch: Batch) -> int:
-        """The floats of the largest tensor that one copy of a batch needs."""
+        """Return the number of floats in the largest tensor that one copy of a batch needs."""
 
     def stage(self, place: int) -> int:
-        """Where a pass without heads of this place may begin."""
+        """Return the stage at which a pass without heads of this place may start."""
 
 
 def most_copies(passes: Passes, batch: Batch) -> int:
-    """How many copies the memory holds beside the clean run."""
+    """Return the number of copies that fit into memory beside the clean run."""
     return max(1, min(MOST_COPIES, CELLS // max(1, passes.cells(batch))))
 
 
 def gating(
     places: Sequence[Place], copies: Sequence[Copy], stand_ins: Sequence[Tensor], sentences: int
 ) -> Act:
-    """What a gate does in a pass of the clean run and these copies."""
+    """Return the gate function for a pass of the clean run and these copies."""
     index = torch.tensor([0, *(copy.stand_in for copy in copies)], device="cpu")
 
     def act(number: int, x: Tensor) -> Tensor:
@@ -83,7 +82,7 @@ def gating(
 
 
 def watched(found: list[Tensor | None], held: Sequence[Tensor] | None = None) -> Act:
-    """A gate that keeps what it sees in ``found``, and gives the ``held`` ones instead if any."""
+    """Return a gate that stores its inputs in ``found`` and returns ``held`` instead, if given."""
 
     def act(number: int, x: Tensor) -> Tensor:
         found[number] = x.clone()
@@ -97,10 +96,9 @@ def repeated(x: Tensor, copies: int) -> Tensor:
 
 
 class GeneralPasses:
-    """Of any model: its own call, on a batch repeated for each copy.
+    """Passes for any model: its forward call on a batch repeated for each copy.
 
-    Where encoder and decoder can be called alone, heads of the decoder share one reading of the
-    source.
+    If encoder and decoder can be called separately, decoder heads share one encoder pass.
     """
 
     def __init__(self, model: Model, places: Sequence[Place]):
@@ -133,14 +131,17 @@ class GeneralPasses:
         yield from asked(output, batch, count)
 
     def contexts(self, batch: Batch) -> list[Tensor]:
-        """What each projection reads in the clean run, ``[sentence, token, feature]`` a place."""
+        """Return the clean inputs ``[sentence, token, feature]`` of all projections."""
         found: list[Tensor | None] = [None] * len(self.places)
         with gate_projections(self.places, len(batch), watched(found)):
             self._output(batch, 1, None)
         return [x for x in found if x is not None]
 
     def uniform(self, batch: Batch) -> list[Tensor]:
-        """The same where each head looks at all visible keys alike, each in the clean run."""
+        """Return the projections' inputs under uniform attention over all visible keys.
+
+        Each attention is made uniform within the clean run.
+        """
         found: list[Tensor | None] = [None] * len(self.places)
         held, even = self.contexts(batch), Intervention((UniformHead(),))
         lone = "decoder" if self.model.kind == "decoder-only" else "encoder"
@@ -170,14 +171,17 @@ class GeneralPasses:
 
 
 class OwnPasses(GeneralPasses):
-    """Of the reference Transformer: padded batches, begun at the first layer that differs."""
+    """Passes for the reference Transformer, started at the first layer that differs.
+
+    Batches are padded.
+    """
 
     def __init__(self, model: Model, places: Sequence[Place]):
         super().__init__(model, places)
         assert isinstance(model.module, Transformer)
         self.module = model.module
         self.clean: tuple[Batch, dict[str, list[Tensor]]] | None = None
-        self.depth = model.module.config.encoder_layers  # of the encoder
+        self.depth = model.module.config.encoder_layers  # layers of the encoder
 
     def stage(self, place: int) -> int:
         site = self.places[place].site
@@ -208,7 +212,7 @@ class OwnPasses(GeneralPasses):
         return [x for x in found if x is not None]
 
     def _clean(self, batch: Batch) -> dict[str, list[Tensor]]:
-        """What each layer of a stack reads in the clean run, and after the last the whole stack."""
+        """Return each layer's input in the clean run, by stack, and last the stack's output."""
         if self.clean is None or self.clean[0] is not batch:
             kept: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
             self._states(batch, kept, 0, 1, keep=True)
@@ -223,7 +227,7 @@ class OwnPasses(GeneralPasses):
         copies: int,
         keep: bool = False,
     ) -> Tensor:
-        """The last states ``[copy * sentence, token, d_model]``, from layer ``first`` on."""
+        """Return the last states ``[copy * sentence, token, d_model]``, from layer ``first`` on."""
         module, pad = self.module, self.module.config.pad_id
         hidden = batch.visible & (batch.source != pad)
         mask = repeated(hidden[:, None, None, :], copies)
@@ -252,7 +256,7 @@ class OwnPasses(GeneralPasses):
         keep: bool,
         *masks: Tensor,
     ) -> Tensor:
-        """One stack from a layer on; with ``keep`` the whole, whose steps are kept."""
+        """Run one stack from layer ``first`` on; with ``keep``, run and store all of it."""
         stack: Stack = getattr(self.module, name)
         x = stack.embedding(ids) if keep else repeated(clean[name][first], copies)
         for layer in stack.layers[first:]:
@@ -266,8 +270,10 @@ class OwnPasses(GeneralPasses):
 
 
 class ProbedPasses:
-    """Of any model that the probe can edit: one run for each removal. Heads are zeroed, or look at
-    all visible keys alike."""
+    """Passes for any model that the probe can edit: one run for each removal.
+
+    Heads are zeroed or made uniform over all visible keys.
+    """
 
     def __init__(self, model: Model, sites: Sequence[Site], uniform: bool):
         self.model, self.sites, self.even = model, sites, uniform
@@ -299,7 +305,7 @@ class ProbedPasses:
 
 
 def whole_output(model: Model, batch: Batch, copies: int) -> Tensor:
-    """A model's output for a batch repeated."""
+    """Return the output of a model for a batch repeated ``copies`` times."""
     named: dict[str, Tensor] = {}
     if batch.segments is not None:
         named["segments"] = repeated(batch.segments, copies)
@@ -314,8 +320,8 @@ def whole_output(model: Model, batch: Batch, copies: int) -> Tensor:
 
 
 def asked(output: Tensor, batch: Batch, copies: int) -> Iterator[Tensor]:
-    """The rows of an output that a batch asks about, copy by copy: ``[asked, vocabulary]``."""
-    if output.dim() == 2:  # a classifier's: one row a sentence
+    """Yield the output rows that a batch asks about, copy by copy: ``[asked, vocabulary]``."""
+    if output.dim() == 2:  # classifier output: one row per sentence
         output = output[:, None]
     rows = output.reshape(copies, len(batch), *output.shape[1:])
     yield from rows[:, batch.owner, batch.row]

@@ -1,8 +1,8 @@
-"""The output projections of a model, found by what they do.
+"""Detection of a model's output projections by their behavior.
 
-Nobody has to say where a module keeps them: each head of one attention is scaled by another number,
-and the first linear map that then reads something else is the projection. How much each of its
-features grew says which head it belongs to.
+Modules need not be annotated: each head of one attention is scaled by a different factor. The
+projection is the first linear map whose input then changes. The growth of each of its features
+identifies the head.
 """
 
 from __future__ import annotations
@@ -24,36 +24,39 @@ from ...core.sites import Site
 from ...model import Transformer
 from .gate import Place, intercept_linear
 
-TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative, of what a head's factor leaves
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative error left by a head's factor
 HALF = 3e-2  # the same in half precision
-MOST_ROWS = 256  # of what a linear map reads are kept
+MOST_ROWS = 256  # input rows kept per linear map
 
-#: Runs the sample: with ``twice`` true beside its reverse, in a batch of two.
+#: Runs the sample; if ``twice`` is True, with its reverse in a batch of two.
 Run = Callable[[bool], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One attention of a model and, where it was found, the projection of its heads."""
+    """Attention of a model and, if found, its output projection."""
 
     site: Site
     heads: int
     place: Place | None
 
 
-#: The attentions of modules in memory, while those live.
+#: Attentions found so far, by module.
 FOUND: WeakKeyDictionary[nn.Module, tuple[Attention, ...]] = WeakKeyDictionary()
 
 
 def quiet(lone: str = "encoder") -> CaptureRequest:
-    """A probe that keeps nothing; ``lone`` is the stack of a lone self-attention."""
+    """Return a capture request that stores nothing.
+
+    ``lone`` is the stack of a lone self-attention.
+    """
     return CaptureRequest(
         weights=lambda _: False, statistics=False, norms=False, residuals=False, stack=lone
     )
 
 
 def own_attentions(module: Transformer) -> list[Attention]:
-    """Those of the reference Transformer, whose projections have a name."""
+    """Return the attentions of the reference Transformer, whose projections are attributes."""
     found = []
     for stack in ("encoder", "decoder"):
         for number, layer in enumerate(getattr(getattr(module, stack, None), "layers", ())):
@@ -73,18 +76,19 @@ def own_attentions(module: Transformer) -> list[Attention]:
 def attentions_of(
     model: Model, run: Run, on_progress: Callable[[int, int], None] | None = None
 ) -> list[Attention]:
-    """Find the attentions that a sample goes through, in call order, with their projections.
+    """Find the attentions that a sample runs through, in call order, with their projections.
 
-    They belong to the module and not to the sample: a later call makes one pass, and remembers the
+    Results belong to the module, not to the sample. A later call makes one pass, and reuses the
     projections if it meets the same attentions.
 
     Args:
-        model: the model whose attentions are found.
-        run: runs the sample.
-        on_progress: called with the passes done and the passes in all; what it raises ends it.
+        model: Model whose attentions are found.
+        run: Runs the sample.
+        on_progress: Called with the number of passes done and in all; an exception that it raises
+            aborts.
 
     Raises:
-        ValueError: no attention was seen.
+        ValueError: No attention was seen.
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
     step, done = on_progress or (lambda done, of: None), 1
@@ -101,7 +105,7 @@ def attentions_of(
             )
         if known and _still(known, model.module, sites):
             return list(known)
-        FOUND.pop(model.module, None)  # weights of before would be kept in memory
+        FOUND.pop(model.module, None)  # would keep the old weights in memory
         passes = len(sites) + 2 + bool(known)
         step(done, passes)
         if known:
@@ -132,14 +136,13 @@ def attentions_of(
         Attention(site, n, _place(site, n, clean, changes[site], orders) if same else None)
         for site, n in sites.items()
     ]
-    if _still(found, model.module, sites):  # another sample may tell what this did not
+    if _still(found, model.module, sites):  # cache only complete results
         FOUND[model.module] = tuple(found)
     return found
 
 
 def _still(known: Sequence[Attention], module: nn.Module, sites: dict[Site, int]) -> bool:
-    """Return whether these are the attentions of a pass, with weights of the module where they
-    were found."""
+    """Return True if these are the attentions of a pass, and their weights are the module's."""
     owned = {id(parameter) for parameter in module.parameters()}
     return {one.site: one.heads for one in known} == sites and all(
         one.place is not None
@@ -150,7 +153,7 @@ def _still(known: Sequence[Attention], module: nn.Module, sites: dict[Site, int]
 
 
 class _Log:
-    """Gives ``see`` the number of each linear map of a module, what it reads, and its matrix."""
+    """Context that calls ``see`` with each linear map's index, input and matrix."""
 
     def __init__(self, module: nn.Module, see: Callable[[int, Tensor, Tensor], None]):
         self.see, self.count = see, 0
@@ -172,9 +175,9 @@ class _Log:
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """What a linear map read: some of its rows, all of them summed, their number, its matrix.
+    """Input of a linear map: a sample of its rows, their total sum and number, and the matrix.
 
-    All rows of all maps of a long text would take more memory than its run.
+    All rows of all maps of a long text would need more memory than its run.
     """
 
     rows: Tensor
@@ -190,14 +193,14 @@ class Input:
         return cls(some, float(x.sum(dtype=torch.float64)), len(rows), weight)
 
     def is_of(self, x: Tensor) -> bool:
-        """Return whether this is what is read now."""
+        """Return True if ``x`` is the same input."""
         now = Input.of(x, self.weight)
         same = (self.count, self.total) == (now.count, now.total)
         return same and torch.equal(self.rows, now.rows)
 
 
 def _stride(rows: int) -> int:
-    """Return the step between rows that are kept."""
+    """Return the step between stored rows."""
     return max(1, -(-rows // MOST_ROWS))
 
 
@@ -206,9 +209,9 @@ def _keep(inputs: list[Input], number: int, x: Tensor, weight: Tensor) -> None:
 
 
 class _Change:
-    """The first linear map that reads something else than in the clean run.
+    """Recorder of the first linear map whose input differs from the clean run.
 
-    ``number`` is -1 where there is none; ``comparable`` whether both runs made the same maps.
+    ``number`` is -1 if there is none; ``comparable`` is True if both runs made the same maps.
     """
 
     def __init__(self, clean: Sequence[Input]):
@@ -221,7 +224,7 @@ class _Change:
 
 
 class _Orders:
-    """Whether tokens come before sentences in what some linear maps read, by number."""
+    """Recorder of the axis order in linear inputs: True if tokens come first, by map index."""
 
     def __init__(self, clean: Sequence[Input], wanted: Container[int]):
         self.clean, self.wanted = clean, wanted
@@ -235,7 +238,7 @@ class _Orders:
 def _place(
     site: Site, heads: int, clean: Sequence[Input], change: _Change, orders: _Orders
 ) -> Place | None:
-    """The first linear map whose input grew, if each of its features belongs to one head."""
+    """Return the first linear map whose input grew, if each of its features belongs to one head."""
     if not change.comparable or change.after is None:
         return None
     number, before = change.number, clean[change.number]
@@ -249,9 +252,10 @@ def _place(
 
 
 def _heads_of(before: Tensor, after: Tensor, heads: int) -> Tensor | None:
-    """The head of each feature, ``[feature]``, from how much it grew; None where that is unclear.
+    """Return the head of each feature, ``[feature]``, from its growth; None if that is ambiguous.
 
-    Features that are 0 everywhere tell nothing: they follow where all others lie head by head.
+    Features that are 0 everywhere carry no information; they get a head only if all others lie head
+    by head.
     """
     x, y = (t.reshape(-1, t.shape[-1]).double() for t in (before, after))
     tolerance = TOLERANCE.get(before.dtype, HALF) * float(x.abs().max())
@@ -270,7 +274,7 @@ def _heads_of(before: Tensor, after: Tensor, heads: int) -> Tensor | None:
 
 
 def _time_first(alone: Input, both: Tensor) -> bool | None:
-    """Whether tokens come before sentences, from the sample alone and beside its reverse."""
+    """Return True if tokens come before sentences, from the sample alone and with its reverse."""
     rows = both.reshape(-1, both.shape[-1])
     if len(rows) != 2 * alone.count or rows.shape[1] != alone.rows.shape[1]:
         return None

@@ -1,4 +1,4 @@
-"""All heads of a model ranked by what their removal costs, with intervals."""
+"""Ranking of all heads of a model by the cost of their removal, with intervals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .stand_ins import METHODS
 
 PAIRED = 12  # heads whose pairs are removed
 ORDERS = 20  # random orders of removal
-POINTS = 11  # of a curve
+POINTS = 11  # points per curve
 
 #: A head: ``(stack, block, layer, head)``, or the `Site` of one.
 Head = Site | tuple[str, str, int, int]
@@ -40,20 +40,24 @@ Head = Site | tuple[str, str, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Every head, and what its removal costs on these sentences.
+    """Cost of removing each head on these sentences.
 
-    ``table`` has a row a head, the costliest first: stack, block, layer, head; ``effect`` in
-    ``unit`` with its 95 % interval ``low`` to ``high`` (below 0: without the head the references
-    became more probable, or the score higher); ``rank`` from 1, and between which ranks it stands
-    in 95 % of the draws, ``rank_low`` to ``rank_high``; ``kl``, the divergence from the clean run
-    in nats a token; ``changed``, the share of tokens whose most probable word became another;
-    ``significant``, whether the effect can be told from none after Holm's correction for all heads
-    (and is more than rounding). ``unit`` is ``nats`` (per target token, class or label) or, of a
-    regression, ``logit``: the effect is then the score that is lost on average, ``moved`` the mean
-    of its absolute change, and ``kl`` and ``changed`` are NaN. ``effects`` are the sums of each
-    sentence, ``[sentence, head]`` in the order of ``heads``, and ``counts`` the tokens of each;
-    ``by_row`` the effects of each asked row ``[asked, head]``, of classifiers. ``card`` says what
-    was measured.
+    Attributes:
+        table: A row per head, the costliest first: stack, block, layer and head. ``effect`` is in
+            ``unit``, with 95 % interval ``low`` to ``high``. A negative effect means that the
+            references became more probable, or the score higher. ``rank`` counts from 1;
+            ``rank_low`` to ``rank_high`` hold 95 % of the draws. ``kl`` is the divergence from the
+            clean run in nats per token; ``changed`` the share of tokens with a new most probable
+            token. ``significant`` is True if the effect differs from 0 after Holm's correction over
+            all heads, and exceeds rounding. ``unit`` is ``nats`` (per target token, class or label)
+            or, for a regression, ``logit``. For a regression, the effect is the mean loss of score,
+            ``moved`` the mean absolute change; ``kl`` and ``changed`` are NaN.
+        card: Details of the measurement.
+        heads: All heads, in the order of ``effects``.
+        effects: Effect sums per sentence, ``[sentence, head]``.
+        counts: Tokens per sentence.
+        bench: Bench that measured the costs.
+        by_row: Effects of each scored row, ``[asked, head]``; only for classifiers.
     """
 
     table: pd.DataFrame
@@ -65,7 +69,7 @@ class Ranking:
     by_row: np.ndarray | None = None
 
     def __repr__(self) -> str:
-        """What it is in one line; the numbers are in ``table``."""
+        """Return a one-line summary; the numbers are in ``table``."""
         told = int(self.table["significant"].sum())
         sentences = f"{len(self.counts)} sentence{'s' * (len(self.counts) != 1)}"
         said = (
@@ -76,25 +80,25 @@ class Ranking:
 
     @cached_property
     def split_half(self) -> float:
-        """How alike two halves of the sentences rank the heads: Spearman's correlation."""
+        """Spearman's correlation between the head rankings of two halves of the sentences."""
         return bootstrap.split_half(self.effects, self.counts, seed=self.bench.seed)
 
     @property
     def unit(self) -> str:
-        """The unit of all effects: ``nats``, or ``logit`` for a regression."""
+        """Unit of all effects: ``nats``, or ``logit`` for a regression."""
         return self.bench.model.unit
 
     @cached_property
     def by_class(self) -> pd.DataFrame:
-        """The effect of each removal on the inputs of one class alone, the costliest first.
+        """Effect of each removal on the inputs of each class, the costliest first.
 
-        A row for each class and head: ``class`` (its number), ``label``, stack, block, layer, head,
-        ``effect`` with ``low`` and ``high``, ``rank`` within the class, ``rows`` (how many were
-        asked) and ``unit``. The classes are those that were asked about: given with the inputs, or
-        the model's own; of a regression its outputs, of an answer its start and end.
+        Each row is a class and a head. Columns are ``class`` (its number), ``label``, stack, block,
+        layer, head, ``effect`` with ``low`` and ``high``, ``rank`` within the class, ``rows`` (the
+        number scored) and ``unit``. The classes were given with the inputs, or are the model's own.
+        For a regression they are its outputs, for an answer its start and end.
 
         Raises:
-            ValueError: a model that writes words.
+            ValueError: The model generates text.
         """
         if self.by_row is None:
             raise ValueError(
@@ -105,11 +109,11 @@ class Ranking:
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """What two heads cost together, beyond the sum of each alone, for the twelve strongest.
+        """Interaction of two heads, for all pairs of the twelve strongest heads.
 
         ``interaction`` (in ``unit``, with ``low`` and ``high``) is ``together - effect_a -
-        effect_b``. Above 0 one head does what the other did, so that neither is missed alone
-        (``covered``: the whole interval lies above 0); below 0 both were links of one chain.
+        effect_b``. Above 0 the heads are redundant: neither is missed alone (``covered``: the whole
+        interval is above 0). Below 0 both were links of one chain.
         """
         first = [self._number(row) for row in self.table.itertuples()][:PAIRED]
         pairs = list(combinations(first, 2))
@@ -132,10 +136,10 @@ class Ranking:
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """All heads of a block of a layer removed at once, of a layer, of a kind of block.
+        """Effect of removing all heads of a layer's block, of a layer, or of a block type.
 
-        ``sum`` is that of the heads alone; a group that costs much more holds heads that cover for
-        each other. A missing block or layer means all of them.
+        ``sum`` adds the effects of the single heads; a group that costs much more has redundant
+        heads. A missing block or layer means all of them.
         """
         keys: list[tuple[str, str | None, int | None]] = []
         for site in self.heads:
@@ -152,18 +156,19 @@ class Ranking:
             )
             for stack, block, layer in keys
         ]
-        # a stack with one kind of block says the same twice
+        # a stack with one block type gives the same group twice
         kept = [n for n, one in enumerate(members) if one not in members[:n]]
         told = self._groups([members[n] for n in kept])
         named = pd.DataFrame([keys[n] for n in kept], columns=["stack", "block", "layer"])
         return pd.concat([named.astype({"layer": "Int64"}), told], axis=1).assign(unit=self.unit)
 
     def group(self, heads: Iterable[Head]) -> pd.Series:
-        """These heads removed at once: effect, low, high, kl, changed, heads, and the sum of each
-        alone.
+        """Remove these heads together and return effect, low, high, kl, changed, heads and sum.
+
+        ``sum`` adds the effects of the single heads.
 
         Raises:
-            ValueError: no heads, or one that the model does not have.
+            ValueError: The list is empty, or the model does not have one of the heads.
         """
         chosen = frozenset(map(self._number, heads))
         if not chosen:
@@ -176,16 +181,17 @@ class Ranking:
         points: int = POINTS,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> pd.DataFrame:
-        """More and more heads removed: ``removed`` (how many), effect, low, high, kl, changed.
+        """Remove more and more heads; return columns removed, effect, low, high, kl and changed.
 
-        ``order`` is ``"most"`` (the costliest first), ``"least"`` (the cheapest first),
-        ``"random"``, or a list of heads. A random curve is the mean of twenty orders, its low and
-        high the band that holds 95 % of them; else they are the interval over sentences.
-        ``points`` are how many places of the curve are measured, the clean run and the last
-        included. ``on_progress`` hears how many sentences are done, of how many.
+        Args:
+            order: ``"most"`` (the costliest first), ``"least"`` (the cheapest first), ``"random"``,
+                or a list of heads. A random curve is the mean of twenty orders; its low and high
+                hold 95 % of them. Otherwise they are the interval over sentences.
+            points: Number of points on the curve, including the clean run and the last.
+            on_progress: Called with the number of sentences done and in all.
 
         Raises:
-            ValueError: another word, or a head that the model does not have.
+            ValueError: Unknown order, or a head that the model does not have.
         """
         ranked = [self._number(row) for row in self.table.itertuples()]
         if isinstance(order, str):
@@ -220,21 +226,21 @@ class Ranking:
 
     @cached_property
     def means(self) -> HeadMeans:
-        """What each head gives in the mean over these sentences; edits may name it from now on.
+        """Mean output of each head over these sentences; edits may refer to it from now on.
 
         Raises:
-            ValueError: this ranking replaced heads by something else.
+            ValueError: This ranking used another replacement.
         """
         found = self.bench.means(str(self.card["model_hash"]), str(self.card["sentences_hash"]))
         remember(found)
         return found
 
     def edits(self, heads: Iterable[Head]) -> tuple[Edit, ...]:
-        """Edits that remove these heads as this ranking did.
+        """Return edits that remove these heads as this ranking did.
 
         Raises:
-            ValueError: a head that the model does not have, or heads replaced by what they gave in
-                other sentences, which no edit can say.
+            ValueError: The model does not have a head, or heads were resampled from other
+                sentences, which no edit can express.
         """
         sites = [self.heads[self._number(head)] for head in heads]
         places = [
@@ -254,11 +260,11 @@ class Ranking:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be known beside the numbers, in sentences."""
+        """Notes needed to read the numbers, as sentences."""
         return notes_of(self.bench, self.table, self.card)
 
     def _number(self, head: Any) -> int:
-        """The number of a head in ``heads``, from a site, a row of the table or a tuple."""
+        """Return the index of a head in ``heads``, from a site, a row of the table or a tuple."""
         if hasattr(head, "stack"):
             wanted = Site(head.stack, head.block, head.layer, head.head)
         else:
@@ -310,31 +316,31 @@ def rank(
     on_progress: Tell | None = None,
     seed: int = 0,
 ) -> Ranking:
-    """All heads of a model, ranked by what is lost without each of them.
+    """Rank all heads of a model by the loss that their removal causes.
 
-    A head is removed before the output projection mixes it with others, and the words before each
-    row stay those of the reference. The model itself is not touched.
+    A head is removed before the output projection mixes it with others. Tokens before each row stay
+    those of the reference. The model is not changed.
 
     Args:
-        model: what `load` gave, or a module; one that takes ids alone must predict the next one.
-        pairs: (source, target) pairs, texts or ids; or sources alone, for which a model that
-            translates writes the references itself, greedily. A GPT-like model takes sentences, or
-            (beginning, continuation) pairs of which the second is asked; a masked model sentences,
-            some of whose tokens it is to guess; a classifier inputs, or (input, class) pairs (of
-            several labels a list of those that apply, of a regression the outputs whose change is
-            measured; it takes no reference score); a model that marks an answer inputs, or (input,
+        model: Result of `load`, or a module. A module that takes ids alone must predict the next
+            one.
+        pairs: (source, target) pairs, texts or ids. From sources alone, a translation model decodes
+            the references greedily. A GPT-like model takes sentences, or (beginning, continuation)
+            pairs; then only the continuation is scored. A masked model takes sentences, some tokens
+            of which it must predict. A classifier takes inputs or (input, class) pairs; several
+            labels are a list of those that apply. A regression takes the outputs to measure instead
+            of a class, and no reference score. A model that marks an answer takes inputs or (input,
             (first token, last token)) pairs.
-        method: what a removed head gives. ``mean``: its mean over all rows of these sentences;
-            ``zero``: nothing; ``resample``: what it gave in another sentence of like length, four
-            seeded permutations; ``uniform``: as if it looked at all visible keys alike.
-        on_progress: called after each few sentences with the number done, the number in all, and
-            the table of these (None while references and replacements are prepared). What it
-            raises comes out here.
-        seed: of permutations, masks and reweightings.
+        method: Replacement of a removed head. ``mean``: its mean over all rows of these sentences.
+            ``zero``: 0. ``resample``: its output in another sentence of similar length, four seeded
+            permutations. ``uniform``: uniform attention over all visible keys.
+        on_progress: Called after every few sentences with the number done, the number in all, and
+            their table (None while references and replacements are prepared). Its exceptions
+            propagate.
+        seed: Seed of permutations, masks and reweightings.
 
     Raises:
-        ValueError: another method, nothing to measure on, or a model that has nothing to lose;
-            says what is needed.
+        ValueError: Unknown method, nothing to measure on, or a model without a loss.
     """
     if method not in METHODS:
         raise ValueError(f"There is no method {method!r}; choose one of {', '.join(METHODS)}.")
@@ -350,7 +356,7 @@ def rank(
 
 
 def measured(bench: Bench, on_progress: Tell | None = None) -> Ranking:
-    """The ranking of all heads of a bench."""
+    """Return the ranking of all heads of a bench."""
     counts, task = bench.examples.counts, bench.model.task
     found, done = Costs.empty(len(counts), len(bench.heads)), np.zeros(len(counts), bool)
     starts = np.cumsum([0, *counts])
@@ -362,7 +368,7 @@ def measured(bench: Bench, on_progress: Tell | None = None) -> Ranking:
         numbers = list(batch.numbers)
         for name in SUMS:
             getattr(found, name)[numbers] = getattr(part, name)
-        if by_row is not None:  # rows of a batch are in the order of its sentences
+        if by_row is not None:  # rows of a batch follow its sentences
             by_row[np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])] = (
                 part.by_row
             )

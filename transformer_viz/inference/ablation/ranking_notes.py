@@ -1,4 +1,4 @@
-"""What must be known beside the numbers of a ranking, in sentences."""
+"""Notes needed to read a ranking, as sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.numerics import MULTI_LABEL, REGRESSION
 from .bench import Bench
 from .stand_ins import HARDLY
 
-NAMED = 8  # heads that a note names
+NAMED = 8  # heads named in a note
 
 
 def notes_of(bench: Bench, table: pd.DataFrame, card: Mapping[str, object]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a removal costs, from logits: on the wanted tokens or outputs, divergence, other choices."""
+"""Costs of a removal, computed from logits: effect on references, divergence, changed choices."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from ...core.numerics import MULTI_LABEL, REGRESSION
 from ..outputs import scores_of
 from .batches import Batch
 
-STEEP = 16.0  # nats; beyond, exponentials of differences lose what stands beside them
+STEEP = 16.0  # nats; beyond it, exponentials of differences lose precision
 MEASURES = ("effect", "kl", "changed")
-SUMS = (*MEASURES, "moved")  # over the rows of a sentence
+SUMS = (*MEASURES, "moved")  # summed over the rows of a sentence
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
     """Sums over the rows of each sentence, float64 ``[sentence, removal]``.
 
-    ``effect`` is what the wanted tokens lose: nats of the softmax or, of several labels, of the
-    sigmoid, and of a regression the output itself; ``kl`` the divergence of the removed run's
-    probabilities from the clean run's, KL(clean || removed), in nats (of labels the sum over them);
-    ``changed`` counts the rows where another token became the most probable one, or where a label
-    came or went. A regression has neither (NaN). ``moved`` is the sum of absolute effects.
-    ``by_row`` are the effects ``[asked, removal]``.
+    Attributes:
+        effect: Loss of the reference tokens: nats of the softmax, of the sigmoid for several
+            labels, or the output itself for a regression.
+        kl: KL(clean || removed) in nats, summed over labels. NaN for a regression.
+        changed: Number of rows where the most probable token changed, or a label came or went. NaN
+            for a regression.
+        moved: Sum of absolute effects.
+        by_row: Effects per asked row, ``[asked, removal]``.
     """
 
     effect: np.ndarray
@@ -38,18 +40,18 @@ class Costs:
 
     @classmethod
     def empty(cls, sentences: int, removals: int, asked: int = 0) -> Costs:
-        """Of nothing measured yet."""
+        """Return costs with all sums 0."""
         sums = {name: np.zeros((sentences, removals)) for name in SUMS}
         return cls(**sums, by_row=np.zeros((asked, removals)))
 
 
 def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
-    """The costs of each copy after the first, which is the clean run.
+    """Return the costs of each copy after the first, which is the clean run.
 
     Args:
-        logits: ``[asked, vocabulary]`` of each copy, in float32 or more once compared.
-        batch: whose questions these are.
-        task: of the model.
+        logits: ``[asked, vocabulary]`` of each copy; compared in float32 or wider.
+        batch: Batch whose questions are scored.
+        task: Task of the model.
     """
     copies = iter(logits)
     if task in (MULTI_LABEL, REGRESSION):
@@ -65,7 +67,7 @@ def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
 def _of_outputs(
     copies: Iterator[Tensor], batch: Batch, task: str
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Effect, divergence and change of outputs of which each stands for itself."""
+    """Yield effect, divergence and change for independent outputs."""
     clean = next(copies).double()
     scores = scores_of(clean, task)
     for given in copies:
@@ -82,7 +84,7 @@ def _of_outputs(
 
 
 def _of_choices(copies: Iterator[Tensor], batch: Batch) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Effect, divergence and change of one of several choices."""
+    """Yield effect, divergence and change for a choice among several tokens or classes."""
     clean = _wide(next(copies))
     chance, first = clean.softmax(-1), clean.argmax(-1)
     for given in copies:
@@ -96,15 +98,15 @@ def _of_choices(copies: Iterator[Tensor], batch: Batch) -> Iterator[tuple[Tensor
 
 
 def _wide(logits: Tensor) -> Tensor:
-    """Statistics are reckoned in float32 at least."""
+    """Return logits in float32 or wider."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _normaliser(gain: Tensor, chance: Tensor) -> Tensor:
-    """How much the logarithm of the sum of exponentials rises, ``[asked]``, where logits rise by
-    ``gain`` and had the probabilities ``chance`` ``[asked, vocabulary]``.
+    """Return the rise of the log-sum-exp, ``[asked]``, when logits rise by ``gain``.
 
-    From the differences themselves, so that it is as exact as they are, and 0 where they are.
+    ``chance`` ``[asked, vocabulary]`` are the probabilities before. The result is computed from the
+    differences, so it is as exact as they are, and 0 where they are 0.
     """
     if float(gain.amax()) > STEEP or float(gain.amin()) < -STEEP:
         wide = torch.logsumexp(gain.double() + chance.double().log(), -1)
@@ -113,7 +115,7 @@ def _normaliser(gain: Tensor, chance: Tensor) -> Tensor:
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """Row times row, ``[asked]``."""
+    """Return the row-wise dot product, ``[asked]``."""
     return torch.bmm(a[:, None, :], b[:, :, None])[:, 0, 0]
 
 
@@ -122,6 +124,6 @@ def _at(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def _by_sentence(values: Tensor, batch: Batch) -> np.ndarray:
-    """``[asked, removal]`` summed over the rows of each sentence: ``[sentence, removal]``."""
+    """Sum ``[asked, removal]`` over the rows of each sentence: ``[sentence, removal]``."""
     empty = torch.zeros(len(batch), values.shape[1], dtype=values.dtype, device=values.device)
     return empty.index_add(0, batch.owner, values).cpu().numpy()

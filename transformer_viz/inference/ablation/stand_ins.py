@@ -1,4 +1,4 @@
-"""What comes in place of a removed head's output: its mean, zero, or that of another sentence."""
+"""Replacements of a removed head's output: mean, zero, uniform attention or another sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .gate import Place
 from .passes import GeneralPasses
 
 METHODS = ("mean", "zero", "resample", "uniform")
-#: Each method in words, for cards and captions.
+#: Description of each method, for cards and captions.
 SAID = {
     "mean": "each removed head gives its mean over all rows of these sentences",
     "zero": "each removed head gives 0, so that its constant part goes too",
@@ -22,27 +22,30 @@ SAID = {
     "uniform": "each removed head looks at all the keys it may see alike",
 }
 PERMUTATIONS = 4
-BUCKET = 32  # sentences of like length among which they are permuted
-#: A head hardly varies where the distance of its output from what replaces it is below this part of
-#: the output's length, both as root mean squares over all rows. Then 99 % of its power stays.
+BUCKET = 32  # sentences of similar length that are permuted
+#: A head hardly varies if its output's distance from the replacement is below this share of the
+#: output's length (both root mean squares over all rows). Then 99 % of its power stays.
 HARDLY = 0.1
-MEMORY = 2**31  # bytes of outputs kept to be taken from other sentences
+MEMORY = 2**31  # bytes of outputs stored for resampling
 
 
 class StandIns(Protocol):
-    """Gives for each place ``[stand-in, sentence, token, feature]``, 1 where all share it."""
+    """Interface of replacements: ``[stand-in, sentence, token, feature]`` per place.
+
+    An axis has size 1 where all values are shared.
+    """
 
     count: int
 
     def of(self, batch: Batch) -> list[Tensor]:
-        """For the sentences of a batch."""
+        """Return the replacements for the sentences of a batch."""
 
 
 class Constant:
-    """The same for all sentences and rows: the mean, or zero.
+    """Replacement that is the same for all sentences and rows: the mean, or zero.
 
-    ``spread`` has for each place, by head, how far the output is from its mean, as a part of its
-    length (root mean squares over all rows); None where it was not measured.
+    ``spread`` holds, per place and head, the output's distance from its mean as a share of its
+    length; None if not measured. Both are root mean squares over all rows.
     """
 
     count = 1
@@ -56,12 +59,12 @@ class Constant:
 
 
 def zeros(places: Sequence[Place]) -> Constant:
-    """Nothing at all."""
+    """Return zero replacements."""
     return Constant([torch.zeros(len(p.columns), device=p.columns.device) for p in places])
 
 
 def means(passes: GeneralPasses, given: Sequence[Batch], pause: Callable[[], None]) -> Constant:
-    """The mean of what each head gives over all rows of all sentences, in one pass, in float64."""
+    """Return each head's mean output over all rows of all sentences, in one pass, in float64."""
     sums: list[Tensor] = [
         torch.zeros(len(p.columns), dtype=torch.float64, device=p.columns.device)
         for p in passes.places
@@ -86,20 +89,23 @@ def means(passes: GeneralPasses, given: Sequence[Batch], pause: Callable[[], Non
 
 
 def _by_head(place: Place, varying: Tensor, power: Tensor) -> Tensor:
-    """The root of one sum over a head's features divided by another, ``[head]``; 1 for no power."""
+    """Return the root of the ratio of two sums over a head's features, ``[head]``.
+
+    The ratio is 1 where the power is 0.
+    """
     both = torch.zeros(2, place.heads, dtype=torch.float64, device=power.device)
     both.index_add_(1, place.columns.to(power.device), torch.stack((varying, power)))
     return torch.where(both[1] > 0, both[0].clamp(min=0) / both[1], 1.0).sqrt()
 
 
 def real_rows(place: Place, batch: Batch, x: Tensor) -> Tensor:
-    """Which rows of a place are no padding, bool ``[sentence, token]``."""
+    """Return True for each row of a place that is not padding, bool ``[sentence, token]``."""
     real = batch.real(place.site.stack)
     return real if real.shape == x.shape[:2] else torch.ones_like(x[..., 0], dtype=torch.bool)
 
 
 class Uniform:
-    """What each head would give if it looked at all the keys it may see alike."""
+    """Head outputs under uniform attention over all visible keys."""
 
     count = 1
 
@@ -111,7 +117,7 @@ class Uniform:
 
 
 class Resampled:
-    """What the head gave in another sentence of like length, at the same relative row."""
+    """Head outputs from another sentence of similar length, at the same relative row."""
 
     count = PERMUTATIONS
 
@@ -123,11 +129,10 @@ class Resampled:
         seed: int,
         pause: Callable[[], None],
     ):
-        """Keep what every head gives, and draw for each sentence those that lend it theirs.
+        """Store every head's outputs, and draw donor sentences for each sentence.
 
         Raises:
-            ValueError: a single sentence, which has no other; or so many that their outputs would
-                fill the memory.
+            ValueError: There is only one sentence, or the outputs of all sentences exceed `MEMORY`.
         """
         if sentences < 2:
             raise ValueError(
@@ -146,9 +151,9 @@ class Resampled:
         self.spread = [self._spread(place, n) for n, place in enumerate(passes.places)]
 
     def _spread(self, place: Place, number: int) -> Tensor:
-        """How far a head's output is from what replaces it, as a part of its length: ``[head]``.
+        """Return each head's distance from its replacement as a share of its length, ``[head]``.
 
-        Differences of two outputs alike distributed have twice the variance of one, hence the half.
+        The difference of two independent outputs has twice the variance of one, hence the half.
         """
         varying = torch.zeros(len(place.columns), dtype=torch.float64, device=place.columns.device)
         power = torch.zeros_like(varying)
@@ -176,7 +181,7 @@ class Resampled:
             )
 
     def of(self, batch: Batch) -> list[Tensor]:
-        """``[permutation, sentence, token, feature]`` a place."""
+        """Return ``[permutation, sentence, token, feature]`` per place."""
         return [self._at(place, batch) for place in range(len(self.kept[0]))]
 
     def _at(self, place: int, batch: Batch) -> Tensor:
@@ -195,14 +200,14 @@ class Resampled:
 
 
 def same_rows(count: int, others: int) -> Tensor:
-    """For each of ``count`` rows the row of ``others`` at the same relative place, ``[row]``."""
+    """Return, for each of ``count`` rows, the row of ``others`` at the same relative position."""
     if count < 2:
         return torch.zeros(count, dtype=torch.long, device="cpu")
     return (torch.arange(count, device="cpu") * (others - 1) / (count - 1)).round().long()
 
 
 def _deranged(order: Sequence[int], generator: np.random.Generator) -> dict[int, int]:
-    """For each sentence another one of like length: a random cycle through each bucket."""
+    """Return, for each sentence, another of similar length: a random cycle through each bucket."""
     buckets = [list(order[i : i + BUCKET]) for i in range(0, len(order), BUCKET)]
     if len(buckets) > 1 and len(buckets[-1]) == 1:
         buckets[-2:] = [[*buckets[-2], *buckets[-1]]]

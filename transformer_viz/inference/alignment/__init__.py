@@ -1,4 +1,4 @@
-"""Alignments of many sentences, and their error against gold, head by head.
+"""Word alignment of a corpus, and its error against gold for each head.
 
 May import metrics' alignment and statistics, inference, checkpoints and core.
 """

@@ -1,4 +1,4 @@
-"""A model's cross-attention as the alignment of a corpus; each head against gold."""
+"""Word alignment of a corpus from cross-attention, and evaluation of each head against gold."""
 
 from __future__ import annotations
 
@@ -22,19 +22,24 @@ from ..model_inputs import model_of
 from ..run_card import model_card
 from ..tracing import trace
 
-#: Hears how many sentences are done, of how many; what it raises comes out.
+#: Called with the number of sentences done and in all; its exceptions propagate.
 Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
 class CorpusAlignment:
-    """The links of every sentence, and how they were found.
+    """Links of all sentences, with measures and errors.
 
-    ``walks`` has a row for each of monotonicity, diagonality, coverage: value, low, high (95 %
-    bootstrap over sentences), chance, rows. ``errors``, None without gold, has a row for each head,
-    for the mean of each layer's heads and of all (layer and head missing), and for each shift:
-    ``error_rate`` (M16) with low and high, and the links right_sure, right_possible, found, sure
-    that it is made of. ``card`` says what was measured, ``notes`` what must be known beside it.
+    Attributes:
+        links: Links of each sentence.
+        walks: Rows for monotonicity, diagonality and coverage: value, low, high (95 % bootstrap
+            over sentences), chance, rows.
+        errors: Error rates, or None without gold. Rows are the heads, the mean of each layer's
+            heads and the mean of all heads (layer and head missing), each for both shifts. Columns
+            are ``error_rate`` (M16) with low and high, and the link counts right_sure,
+            right_possible, found, sure.
+        card: Details of the measurement.
+        notes: Notes needed to read the numbers.
     """
 
     links: tuple[Links, ...]
@@ -44,14 +49,14 @@ class CorpusAlignment:
     notes: tuple[str, ...]
 
     def pharaoh(self) -> str:
-        """A Pharaoh file: a line a sentence, ``0-0 1-2``, source and target words from 0."""
+        """Return a Pharaoh file, one line per sentence: ``0-0 1-2``, source and target from 0."""
         return "".join(f"{pharaoh(one)}\n" for one in self.links)
 
     def best(self, shift: str | None = None) -> pd.Series:
-        """The head with the least error, of one shift or of both.
+        """Return the head with the lowest error rate, for one shift or both.
 
         Raises:
-            LookupError: there was no gold.
+            LookupError: No gold was given.
         """
         if self.errors is None:
             raise LookupError("Heads are judged by gold, and none was given.")
@@ -73,20 +78,20 @@ def align_corpus(
     on_progress: Tell | None = None,
     seed: int = 0,
 ) -> CorpusAlignment:
-    """Align every pair of sentences with a model's cross-attention, as `tv.align` does one.
+    """Align every sentence pair with a model's cross-attention, as `tv.align` does for one.
+
+    ``shift``, ``layer``, ``head`` and ``symmetric`` are those of `tv.align`.
 
     Args:
-        thing: what `load` gave, or a module.
+        thing: Result of `load`, or a module.
         pairs: (source, target) pairs, texts or ids; a source alone is translated greedily.
-        gold: the links of people, one for each pair; with it every head is judged by both shifts.
-        on_progress: hears how many sentences are done, of how many; what it raises comes out.
-        seed: of the bootstrap.
-
-    The other words are those of `tv.align`.
+        gold: Human links, one item per pair; with it every head is scored for both shifts.
+        on_progress: Called with the number of sentences done and in all; its exceptions propagate.
+        seed: Seed of the bootstrap.
 
     Raises:
-        ValueError: no sentences, gold for another number of them, or of words that are not there.
-        LookupError: a model without cross-attention.
+        ValueError: No sentences, another number of gold lines, or gold that links missing words.
+        LookupError: The model has no cross-attention.
     """
     if not len(pairs) or isinstance(pairs, str):
         raise ValueError("An alignment takes a list of (source, target) pairs; give some.")
@@ -111,7 +116,7 @@ def align_corpus(
 
 @dataclass(eq=False)
 class _Seen:
-    """What the sentences so far gave; a run itself is not kept."""
+    """Results of the sentences so far; runs are not kept."""
 
     place: Place
     shift: str
@@ -127,10 +132,10 @@ class _Seen:
     odd: int = 0
 
     def add(self, run: Trace, texts: tuple[Any, Any], gold: Gold | None) -> None:
-        """One more sentence.
+        """Add one sentence.
 
         Raises:
-            ValueError: gold that speaks of other words than the run has.
+            ValueError: The gold links words that the run does not have.
         """
         layer, head = self.place
         one = align(run, self.shift, layer=layer, head=head, symmetric=self.symmetric)
@@ -153,12 +158,12 @@ class _Seen:
                 f"{strange}, so gold that counts words between blanks does not fit; part the text "
                 "into words that the tokenizer keeps whole."
             )
-        one.counts(gold)  # refuses words that are not there
+        one.counts(gold)  # raises if a word is missing
         self.judged = self.judged or places(run)
         self.counts.append(judged(run, gold))
 
     def finished(self, seed: int, model: dict[str, Any]) -> CorpusAlignment:
-        """All sentences together; ``model`` is what the card says of it."""
+        """Return the results of all sentences; ``model`` is the model's part of the card."""
         card = (
             self.card
             | model
@@ -183,7 +188,7 @@ class _Seen:
 
 
 def _strange(one: Alignment, texts: tuple[Any, Any]) -> str:
-    """In what the words of a run are not those between blanks; empty where they are."""
+    """Describe how a run's words differ from those between blanks; empty if they agree."""
     for name, text, words in zip(
         ("source", "target"), texts, (one.source, one.target), strict=True
     ):
@@ -196,7 +201,7 @@ def _strange(one: Alignment, texts: tuple[Any, Any]) -> str:
 
 
 def _walks(sums: np.ndarray, seed: int) -> pd.DataFrame:
-    """From ``[sentence, measure, own or chance, sum or rows]`` to the table of walks."""
+    """Return the table of walks from ``[sentence, measure, own or chance, sum or rows]``."""
     weights = bootstrap.reweightings(len(sums), seed=seed)
     found = []
     for number, name in enumerate(WALKS):
@@ -212,7 +217,7 @@ def _rate(total: float, rows: float) -> float:
 
 
 def _interval(total: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The 95 % interval of a rate over sentences; NaN where fewer than two can be asked."""
+    """Return the 95 % interval of a rate over sentences; NaN with fewer than two usable ones."""
     if (rows > 0).sum() < 2:
         return float("nan"), float("nan")
     all_of, of = weights @ total, weights @ rows
@@ -221,7 +226,7 @@ def _interval(total: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> tuple
 
 
 def _errors(counts: np.ndarray, places: Sequence[tuple[Place, str]], seed: int) -> pd.DataFrame:
-    """The table of error rates, from ``[sentence, map, count]``."""
+    """Return the table of error rates from ``[sentence, map, count]``."""
     weights, rows = bootstrap.reweightings(len(counts), seed=seed), []
     for number, ((layer, head), shift) in enumerate(places):
         own = counts[:, number]

@@ -1,4 +1,4 @@
-"""Searches of several people for one model, whose passes are made together.
+"""Batched decoding: concurrent searches of one model share their forward passes.
 
-The ids are those of :func:`generation.translate`, the numbers equal to 1e-5.
+The ids equal those of :func:`generation.translate`, the numbers up to 1e-5.
 """

@@ -1,7 +1,7 @@
-"""Edits of the rows of one pass, each row under its own: what `probe` does for all rows alike.
+"""Edits of single rows of a shared pass; `probe` edits all rows the same way.
 
-Only for the reference Transformer, whose attentions come in a known order, and only for passes of
-one new token a row. What an edit makes of scores and weights is `core/apply_edits.py`.
+Only for the reference Transformer with its known order of attentions, and for passes with one new
+token per row. `core/apply_edits.py` computes edited scores and weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Plans = Mapping[Site, Plan]
 
 
 def plans_of(intervention: Intervention | None, sites: Sequence[Site], heads: int) -> Plans:
-    """The plan of each attention that these edits touch."""
+    """Return the plan of each attention that these edits change."""
     edits = (intervention or Intervention()).of_the_pass()
     found = {site: Plan.at(edits, site, heads) for site in sites}
     return {site: plan for site, plan in found.items() if plan is not None}
@@ -29,7 +29,7 @@ def plans_of(intervention: Intervention | None, sites: Sequence[Site], heads: in
 
 @dataclass(frozen=True)
 class RowEdits:
-    """Edits of ``rows``, each of which has read ``text`` tokens and a source of ``memory``."""
+    """Edits of ``rows``, with their ``text`` length and source length ``memory``, in tokens."""
 
     rows: slice
     plans: Plans
@@ -39,7 +39,7 @@ class RowEdits:
 
 @dataclass(frozen=True)
 class _Masked:
-    """Scores before their mask, and after; true where the mask hides."""
+    """Scores before and after masking; ``hidden`` is True where the mask hides."""
 
     base: Tensor
     hidden: Tensor
@@ -49,8 +49,8 @@ class _Masked:
 class RowEditing:
     """Handler of `InterceptCalls` that edits the weights of some rows in a decoder pass.
 
-    The decoder is a reference Transformer's.
-    The columns before a row's own text, and before its source, are not shown to its edits.
+    The decoder belongs to a reference Transformer. Edits do not see the padding columns before a
+    row's text and source.
     """
 
     def __init__(self, sites: Sequence[Site], edits: Sequence[RowEdits]):
@@ -70,7 +70,7 @@ class RowEditing:
         return out
 
     def _edit(self, edit: RowEdits, plan: Plan, weights: Tensor) -> None:
-        """Write the edited weights in the place of some rows of ``[row, head, 1, key]``."""
+        """Replace the weights of some rows of ``[row, head, 1, key]`` with edited ones."""
         keys = edit.text if plan.site.block == "self" else edit.memory
         mine = (edit.rows, slice(None), slice(None), slice(-keys, None))
         own = weights[mine]

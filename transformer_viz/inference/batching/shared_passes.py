@@ -1,10 +1,9 @@
-"""A search that reads its source alone, and the passes that several make together.
+"""Searches that read their source alone and then share decoder passes.
 
-Where an edit may act in the encoder, source and first token are read in one pass that the probe
-watches as ever, so an edit that finds no place says so there. From then on a search needs its last
-tokens and what it has kept of all before, and such rows can stand one below the other, whoever they
-belong to. The app alone searches so: nothing of these passes takes part in a training, and they run
-in inference mode.
+If an edit may act in the encoder, source and first token are read in one probed pass, so an edit
+without a matching site raises there. Later passes need only a search's last tokens and its cache,
+so rows of several searches can be stacked. Only the app uses these passes; they run in inference
+mode and cannot be trained.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from ..search import Batch, Beams, Path, Tell, edited
 from ..token_ids import source_ids
 from .row_edits import RowEditing, RowEdits, plans_of
 
-#: How scores are made where edits of them need no more than the mask: from q and k.
+#: Score functions that can be edited with the mask alone: computed from q and k.
 OF_QUERY_AND_KEY = ("scaled_dot", "dot", "general")
 
 
 def may_share(model: Model, source: object, intervention: Intervention | None) -> bool:
-    """Whether a search of this source can share its passes and keep its numbers.
+    """Return True if a search of this source can share passes without changing its numbers.
 
-    ``source`` is a text or its ids. True of the reference Transformer alone: other decoders may
+    ``source`` is a text or its ids. Only the reference Transformer qualifies: other decoders may
     count positions from the first column, where a shorter text is padded.
     """
     if not known_to_read_on(model) or model.takes != "text" or model.eyes is not None:
@@ -49,7 +48,7 @@ def may_share(model: Model, source: object, intervention: Intervention | None) -
         return False
     score = model.config["score"]
     if lends(intervention) or not may_keep(intervention) or score == "location":
-        return False  # location scores are counted from the first column
+        return False  # location scores count from the first column
     edits = (intervention or Intervention()).of_the_pass()
     moved = any(isinstance(e, ScalePositions) and e.stack != "encoder" for e in edits)
     padded = model.kind == "decoder-only" and edits != (intervention or Intervention())
@@ -57,21 +56,23 @@ def may_share(model: Model, source: object, intervention: Intervention | None) -
 
 
 def _takes_padding(module: nn.Module) -> bool:
-    """Whether a decoder may stand beside others; code bases that count positions or mask in their
-    own way do not know of columns before a text."""
+    """Return True if a decoder may be batched with others.
+
+    Other modules may count positions or mask by themselves, and ignore padding columns.
+    """
     if type(module) is not Transformer or not hasattr(module, "decoder"):
         return False
     return type(module.decoder.embedding) is Embedding
 
 
 class SharedSearch:
-    """One search: what it asks for, how far it is, and in the end ``found`` or ``error``.
+    """Search with its parameters, its progress and, in the end, ``found`` or ``error``.
 
-    With ``best_only`` it ends as soon as nothing that goes on can be better than the best text
-    found, which alone is sure to be there. ``known``: sources that this model has read before.
+    With ``best_only`` it ends once no live hypothesis can beat the best finished one; then only
+    that one is final. ``known`` caches sources that this model has read before.
 
     Raises:
-        ValueError: as :func:`generation.translate`.
+        ValueError: See :func:`generation.translate`.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class SharedSearch:
         self.error: BaseException | None = None
         self.beams: Beams | None = None
         self.reader: NativeReader | None = None
-        self.memory = 0  # source tokens that the decoder looks at
+        self.memory = 0  # source tokens that the decoder attends to
 
     @property
     def ended(self) -> bool:
@@ -105,10 +106,10 @@ class SharedSearch:
         return self.beams is not None
 
     def begin(self) -> None:
-        """Read the source, alone; where edits may act on it, make the first pass too."""
+        """Read the source alone; if edits may act on it, make the first pass too."""
         try:
             self._begin()
-        except BaseException as error:  # it is this search's own, and others go on
+        except BaseException as error:  # only this search fails; others go on
             self.error = error
 
     def _begin(self) -> None:
@@ -139,23 +140,23 @@ class SharedSearch:
 
     @property
     def text(self) -> int:
-        """Tokens that each of its rows has read once its next pass is made."""
+        """Tokens that each row has read after its next pass."""
         assert self.beams is not None
         return len(self.batch.starts[0]) + len(self.beams.live[0].ids)
 
     @property
     def row_keys(self) -> int:
-        """Keys that each of its rows looks at in its next pass."""
+        """Keys that each row attends to in its next pass."""
         return self.memory + self.text if self.begun else len(self.ids) + 1
 
     @property
     def last_cells(self) -> int:
-        """Keys of all its rows in its last pass, if it goes as far as it may."""
+        """Keys of all rows in the last pass, at maximum length."""
         assert self.beams is not None
         return self.beam * (len(self.ids) + self.beams.limit)
 
     def ask(self) -> None:
-        """Say how far it is; what is raised there ends it."""
+        """Report progress; an exception raised there ends the search."""
         assert self.beams is not None
         if self.on_progress is not None:
             try:
@@ -164,7 +165,7 @@ class SharedSearch:
                 self.error = error
 
     def take(self, logits: torch.Tensor) -> None:
-        """Go on with the logits ``[row, 1, vocabulary]`` of its last pass."""
+        """Continue with the logits ``[row, 1, vocabulary]`` of the last pass."""
         assert self.beams is not None
         try:
             self.beams.grow(self.batch.scored(logits, self.beams.live))
@@ -181,8 +182,10 @@ class SharedSearch:
 
 
 def _is_decided(beams: Beams) -> bool:
-    """Whether no text that goes on can end better than the best that has ended: its sum only
-    falls, and no length divides it by more than the longest."""
+    """Return True if no live hypothesis can beat the best finished one.
+
+    A live sum only falls, and no length norm exceeds that of the longest text.
+    """
     if not beams.done:
         return False
     ended = max(path.total / length_norm(len(path.ids), LENGTH_PENALTY) for path in beams.done)
@@ -191,7 +194,7 @@ def _is_decided(beams: Beams) -> bool:
 
 
 class SharedPasses:
-    """Some searches of one model that have begun and not ended, for some passes."""
+    """Shared passes of started, unfinished searches of one model."""
 
     def __init__(self, searches: Sequence[SharedSearch]):
         readers = [search.reader for search in searches if search.reader is not None]
@@ -200,18 +203,18 @@ class SharedPasses:
         self.sites = sites_of(model.size("decoder_layers"), cross=searches[0].memory > 0)
         with torch.inference_mode():
             self.reader = NativeReader.joined(readers)
-        #: Which rows of the reader are whose.
+        #: Reader rows of each search.
         self.rows: dict[SharedSearch, slice] = {}
         for search, reader in zip(searches, readers, strict=True):
             self._place(search, reader.rows)
 
     @property
     def searches(self) -> list[SharedSearch]:
-        """Those that have not ended."""
+        """Searches that have not ended."""
         return [search for search in self.rows if not search.ended]
 
     def step(self) -> None:
-        """One pass of all; who ends in it leaves."""
+        """Run one pass of all searches; searches that end in it are removed."""
         for search in self.searches:
             search.ask()
         asked = self.searches
@@ -240,7 +243,7 @@ class SharedPasses:
                 search.take(logits[self.rows[search]])
 
     def part(self) -> None:
-        """Give each search that goes on what it has kept, so that it can join others."""
+        """Give each running search its part of the cache, so that it can join others."""
         with torch.inference_mode():
             for search in self.searches:
                 search.reader = self.reader.part(self.rows[search], search.memory)

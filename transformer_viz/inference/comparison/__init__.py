@@ -1,4 +1,4 @@
-"""What two models, two sentences or two interventions make of text, compared head by head.
+"""Comparison of two models, sentences or interventions, head by head.
 
-May import inference, checkpoints, metrics and core. `sides.py` is `tv.compare`.
+May import inference, checkpoints, metrics and core. `sides.py` implements `tv.compare`.
 """

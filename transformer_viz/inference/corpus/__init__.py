@@ -1,4 +1,4 @@
-"""A shard of a corpus through a model: what its heads do, as exact sums, and the examples.
+"""Scan of a corpus shard with a model: exact sums of head measures, and examples.
 
 May import inference, its head metrics, metrics, checkpoints and core.
 """

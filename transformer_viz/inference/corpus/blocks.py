@@ -1,4 +1,4 @@
-"""What the heads of a batch of sentences look at, block by block, as arrays."""
+"""Attention weights of a batch of sentences, block by block, as arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from .sentences import Sentence, together
 
 @dataclass(eq=False)
 class Block:
-    """One attention block of a batch: arrays ``[sentence, head, ...]``, and where its heads are."""
+    """Attention block of a batch: arrays ``[sentence, head, ...]``.
+
+    ``first`` is the index of its first head among all heads.
+    """
 
     site: Site
     first: int
@@ -34,7 +37,7 @@ class Block:
 
     @property
     def count(self) -> int:
-        """How many heads it has."""
+        """Number of heads."""
         return int(self.weights.shape[1])
 
     @property
@@ -51,15 +54,15 @@ class Batch:
 
     @property
     def cells(self) -> int:
-        """Weights of all heads."""
+        """Number of weights over all heads."""
         return sum(block.weights.size for block in self.blocks)
 
 
 def watched(model: Model, sentences: list[Sentence], request: CaptureRequest) -> Batch:
-    """Run the model over sentences of one shape and keep every block, in the order of a trace.
+    """Run the model over sentences of one shape and return every block, in trace order.
 
     Raises:
-        ValueError: no attention of the model can be seen.
+        ValueError: No attention of the model can be seen.
     """
     with torch.no_grad(), probe(model.module, None, request) as capture:
         together(sentences).through(model)
@@ -95,7 +98,7 @@ def _with_weights(capture: Capture) -> list[AttentionRecord]:
 
 
 def alike(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """Blocks of one kind whose maps have one size, which may stand side by side."""
+    """Yield groups of blocks of one kind and map size, which can be stacked."""
 
     def kind(block: Block) -> tuple[Any, ...]:
         sizes = block.weights.shape[2:]
@@ -107,6 +110,6 @@ def alike(blocks: Sequence[Block]) -> Iterator[list[Block]]:
 
 
 def side(sentence: Sentence, which: str) -> Tokens:
-    """The tokens of a sentence that ``query`` or ``key`` of a block names."""
+    """Return the tokens of a sentence that ``query`` or ``key`` of a block refers to."""
     read = sentence.read
     return read.source if which == "source" or read.target is None else read.target

@@ -1,4 +1,4 @@
-"""`copying` and `ov_copying`, which need the model's own weights beside what heads look at."""
+"""Measures `copying` and `ov_copying`, which need model weights besides attention weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sentences import Sentence
 
 
 def put_copying(sums: Sums, at: int, batch: Batch, place: int, own: OwnWeights, view: str) -> None:
-    """`copying` of the sentence ``place`` of a batch, into row ``at`` of the sums."""
+    """Write `copying` of the sentence ``place`` of a batch into row ``at`` of the sums."""
     blocks = [b for b in batch.blocks if b.v is not None and own.says(b.site)]
     asked_of, written, tokens = [], [], []
     for block in blocks:
@@ -37,7 +37,7 @@ def put_copying(sums: Sums, at: int, batch: Batch, place: int, own: OwnWeights, 
 
 
 def put_circuits(sums: Sums, batch: Batch, own: OwnWeights) -> None:
-    """`ov_copying` of every head, into the first row of the sums: it needs no sentence."""
+    """Write `ov_copying` of every head into the first row of the sums; it needs no sentence."""
     for block in batch.blocks:
         ov = own.ov.get((block.site.block, block.site.layer))
         if ov is not None and block.site.stack == own.last:

@@ -1,7 +1,7 @@
-"""One shard of a corpus: a pure function of the model and its sentences.
+"""Scan of one corpus shard: a pure function of the model and its sentences.
 
-Sentences of one length are one batch, and batches depend on the shard alone, so a shard gives the
-same numbers to the last bit in every process on one kind of machine.
+Sentences of one length form a batch, and batches depend on the shard only. So a shard gives
+bit-identical numbers in every process on one kind of machine.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .sentences import batches, read_shard
 from .shelf import Example, Shelf
 from .stacking import put_measured, stacks
 
-TOGETHER = 512  # sentences that are measured together
-CELLS = 2**22  # weights of these, all heads counted
+TOGETHER = 512  # sentences measured together
+CELLS = 2**22  # weights measured together, over all heads
 
 
 @dataclass(frozen=True, eq=False)
 class Scanned:
-    """What a shard leaves: sums, examples, what could not be read; and how long it took.
+    """Result of a shard: sums, examples, refused sentences and timings.
 
-    ``forward`` and ``statistics`` are seconds: the watched model, and all that is counted.
+    ``forward`` and ``statistics`` are seconds: for the captured model runs, and for all counting.
     """
 
     heads: tuple[tuple[str, str, int, int], ...]
@@ -56,19 +56,21 @@ def scan(
     with_weights: bool = False,
     on_progress: Callable[[int], None] | None = None,
 ) -> Scanned:
-    """All head measures of the numbered sentences ``items`` of one shard.
+    """Compute all head measures of the numbered sentences ``items`` of one shard.
 
     Args:
-        view: ``content`` or ``raw``, as `tv.metrics` takes it.
-        seed: of the orders of the null, and of which sentences are typical.
-        copying_every: `copying` needs the logits of each head; it is asked of every so many-th
-            sentence, chosen by hash.
-        with_weights: also count `ov_copying`, which needs no sentence; in one shard of a corpus.
-        on_progress: hears how many sentences are done.
+        model: Model to scan.
+        items: (number, sentence) pairs.
+        view: ``content`` or ``raw``, as in `tv.metrics`.
+        seed: Seed of the null orders, and of the choice of typical sentences.
+        copying_every: `copying` needs the logits of each head; it is computed for one in so many
+            sentences, chosen by hash.
+        with_weights: Also compute `ov_copying`, which needs no sentence; set for one shard only.
+        on_progress: Called with the number of sentences done.
     """
     before = torch.get_num_threads()
     if model.device == "cpu":
-        torch.set_num_threads(1)  # the order of sums must not depend on the machine's cores
+        torch.set_num_threads(1)  # the order of sums must not depend on the number of cores
     try:
         return _Scan(model, view, seed, copying_every, with_weights, on_progress).run(items)
     finally:
@@ -127,7 +129,7 @@ class _Scan:
         return Scanned(self.heads, whole, examples, done, refused, self.forward, self.statistics)
 
     def _count(self, some: Sequence[Batch]) -> None:
-        """Add what the sentences of some batches leave."""
+        """Add the results of some batches."""
         begin = time.perf_counter()
         if self.totals is None:
             self.heads = tuple(

@@ -1,4 +1,4 @@
-"""The sentences of a shard as ids, and those of one length side by side."""
+"""Sentences of a shard as ids, and batches of sentences of one length."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..generation import translate_lines
 from ..model_inputs import Read, read_source
 from ..token_ids import source_ids
 
-DECODED = 32  # sources that are decoded together
-MOST = 32  # sentences of a batch
-CELLS = 2**22  # weights of a batch, all heads counted
+DECODED = 32  # sources decoded together
+MOST = 32  # sentences per batch
+CELLS = 2**22  # weights per batch, over all heads
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """One sentence that the model reads: its number in the corpus, its text and its input."""
+    """Sentence as model input: its number in the corpus, its text and its ids."""
 
     number: int
     text: str
@@ -32,13 +32,13 @@ class Sentence:
 
     @property
     def query(self) -> Tokens:
-        """The longer of the two sides that heads look from."""
+        """Longer of the two sentences whose tokens are queries."""
         sides = (self.read.source, self.read.target or self.read.source)
         return max(sides, key=len)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What sentences of one batch share; one with a mask or two texts stands alone."""
+        """Shape shared by the sentences of a batch; one with a mask or two texts is alone."""
         source, target, mask = self.read.tensors
         lone = () if mask is None and self.read.segments is None else (self.number,)
         return (source.shape[1], 0 if target is None else target.shape[1], *lone)
@@ -47,7 +47,7 @@ class Sentence:
 def read_shard(
     model: Model, items: Sequence[tuple[int, Any]]
 ) -> tuple[list[Sentence], list[tuple[int, str]]]:
-    """The sentences of a shard, and those that the model cannot read with the reason."""
+    """Return the readable sentences of a shard, and the others with the reason."""
     readable: list[tuple[int, str, Any]] = []
     refused: list[tuple[int, str]] = []
     for number, item in items:
@@ -74,7 +74,7 @@ def read_shard(
 
 
 def _written(model: Model, items: Sequence[tuple[int, str, Any]]) -> dict[int, list[int]]:
-    """What the model itself writes where no target came, as `tv.trace` reads it."""
+    """Return the model's own output where no target was given, as in `tv.trace`."""
     alone = [(number, text) for number, text, target in items if target is None]
     if model.kind != "encoder-decoder" or not alone:
         return {}
@@ -89,7 +89,7 @@ def _written(model: Model, items: Sequence[tuple[int, str, Any]]) -> dict[int, l
 
 
 def batches(sentences: Sequence[Sentence], heads: int) -> Iterator[list[Sentence]]:
-    """Sentences of one shape together, short ones first; a batch depends on its shard alone."""
+    """Yield batches of one shape, short sentences first; a batch depends on its shard only."""
     ordered = sorted(sentences, key=lambda one: (one.shape, one.number))
     group: list[Sentence] = []
     for one in ordered:
@@ -104,7 +104,7 @@ def batches(sentences: Sequence[Sentence], heads: int) -> Iterator[list[Sentence
 
 
 def together(group: Sequence[Sentence]) -> Read:
-    """One input of a batch: each part of its sentences side by side."""
+    """Return one batched input: the parts of its sentences, concatenated."""
     if len(group) == 1:
         return group[0].read
     first = group[0].read

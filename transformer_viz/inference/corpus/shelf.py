@@ -1,4 +1,4 @@
-"""Maps of sentences that may become examples, small, and the examples that are made of them."""
+"""Maps of candidate sentences, stored small, and the selection of examples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .blocks import side
 from .sentences import Sentence
 from .stacking import Piece
 
-SHADES = 255  # of a stored weight
+SHADES = 255  # levels of a stored weight
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One sentence that is kept for a head, with its map in 255 shades, ``[query, key]`` uint8."""
+    """Example sentence of a head, with its map in 255 shades, ``[query, key]`` uint8."""
 
     head: int
     sentence: int
@@ -33,13 +33,13 @@ class Example:
 
 @dataclass(eq=False)
 class Shelf:
-    """Maps and scores of sentences that may be chosen; given back at the end of a shard."""
+    """Maps and scores of candidate sentences; examples are selected at the end of a shard."""
 
     maps: dict[int, list[tuple[int, str, str, np.ndarray]]] = field(default_factory=dict)
     known: list[tuple[Sentence, np.ndarray]] = field(default_factory=list)
 
     def keep(self, pieces: Sequence[Piece], weights: np.ndarray) -> None:
-        """The maps of those sentences that are neither very short nor long."""
+        """Store the maps of sentences that are neither very short nor very long."""
         blocks = pieces[0].blocks
         sentences = [one for piece in pieces for one in piece.sentences]
         place = [n for n, one in enumerate(sentences) if fits(one)]
@@ -51,18 +51,18 @@ class Shelf:
             self.maps.setdefault(one.number, []).append(row)
 
     def score(self, sentences: Sequence[Sentence], scores: np.ndarray) -> None:
-        """Their means by each measure, ``[sentence, head, measure]``."""
+        """Store the sentences' means of each measure, ``[sentence, head, measure]``."""
         self.known += [(one, row) for one, row in zip(sentences, scores, strict=True) if fits(one)]
 
     def of(self, number: int, head: int) -> tuple[str, str, np.ndarray]:
-        """Whose words the map of a head joins, and the map."""
+        """Return the query and key sentence of a head's map, and the map."""
         first, query, key, maps = max(
             (one for one in self.maps[number] if one[0] <= head), key=lambda one: one[0]
         )
         return query, key, maps[head - first]
 
     def examples(self, seed: int) -> list[Example]:
-        """Those sentences that are an example of a head."""
+        """Return the example sentences of all heads."""
         if not self.known:
             return []
         known = sorted(self.known, key=lambda pair: pair[0].number)
@@ -83,12 +83,12 @@ class Shelf:
 
 
 def fits(one: Sentence) -> bool:
-    """Whether a sentence may be an example."""
+    """Return True if a sentence may be an example."""
     return SHORTEST <= len(one.query) <= LONGEST
 
 
 def shaded(weights: np.ndarray) -> np.ndarray:
-    """Weights as whole numbers, 255 for 1."""
+    """Return weights as integers, with 255 for 1."""
     found = weights * np.float32(SHADES)
     np.rint(found, out=found)
     if not np.isfinite(found.sum()):

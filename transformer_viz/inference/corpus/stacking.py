@@ -1,7 +1,7 @@
-"""Blocks of several batches side by side: those under one mask are measured in one go.
+"""Stacks of blocks from several batches: blocks with one mask are measured together.
 
-What is measured of a head does not depend on those that stand beside it, so stacks may be of any
-size: large enough that numpy works on long arrays, small enough for a processor's cache.
+The measures of a head do not depend on other heads in the stack, so stacks may have any size.
+`CELLS` is large enough for numpy and small enough for a processor's cache.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from ..head_metrics.own_weights import OwnWeights
 from .blocks import Batch, Block, alike, side
 from .sentences import Sentence
 
-CELLS = 2**18  # weights of a stack
+CELLS = 2**18  # weights per stack
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some blocks of some sentences under one mask; ``start`` is the place of the first sentence
-    among all that are measured, ``at`` those of its batch."""
+    """Blocks of some sentences under one mask.
+
+    ``start`` is the index of the first sentence among all measured ones, ``at`` the slice within
+    its batch.
+    """
 
     blocks: list[Block]
     sentences: list[Sentence]
@@ -43,13 +46,13 @@ class Piece:
         return len(self.sentences) * (self.heads.stop - self.heads.start) * size[0, 0].size
 
     def tokens(self, which: str) -> list[Tokens]:
-        """Of each sentence those that the heads look from (``query``) or at (``key``)."""
+        """Return each sentence's tokens on the ``query`` or ``key`` side."""
         name = getattr(self.blocks[0], which)
         return [side(one, name) for one in self.sentences]
 
     @cached_property
     def kind(self) -> tuple[object, ...]:
-        """What pieces share that may stand in one stack."""
+        """Key shared by pieces that can be stacked."""
         query, key = (self.tokens(which)[0] for which in ("query", "key"))
         first = self.blocks[0]
         return (
@@ -61,7 +64,7 @@ class Piece:
 
 
 def stacks(batches: Sequence[Batch]) -> Iterator[list[Piece]]:
-    """All blocks of some batches, in pieces that may be measured together."""
+    """Yield all blocks of some batches, in groups of pieces that are measured together."""
     kinds: dict[tuple[object, ...], list[Piece]] = {}
     start = 0
     for batch in batches:
@@ -80,7 +83,7 @@ def stacks(batches: Sequence[Batch]) -> Iterator[list[Piece]]:
 
 
 def _pieces(batch: Batch, blocks: list[Block], start: int) -> Iterator[Piece]:
-    """Blocks of one kind and size; one by one and sentence by sentence where masks differ."""
+    """Yield blocks of one kind and size; separately per block and sentence if masks differ."""
     whole = Piece(blocks, batch.sentences, slice(0, len(batch.sentences)), start)
     specials = {
         (query.special, key.special)
@@ -96,7 +99,7 @@ def _pieces(batch: Batch, blocks: list[Block], start: int) -> Iterator[Piece]:
 
 
 def filled(pieces: Sequence[Piece], part: Callable[[Block], np.ndarray]) -> np.ndarray:
-    """One array of the pieces' blocks, ``[sentence, head, ...]``."""
+    """Return one array of the pieces' blocks, ``[sentence, head, ...]``."""
     first = part(pieces[0].blocks[0])
     heads = pieces[0].heads
     shape = (sum(len(p.sentences) for p in pieces), heads.stop - heads.start, *first.shape[2:])
@@ -114,7 +117,7 @@ def filled(pieces: Sequence[Piece], part: Callable[[Block], np.ndarray]) -> np.n
 def put_measured(
     sums: Sums, pieces: Sequence[Piece], own: OwnWeights, view: str, seed: int
 ) -> np.ndarray:
-    """Measure one stack into ``sums``; gives its weights ``[sentence, head, query, key]``."""
+    """Measure one stack into ``sums``; return its weights ``[sentence, head, query, key]``."""
     first = pieces[0]
     block = first.blocks[0]
     weights = filled(pieces, lambda one: one.weights)

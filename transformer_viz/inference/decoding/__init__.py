@@ -1,4 +1,4 @@
-"""How decoders read on: which may keep keys and values of what they have read.
+"""Incremental decoding: checks of key-value caches, and generation rules.
 
 May import models and the ground floor; nothing else of inference.
 """

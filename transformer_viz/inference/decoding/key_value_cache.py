@@ -1,7 +1,7 @@
-"""Reading on without reading again: when a decoder may keep the keys and values of its tokens.
+"""Incremental decoding with a key-value cache, where it gives the same numbers.
 
-Only where that gives the same numbers. A module is asked once, on a few tokens, both ways; edits
-under which an earlier row changes as later tokens come are not cached.
+A module is tested once on a few tokens, with and without the cache. Edits under which earlier rows
+change as tokens are appended are not cached.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from ...core.interventions import (
 from ...model import Transformer
 from .progress import Progress
 
-CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
-TRIED = 4  # tokens that are read both ways
+CLOSE = 1e-4  # relative to the largest logit; above float32 rounding
+TRIED = 4  # tokens read with and without the cache
 
-#: What a cache raises that holds no more, or was not made for this; not what an edit refuses.
+#: Errors of a cache that is full or unsuited; other errors come from edits.
 FAILURES = (RuntimeError, LookupError, TypeError, AttributeError, AssertionError)
 
-#: Edits under which the rows of earlier tokens stay as they were, whatever follows.
+#: Edits that never change the rows of earlier tokens.
 STEADY = (
     *(Temperature, ScaleHead, UniformHead, Window, BlockKeys, BlockEdges, Pad, ScalePositions),
 )
-#: Edits that change earlier rows of a decoder, but of the encoder nothing that is read again.
+#: Edits that change earlier rows of a decoder, but no encoder states that are read again.
 OF_ENCODERS = (Causal, ScaleResidual, ShufflePositions)
 _EQUAL: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 _SHOWN: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 def may_keep(intervention: Intervention | None) -> bool:
-    """Whether keys and values of earlier tokens stay right under these edits."""
+    """Return True if keys and values of earlier tokens stay valid under these edits."""
     return all(
         isinstance(edit, STEADY) or (isinstance(edit, OF_ENCODERS) and edit.stack == "encoder")
         for edit in intervention or ()
@@ -59,14 +59,15 @@ def may_keep(intervention: Intervention | None) -> bool:
 def reads_on(
     model: Model, source: list[int] | Tensor, on_pass: Callable[[], None] | None = None
 ) -> bool:
-    """Whether this model, read token by token, gives what it gives for a whole text.
+    """Return True if reading token by token gives this model's results for the whole text.
 
-    False too where the model keeps nothing, or cannot be read on.
+    False if the model has no cache or cannot be decoded incrementally.
 
     Args:
-        model: the model.
-        source: ids or the features of a sound, tried when the model is asked first.
-        on_pass: called before each pass of that; what it raises comes out, and is no answer.
+        model: Model to test.
+        source: Ids, or features of a sound, for the first test of the model.
+        on_pass: Called before each pass of the test; its exceptions propagate and leave the result
+            open.
     """
     calls = model.calls
     twofold = calls.encode is not None and calls.decode is not None
@@ -77,7 +78,7 @@ def reads_on(
         try:
             with torch.no_grad():
                 known = _tried(model, source, step)
-        except Exception:  # whatever a stranger's module raises here, it is decoded without a cache
+        except Exception:  # an unknown module may raise anything here; then decode without a cache
             if step.error is not None:
                 raise
             known = False
@@ -86,34 +87,34 @@ def reads_on(
 
 
 def known_to_read_on(model: Model) -> bool:
-    """Whether the cache is that of the reference Transformer, which tests hold to its one pass."""
+    """Return True for the reference Transformer, whose cache is covered by tests."""
     return isinstance(model.module, Transformer)
 
 
 def forget(model: Model) -> None:
-    """From now on this model is decoded without a cache: a longer text showed a difference."""
+    """Disable the cache for this model, after a longer text showed a difference."""
     _EQUAL[model.module] = False
 
 
 def shows_steps(model: Model) -> bool:
-    """Whether what is seen of a step with the cache is what a pass over the whole text shows.
+    """Return True if a captured step with the cache shows the same as a whole pass.
 
-    True until `forget_steps` was told otherwise.
+    True until `forget_steps` is called.
     """
     return _SHOWN.get(model.module, True)
 
 
 def forget_steps(model: Model) -> None:
-    """From now on steps of this model are watched without a cache."""
+    """Capture further steps of this model without a cache."""
     _SHOWN[model.module] = False
 
 
 class CacheError(RuntimeError):
-    """A cache that served for a while has failed; the text can be read without one."""
+    """Failure of a cache that worked before; the text can be decoded without one."""
 
 
 def _tried(model: Model, source: list[int] | Tensor, on_pass: Callable[[], None]) -> bool:
-    """Two texts that part after their second token, each step both ways."""
+    """Compare both ways on two texts that diverge after their second token, at each step."""
     calls = model.calls
     on_pass()
     assert calls.reader is not None
@@ -137,7 +138,7 @@ def _tried(model: Model, source: list[int] | Tensor, on_pass: Callable[[], None]
             memory = None if memory is None else memory[twice]
         last = logits[:, -1]
         following = _but(model.pad_id, last, -torch.inf).argmax(-1, keepdim=True)
-        # a text that nobody would write is as good a test, but for the padding's id: it is hidden
+        # the least likely token is as good a test, except the padding id, which is masked
         following[-1] = _but(model.pad_id, last[-1], torch.inf).argmin(-1)
         ids = torch.cat((ids, following), dim=1)
         on_pass()
@@ -147,14 +148,14 @@ def _tried(model: Model, source: list[int] | Tensor, on_pass: Callable[[], None]
 
 
 def _but(token: int | None, logits: Tensor, value: float) -> Tensor:
-    """Logits ``[..., vocabulary]`` with another value for one token."""
+    """Return logits ``[..., vocabulary]`` with another value for one token."""
     if token is None or token >= logits.shape[-1]:
         return logits
     return logits.index_fill(-1, torch.tensor([token], device=logits.device), value)
 
 
 def _whole(model: Model, ids: Tensor, memory: Tensor | None) -> Tensor:
-    """Logits ``[row, 1, vocabulary]`` of the last token, from one pass over the whole text."""
+    """Return logits ``[row, 1, vocabulary]`` of the last token, from one full pass."""
     if memory is None:
         return model.calls.forward(ids, None, None)[:, -1:]
     assert model.calls.decode is not None
@@ -168,9 +169,9 @@ def _close(one: Tensor, other: Tensor) -> bool:
 
 
 class ReadOn:
-    """The rows of a search in a reader, found again by what they have read.
+    """Rows of a search in a reader, identified by the tokens they have read.
 
-    ``owners`` and ``prefixes`` of a call name rows; each goes on from the row of the last call that
+    ``owners`` and ``prefixes`` of a call name rows. Each continues the row of the last call that
     had read all but its last token.
     """
 
@@ -179,10 +180,10 @@ class ReadOn:
         self.rows: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def logits(self, owners: list[int], prefixes: list[tuple[int, ...]]) -> Tensor:
-        """Logits ``[row, 1, vocabulary]`` of what follows each text.
+        """Return logits ``[row, 1, vocabulary]`` of the next token of each text.
 
         Raises:
-            CacheError: the cache failed.
+            CacheError: The cache failed.
         """
         if not self.rows:
             given: list[Any] = [self.starts[own] for own in owners]

@@ -1,4 +1,4 @@
-"""Callbacks that are told how far a piece of work is."""
+"""Progress callbacks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Progress:
-    """A progress callback that keeps what it raised, so that nothing takes that for a failure.
+    """Progress callback that stores its exception, so that it is not taken for another failure.
 
     Attributes:
-        error: what the callback raised; None as long as it returned.
+        error: Exception of the callback; None while it returns.
     """
 
     def __init__(self, on_progress: Callable[..., Any] | None) -> None:

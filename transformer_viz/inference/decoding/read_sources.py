@@ -1,8 +1,8 @@
-"""Sources that a model has read before: what its encoder gave, so that none is read twice.
+"""Cache of encoder outputs, so that no source is encoded twice.
 
-Whoever moves a slider asks many times about one sentence, and most edits act in the decoder alone.
-Only for the reference Transformer, whose encoder hears nothing of the target, and only where its
-weights do not change meanwhile: whoever asks keeps the memory, and none is kept of itself.
+Moving a slider requests one sentence many times, and most edits act in the decoder only. Only for
+the reference Transformer, whose encoder does not depend on the target, and while its weights do not
+change. The caller owns the cache; there is no global one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ...core.sites import Site
 from ...model import Transformer
 from .watched_calls import watched_call
 
-LIMIT = 32_000_000  # bytes of tensors that are kept
+LIMIT = 32_000_000  # bytes of stored tensors
 OfMemory = Sequence[tuple[Tensor | None, Tensor]]
-SMALL = 2_000  # bytes that a reading costs beside its tensors, at most some of them
+SMALL = 2_000  # bytes of overhead per reading, beside its tensors
 
 
 class ReadSources:
-    """What the encoder gave for the sources read last, as many as fit into ``limit`` bytes.
+    """Cache of encoder outputs for the latest sources, up to ``limit`` bytes.
 
-    May be asked from any thread; two that ask for the same at once may both read it.
+    Thread-safe; two simultaneous requests for the same source may both encode it.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -47,7 +47,7 @@ class ReadSources:
         return len(self._kept)
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What a key stands for, made now if it is not there."""
+        """Return the value of a key; call ``make`` if it is missing."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -63,14 +63,14 @@ class ReadSources:
         return made
 
     def names(self, model: Model) -> Names:
-        """The modules and tensors of a model, read once; they end with it."""
+        """Return the modules and tensors of a model, read once and dropped with the model."""
         with self._lock:
             if model not in self._names:
                 self._names[model] = Names(model.module)
             return self._names[model]
 
     def states(self, model: Model, source: Tensor, mask: Tensor | None) -> Tensor:
-        """Encoder states ``[1, token, d_model]`` of ids ``[1, token]``, without any edit."""
+        """Return encoder states ``[1, token, d_model]`` of ids ``[1, token]``, without edits."""
         encode = model.calls.encode
         assert encode is not None
         key = ("states", ref(model), *_key(source, mask))
@@ -78,7 +78,7 @@ class ReadSources:
         return made
 
     def of_memory(self, model: Model, source: Tensor, reader: NativeReader) -> OfMemory:
-        """Keys and values of those states in each layer, which no edit of the decoder changes."""
+        """Return the states' keys and values in each layer, which decoder edits do not change."""
         made: OfMemory = self.get(
             ("keys", ref(model), *_key(source, reader.mask)), reader.of_memory
         )
@@ -91,7 +91,7 @@ def _key(source: Tensor, mask: Tensor | None) -> tuple[Hashable, ...]:
 
 
 def _tensors(made: Any) -> Iterable[Tensor]:
-    """All tensors in a nest of plain containers and records."""
+    """Yield all tensors nested in plain containers and dataclasses."""
     if isinstance(made, Tensor):
         yield made
     elif isinstance(made, dict):
@@ -108,8 +108,10 @@ def _tensors(made: Any) -> Iterable[Tensor]:
 def all_after_encoder(
     model: Model, intervention: Intervention | None, sites: Sequence[Site]
 ) -> bool:
-    """Whether each edit finds attentions of the decoder (its ``sites``) and none of the encoder,
-    so that nothing must be watched to know that all of them are made."""
+    """Return True if each edit matches decoder attentions (``sites``) and no encoder attention.
+
+    Then no probe is needed to know that all edits take effect.
+    """
     heads = model.size("heads")
     before = [Site("encoder", "self", layer) for layer in range(model.size("encoder_layers"))]
 
@@ -122,13 +124,13 @@ def all_after_encoder(
 
 
 def sites_of(layers: int, cross: bool) -> list[Site]:
-    """The attentions of a decoder, in the order in which it makes them."""
+    """Return the attentions of a decoder, in execution order."""
     kinds = ("self", "cross") if cross else ("self",)
     return [Site("decoder", kind, layer) for layer in range(layers) for kind in kinds]
 
 
 def may_read_apart(model: Model, source: Tensor, intervention: Intervention) -> bool:
-    """Whether a watched run may take what the encoder gave before, and give the same trace."""
+    """Return True if a captured run may reuse encoder outputs and give the same trace."""
     module = model.module
     twofold = type(module) is Transformer and model.kind == "encoder-decoder"
     if not twofold or source.is_floating_point() or len(source) != 1:
@@ -145,16 +147,20 @@ def watched(
     asked: Hashable,
     known: ReadSources,
 ) -> tuple[Capture, Tensor]:
-    """A watched run whose encoder is asked once for each source: the capture of both stacks, and
-    logits ``[1, target token, vocabulary]``.
+    """Capture a run whose encoder runs once per source.
+
+    Returns the capture of both stacks, and logits ``[1, target token, vocabulary]``.
 
     Args:
-        tensors: ids of source and target, and the source's mask.
-        intervention: edits of the decoder alone (`may_read_apart`).
-        asked: all that ``request`` depends on.
+        model: Model to run.
+        tensors: Ids of source and target, and the source's mask.
+        intervention: Edits of the decoder only (`may_read_apart`).
+        request: Parts to capture.
+        asked: Cache key for all that ``request`` depends on.
+        known: Cache of encoder outputs.
     """
     source, target, given = tensors
-    # a module by itself hides its padding id
+    # a module masks its padding id by itself
     mask = source.ne(model.config["pad_id"]) if given is None else given
 
     def names() -> Names:
@@ -178,7 +184,7 @@ def watched(
 
 
 def joined(before: Capture, after: Capture) -> Capture:
-    """What two passes showed, as if they were one; neither is changed."""
+    """Return the captures of two passes as one; neither is changed."""
     return replace(
         after,
         attentions=[*before.attentions, *after.attentions],

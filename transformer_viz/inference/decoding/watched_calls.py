@@ -1,4 +1,4 @@
-"""One call of a model, watched: by the parts of a Transformer that are known, or by the probe."""
+"""Capture of one model call, by the instrumented reference Transformer or by the probe."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ...capture.reference import as_built, noting
 from ...checkpoints.common.model import Calls, Model
 from ...core.interventions import Intervention
 
-NOTES = "own notes"  # the law that what a model tells of itself is what the probe sees
+NOTES = "own notes"  # law: the model's own capture equals the probe's
 Laws = dict[str, dict[str, float | None]]
 
 
 def without_gradients(model: Model, *callbacks: object) -> AbstractContextManager[object]:
     """Return the mode of passes that need no gradients.
 
-    Inference mode is faster, but nothing that is made in it can take part in a training: neither
-    tables that a module makes on its first call, nor what a hook or a callback keeps. So it is used
-    for the reference Transformer as it was built alone, which makes no tables.
+    Inference mode is faster, but its tensors can never take part in training. This includes tables
+    that a module makes on its first call, and tensors stored by hooks or callbacks. So it is used
+    only for the unmodified reference Transformer, which makes no tables.
 
     Args:
-        model: whose passes they are.
-        callbacks: what is called between them, None where there is none.
+        model: Model of the passes.
+        callbacks: Functions called between passes, or None.
     """
     alone = all(one is None for one in callbacks) and as_built(model.module)
     return torch.inference_mode() if alone else torch.no_grad()
@@ -45,18 +45,22 @@ def watched_call(
     names: Callable[[], Names] | None = None,
     notes: bool = True,
 ) -> tuple[Capture, Tensor]:
-    """What a call of a model shows, and what it gives.
+    """Return the capture of a model call, and its output.
 
-    The probe takes about as long again as the model; a reference Transformer can tell most of it
-    at a tenth of that (`capture.reference`), and the numbers are the same.
+    The probe takes about as long as the model itself. A reference Transformer can record most of it
+    at a tenth of that (`capture.reference`), with the same numbers.
 
     Args:
-        call: what is called, with the model's calls or with those of a module in its place.
-        names: the model's modules for the probe, read anew where it is left out.
-        notes: whether the model may tell of itself.
+        model: Model to run.
+        call: Function to run, given the model's calls or those of a replacement module.
+        intervention: Edits of the run.
+        request: Parts to capture.
+        donations: Patches from donor runs.
+        names: Returns the model's modules for the probe; read anew by default.
+        notes: True if the model may record its own capture.
 
     Raises:
-        ValueError: as :func:`probe`.
+        ValueError: See :func:`probe`.
     """
     edits = intervention.of_the_pass()
     found = _noted(model, call, edits, request, donations) if notes else None
@@ -75,7 +79,7 @@ def _noted(
     request: CaptureRequest,
     donations: Sequence[Donation] = (),
 ) -> tuple[Capture, Tensor] | None:
-    """What a model tells of itself; None where only the probe knows."""
+    """Return the model's own capture and output; None if only the probe can capture it."""
     on = model.calls.on
     made = None if on is None else noting(model.module, edits, request, donations)
     if on is None or made is None:
@@ -88,12 +92,17 @@ def _noted(
 def laws_of_notes(
     laws: Laws, model: Model, call: Callable[[Calls], Tensor], intervention: Intervention
 ) -> Laws:
-    """The laws of a proof, and that what the model tells is what the probe sees, under the edits of
-    this run: weights and statistics of each attention, norms, lengths of the stream, the output.
-    As they are where it tells nothing. The model runs twice for it.
+    """Return the laws of a proof, and the law that the model's own capture equals the probe's.
+
+    Compares weights and statistics of each attention, norms, residual stream lengths and the
+    output, under the edits of this run. Returns ``laws`` unchanged if the model has no own capture.
+    The model runs twice.
 
     Args:
-        call: what is called, as in `watched_call`.
+        laws: Laws proved so far, by site.
+        model: Model to run.
+        call: Function to run, as in `watched_call`.
+        intervention: Edits of the run.
     """
     request = CaptureRequest()
     with torch.no_grad():
@@ -111,19 +120,19 @@ def laws_of_notes(
 
 
 def _beside(seen: Capture) -> list[Tensor]:
-    """What is known of a run beside its attentions."""
+    """Return the residual norms and norm statistics of a run."""
     norms = [x for norm in seen.norms for x in norm.statistics.values()]
     return [*(one.norm for one in seen.residuals), *norms]
 
 
 def _of_heads(record: AttentionRecord) -> list[Tensor]:
-    """Weights and statistics of an attention."""
+    """Return weights and statistics of an attention."""
     values = [record.statistics[name] for name in sorted(record.statistics)]
     return values if record.weights is None else [record.weights, *values]
 
 
 def _apart(told: Sequence[Tensor], seen: Sequence[Tensor]) -> float:
-    """The largest difference, of 1 or of the largest value; infinite where one has more."""
+    """Return the largest difference relative to max(1, largest value); inf if shapes differ."""
     if len(told) != len(seen) or any(a.shape != b.shape for a, b in zip(told, seen, strict=True)):
         return math.inf
     worst = 0.0

@@ -1,6 +1,6 @@
-"""Which tokens a model may write next: the rules of its generation config, as the library has them.
+"""Generation rules: the tokens that a model's generation config allows next, as in the library.
 
-The words are those of the model's config, see `checkpoints.hugging_face.special_tokens`.
+The keys are those of the model's config, see `checkpoints.hugging_face.special_tokens`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def apply_rules(
     ends: Collection[int],
     sources: Sequence[Sequence[int]] | None = None,
 ) -> Tensor:
-    """Return scores ``[row, vocabulary]`` in which tokens that must not follow have -inf.
+    """Return scores ``[row, vocabulary]`` with -inf for tokens that must not follow.
 
     Args:
-        config: of the model.
-        scores: logits ``[row, vocabulary]`` of the next token.
-        read: for each row what it read before it wrote anything: a start token, a prompt.
-        written: for each row what it has written so far, equally many.
-        ends: the tokens that end a text.
-        sources: for each row the ids of its source; None where that is a sound.
+        config: Config of the model.
+        scores: Logits ``[row, vocabulary]`` of the next token.
+        read: Tokens of each row before generation: a start token, a prompt.
+        written: Generated tokens of each row, equally many.
+        ends: Tokens that end a text.
+        sources: Source ids of each row; None for a sound.
     """
     if not any(word in config for word in RULES):
         return scores
@@ -42,7 +42,7 @@ def apply_rules(
     opening, forced = config.get("opening_ids", ()), config.get("forced_bos_token_id")
     if step < len(opening):
         return _only(scores, opening[step])
-    forces = len(read[0]) == 1  # as in the library, which forces nothing behind a prompt
+    forces = len(read[0]) == 1  # as in the library, which forces nothing after a prompt
     if forced is not None and forces and not step:
         return _only(torch.zeros_like(scores), [forced])
     banned = [*config.get("banned_ids", ())]
@@ -80,7 +80,7 @@ def repeated(known: Sequence[int], text: Sequence[int], size: int) -> list[int]:
 
 
 def _only(scores: Tensor, ids: list[int]) -> Tensor:
-    """Return scores ``[row, vocabulary]`` of these ids, and of no others."""
+    """Return scores ``[row, vocabulary]`` with -inf for all but these ids."""
     left = torch.full_like(scores, -torch.inf)
     left[:, ids] = scores[:, ids]
     return left

@@ -1,4 +1,4 @@
-"""Small experiments on a model: what the labs measure that no single watched run tells.
+"""Small experiments on a model: measurements of the labs that need more than one captured run.
 
 May import inference and everything below it.
 """

@@ -1,7 +1,7 @@
-"""How probable words are where a translation is held up to them, and without some of the heads.
+"""Probabilities of words in a fixed translation, with and without some heads.
 
-Made for er, sie and es, the German words for "it": which of them a model prefers shows which noun
-it took, and which head it needs for that shows when the head is switched off.
+Made for er, sie and es, the German words for "it". The preferred pronoun reveals the noun that the
+model chose; switching heads off reveals the heads it needs for that.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ...core.trace_parts import read_only
 from ...i18n import say
 from ..token_ids import source_ids, target_ids
 
-TOGETHER = 40  # sentences in a pass
-NOTHING = -1  # where no token stands
+TOGETHER = 40  # sentences per pass
+NOTHING = -1  # filler where no token is
 
 
 @dataclass(frozen=True)
 class Held:
-    """A source, the target up to a word, and the words that might come there."""
+    """Source, target up to a word, and the candidates for that word."""
 
     source: str
     before: str
@@ -36,19 +36,19 @@ class Held:
 def log_probabilities(
     model: Model, rows: Sequence[Held], edit: Intervention | None = None
 ) -> np.ndarray:
-    """ln p of each word where its row's target breaks off: float64 ``[row, word]``.
+    """Return ln p of each word at the end of its row's target: float64 ``[row, word]``.
 
-    A word stands for the piece that it begins with; p is among the whole vocabulary. Rows share
-    passes, so an edit holds for all of them.
+    A word is represented by its first piece; p is over the whole vocabulary. Rows share passes, so
+    an edit applies to all of them.
 
     Args:
-        model: one that translates.
-        rows: each with as many words.
-        edit: what is changed.
+        model: Translation model.
+        rows: Rows with equally many words.
+        edit: Edits of the run.
 
     Raises:
-        ValueError: two words of a row begin with the same piece, a text that is longer than the
-            model reads, or an edit that finds no place.
+        ValueError: Two words of a row share their first piece, a text is too long, or an edit has
+            no matching site.
     """
     parts = [_of_few(model, rows[i : i + TOGETHER], edit) for i in range(0, len(rows), TOGETHER)]
     return read_only(np.concatenate(parts))
@@ -70,7 +70,7 @@ def _of_few(model: Model, rows: Sequence[Held], edit: Intervention | None) -> np
 
 
 def _first_pieces(model: Model, row: Held, start: Sequence[int]) -> list[int]:
-    """The pieces that the words begin with, after the text before them."""
+    """Return the first pieces of the words, after the text before them."""
     read = model.tokenizer.target_ids
     found = [list(read(f"{row.before} {word}".strip()))[len(start)] for word in row.words]
     if len(set(found)) < len(found):
@@ -85,7 +85,7 @@ def _first_pieces(model: Model, row: Held, start: Sequence[int]) -> list[int]:
 
 
 def heads(model: Model, row: Held) -> tuple[Site, ...]:
-    """Every head that runs, stack by stack and layer by layer."""
+    """Return every head that runs, by stack and layer."""
     source = _rectangle([source_ids(model, row.source)], model)
     target = _rectangle([target_ids(model, row.before)], model)
     with torch.no_grad(), probe(model.module) as run:
@@ -98,7 +98,7 @@ def heads(model: Model, row: Held) -> tuple[Site, ...]:
 
 
 def off(sites: Sequence[Site]) -> Intervention:
-    """The edit that switches heads off."""
+    """Return the intervention that switches heads off."""
     return Intervention(
         tuple(
             ScaleHead(value=0, stack=site.stack, block=site.block, layer=site.layer, head=site.head)
@@ -113,9 +113,9 @@ def without_each(
     sites: Sequence[Site],
     on_progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
-    """ln p of the words with each head switched off alone: float64 ``[head, row, word]``.
+    """Return ln p of the words with each head switched off alone: float64 ``[head, row, word]``.
 
-    ``on_progress`` hears before each head how many are done, and how many there are.
+    ``on_progress`` is called before each head with the number done and in all.
     """
     found = []
     for number, site in enumerate(sites):
@@ -126,7 +126,7 @@ def without_each(
 
 
 def _rectangle(rows: Sequence[Sequence[int]], model: Model) -> torch.Tensor:
-    """Rows of ids ``[row, token]`` on the model's device, filled up with `NOTHING` at the right."""
+    """Return ids ``[row, token]`` on the model's device, padded on the right with `NOTHING`."""
     width = max(map(len, rows))
     filled = [[*row, *[NOTHING] * (width - len(row))] for row in rows]
     return torch.tensor(filled, device=model.device)

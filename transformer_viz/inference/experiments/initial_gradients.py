@@ -1,4 +1,4 @@
-"""How large are the gradients in each layer before the first update, norm before or after the sum?
+"""Gradients per layer before the first update, for pre-norm and post-norm.
 
 Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", sections 3.2 to 3.4.
 """
@@ -23,11 +23,15 @@ STACKS = ("encoder", "decoder")
 
 @dataclass(frozen=True)
 class Beginning:
-    """A freshly made model before its first update.
+    """Measurements of a newly initialized model before its first update, averaged over seeds.
 
-    ``gradients`` by stack: for each layer the root of the summed squares of d(loss)/d(weight) over
-    all of its weights; ``lengths`` by stack: the mean length of a word's vector before the first
-    layer and after each one; ``loss`` in nats a target token. All are means over the seeds.
+    Attributes:
+        norm: ``pre`` or ``post``.
+        layers: Layers of each stack.
+        seeds: Number of seeds.
+        loss: Loss in nats per target token.
+        gradients: Gradient norm over all weights of each layer, by stack.
+        lengths: Mean length of a token vector before the first layer and after each, by stack.
     """
 
     norm: str
@@ -41,14 +45,14 @@ class Beginning:
 def beginning(
     config: ModelConfig, norm: str, layers: int, pairs: Sequence[Pair], seeds: Sequence[int]
 ) -> Beginning:
-    """Fresh models of one kind on one batch; nothing is trained, nothing is dropped out.
+    """Measure new models of one kind on one batch, without training or dropout.
 
     Args:
-        config: of an encoder-decoder; depth and the place of its norms are replaced.
+        config: Config of an encoder-decoder; depth and norm placement are replaced.
         norm: ``pre`` (with a norm after the last layer) or ``post`` (without, as in the paper).
-        layers: of each stack.
-        pairs: the batch; shorter rows are padded, and padding asks and answers nothing.
-        seeds: one fresh model each.
+        layers: Layers of each stack.
+        pairs: Batch; shorter rows are padded, and padding is ignored.
+        seeds: Seed of each model.
     """
     made = replace(
         config,
@@ -73,8 +77,8 @@ def beginning(
 
 
 def fresh(config: ModelConfig, seed: int) -> Transformer:
-    """A model with the first weights of a seed, whatever else draws random numbers meanwhile."""
-    generator = torch.Generator().manual_seed(seed)  # not that of the process
+    """Return a model initialized from a seed, independent of other random draws."""
+    generator = torch.Generator().manual_seed(seed)  # independent of the global generator
 
     def draw(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         own = {"generator": generator} if getattr(func, "__name__", "") in DRAWS else {}
@@ -85,7 +89,7 @@ def fresh(config: ModelConfig, seed: int) -> Transformer:
 
 
 def loss_of(module: Transformer, pairs: Sequence[Pair]) -> Tensor:
-    """The mean of -ln p over the target tokens of a batch, each asked after those before it."""
+    """Return the mean of -ln p over the target tokens of a batch, teacher forced."""
     config = module.config
     wanted = _rectangle([target for _, target in pairs], config.pad_id)
     shown = _rectangle([(config.bos_id, *target[:-1]) for _, target in pairs], config.pad_id)
@@ -115,7 +119,7 @@ def _norm(layer: torch.nn.Module) -> float:
 def _listen(
     module: Transformer, stack: str, pairs: Sequence[Pair], lengths: dict[str, list[float]]
 ) -> list[torch.utils.hooks.RemovableHandle]:
-    """Note the mean length of the stream's vectors before the first layer and after each."""
+    """Record the mean residual stream length before the first layer and after each."""
     side = pairs if stack == "encoder" else [(target, ()) for _, target in pairs]
     kept = _rectangle([source for source, _ in side], -1) != -1
     noted = lengths.setdefault(stack, [])
@@ -129,6 +133,6 @@ def _listen(
 
 
 def _rectangle(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
-    """Rows of ids ``[row, token]``, filled up at the right."""
+    """Return ids ``[row, token]``, padded on the right."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device="cpu")

@@ -1,4 +1,4 @@
-"""What leaks through a mask: one later word is exchanged, and the rows before it are watched."""
+"""Leak test of the causal mask: replace a later token and compare the rows before it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..tracing import trace
 
 
 def leak(model: Model, source: Any, target: Sequence[int], place: int, causal: bool) -> np.ndarray:
-    """How far each row's prediction moves when one word of the decoder's input is another one.
+    """Return the change of each row's prediction when one decoder input token is replaced.
 
-    The distance between two predictions is the part of the probability that changes its word
-    (total variation, 0 to 1). Under a causal mask rows before ``place`` cannot notice.
+    The change is the total variation distance of two predictions (0 to 1). Under a causal mask,
+    rows before ``place`` do not change.
 
     Args:
-        model: one with a decoder.
-        source: what it reads; of a decoder-only model the target alone is read.
-        target: the decoder's input ids, start token included.
-        place: which of them is exchanged.
-        causal: whether the causal mask is on.
+        model: Model with a decoder.
+        source: Source of the model; a decoder-only model reads the target alone.
+        target: Decoder input ids, start token included.
+        place: Index of the replaced token.
+        causal: True if the causal mask is on.
 
     Returns:
         ``[row]`` float64.
 
     Raises:
-        ValueError: the model has no decoder; a place that is not there.
+        ValueError: The model has no decoder, or ``place`` is out of range.
     """
     if model.kind == "encoder-only":
         raise ValueError(f"{model.name} has no decoder, so it has no causal mask to lift.")
@@ -39,7 +39,7 @@ def leak(model: Model, source: Any, target: Sequence[int], place: int, causal: b
         raise ValueError(f"The target has places 0 to {len(target) - 1}; got {place}.")
     edits = Intervention(() if causal else (Causal(on=False, stack="decoder"),))
     first = _predicted(model, source, list(target), edits)
-    # a word that stands for nothing in the sentence: the one half the vocabulary away
+    # an unrelated token: the one half the vocabulary away
     another = (target[place] + first.shape[1] // 2) % first.shape[1]
     other = [*target[:place], another, *target[place + 1 :]]
     second = _predicted(model, source, other, edits)
@@ -47,7 +47,7 @@ def leak(model: Model, source: Any, target: Sequence[int], place: int, causal: b
 
 
 def _predicted(model: Model, source: Any, ids: list[int], edits: Intervention) -> np.ndarray:
-    """Probabilities ``[row, vocabulary]`` float64."""
+    """Return probabilities ``[row, vocabulary]`` float64."""
     words = (ids, None) if model.kind == "decoder-only" else (source, ids)
     found = trace(model, *words, intervention=edits, keep=("hidden",), check=False).logits
     if found is None:

@@ -1,4 +1,4 @@
-"""Each word thinks for itself: what the feed-forward network of a layer does to words in a row."""
+"""Test that the feed-forward network of a layer processes each token independently."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from ...core.trace_parts import read_only
 from ...model.transformer import FeedForward, Layer, Stack, Transformer
 from ..token_ids import source_ids
 
-NUDGE = 1.0  # how far one word's vector is moved, in its own length
+NUDGE = 1.0  # change of a token's vector, relative to its length
 
 
 @dataclass(frozen=True, eq=False)
 class PositionWise:
-    """What was measured at the feed-forward network of one layer, float64 unless said.
+    """Measurements at the feed-forward network of one layer, float64 unless noted.
 
-    ``moved`` and ``mixed`` ``[token]``: how far each word's output moves when one word's input is
-    changed, in the feed-forward network and in the self-attention of the same layer, as a part of
-    the largest; ``permuted`` the largest difference between the outputs of words in another order
-    and the outputs put into that order; ``convolved`` that to two convolutions of kernel 1 with
-    the same weights; ``largest`` the largest number of the output, to compare with; ``order``
-    int ``[token]``.
+    Attributes:
+        moved: Change of each token's output when one token's input changes, in the feed-forward
+            network, relative to the largest, ``[token]``.
+        mixed: The same for the self-attention of the layer, ``[token]``.
+        permuted: Largest difference between the outputs of permuted tokens and the permuted
+            outputs.
+        convolved: Largest difference to two convolutions of kernel 1 with the same weights.
+        largest: Largest absolute output, for comparison.
+        order: The permutation, int ``[token]``.
     """
 
     moved: np.ndarray
@@ -42,17 +45,17 @@ class PositionWise:
 def position_wise(
     model: Model, source: str | tuple[int, ...], layer: int, token: int, seed: int = 0
 ) -> PositionWise:
-    """Measure at a layer of the first stack what a word's neighbours mean to it.
+    """Measure how tokens affect each other in a layer of the first stack.
 
     Args:
-        model: one that this project's own Transformer runs.
-        source: text, or ids.
-        layer: of the encoder, or of a decoder without one.
-        token: the word whose vector is changed.
-        seed: draws the other order, and the direction of the change.
+        model: Model that runs on this project's Transformer.
+        source: Text, or ids.
+        layer: Layer of the encoder, or of a decoder without one.
+        token: Index of the token whose vector is changed.
+        seed: Seed of the permutation and of the direction of the change.
 
     Raises:
-        ValueError: another kind of module; a layer or a word that is not there.
+        ValueError: Another kind of module, or a layer or token out of range.
     """
     module = _reference(model)
     stack = module.encoder if module.config.encoder_layers else module.decoder
@@ -96,11 +99,11 @@ def _measured(
 
 
 def convolved(feed: FeedForward, x: Tensor) -> Tensor:
-    """The feed-forward network as two convolutions of kernel 1 with the same weights.
+    """Compute the feed-forward network as two convolutions of kernel 1 with the same weights.
 
     Vaswani et al. 2017, section 3.3: "Another way of describing this is as two convolutions with
-    kernel size 1." ``x`` and the result are ``[batch, token, d_model]``. They compute in float64,
-    as a card rounds those of float32 to three digits (TF32).
+    kernel size 1." ``x`` and the result are ``[batch, token, d_model]``. Computed in float64, since
+    a GPU rounds float32 convolutions to three digits (TF32).
     """
 
     def one(part: Any, z: Tensor) -> Tensor:  # a kernel's last axis is its width: one token
@@ -124,7 +127,7 @@ def _reference(model: Model) -> Transformer:
 
 
 def _entering(module: Transformer, stack: Stack, ids: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """What enters a layer ``[1, token, d_model]``, and what its words may see."""
+    """Return the input of a layer ``[1, token, d_model]``, and its mask."""
     encodes = bool(module.config.encoder_layers)
     mask = module.padding_mask(ids) if encodes else module.causal_mask(ids)
     x = stack.embedding(ids)
@@ -150,7 +153,7 @@ def _nudge(vector: Tensor, random: torch.Generator) -> Tensor:
 
 
 def _moved(run: Callable[[Tensor], Tensor], x: Tensor, token: int, nudge: Tensor) -> np.ndarray:
-    """How far each word's output moves with one word's input: ``[token]``, the largest is 1."""
+    """Return the change of each token's output with one token's input, ``[token]``, maximum 1."""
     changed = x.clone()
     changed[:, token] += nudge
     far = (run(changed) - run(x))[0].double().norm(dim=-1)

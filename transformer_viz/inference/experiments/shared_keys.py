@@ -1,4 +1,4 @@
-"""What a model writes when two of its three projections are made one."""
+"""Output of a model whose attentions share one matrix for two of the three projections."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ PAIRS = ("none", "query-key", "key-value")
 
 
 def written(model: Model, source: str, pair: str) -> str:
-    """What a model writes greedily while all its self-attentions share two projections.
+    """Return the model's greedy output while all its self-attentions share two projections.
 
-    ``query-key``: keys are made by the query's matrix; ``key-value``: values by the key's matrix;
-    ``none``: as it was trained. A copy is changed, the model itself stays as it is.
+    ``query-key``: keys use the query matrix; ``key-value``: values use the key matrix; ``none``: no
+    change. A copy is changed, not the model.
 
     Raises:
-        ValueError: another kind of module, or projections of different widths; says which.
+        ValueError: Another kind of module, or projections of different widths.
     """
     return translate(tie_query_key(model, pair), source)[0].text
 
 
 def tie_query_key(model: Model, pair: str) -> Model:
-    """A copy of a model whose self-attentions share two projections, see :func:`written`."""
+    """Return a copy of a model whose self-attentions share two projections; see :func:`written`."""
     if pair not in PAIRS:
         raise ValueError(f"There is no pair {pair!r}; there are {', '.join(PAIRS)}.")
     if pair == "none":

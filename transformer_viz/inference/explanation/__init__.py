@@ -1,4 +1,4 @@
-"""Why this word? Attributions of one output word, and the deletion curve that judges them.
+"""Attributions of one output word, and the deletion curve that evaluates them.
 
 May import metrics' attribution, inference, inference's ablation, capture, checkpoints and core.
 """

@@ -1,7 +1,7 @@
-"""One run taken apart: for each attention what every key gave, and the sums of the stream.
+"""Decomposition of one run: each key's contribution per attention, and the residual sums.
 
-Nothing is asked of a module's names. What belongs together is told by its numbers: the values by
-the linear map that made them, a norm by what entered it, a residual sum by what was added.
+Module names are not used. Parts are matched by their numbers: values by the linear map that made
+them, a norm by its input, a residual sum by its addend.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from ...metrics.attribution.contributions import AttentionBlock, Scaling, scalin
 from ..ablation.gate import Place, intercept_linear
 from ..ablation.places import Attention
 
-CLOSE = 1e-4  # relative difference up to which two tensors of one run are the same numbers
+CLOSE = 1e-4  # relative difference up to which two tensors of a run count as equal
 HALF = 3e-2  # the same in half precision
 
 
 @dataclass(frozen=True, eq=False)
 class LinearCall:
-    """One linear map as it ran: ``x`` ``[row, in]``, its matrix, ``bias`` and ``out``
-    ``[row, out]``."""
+    """Call of a linear map: ``x`` ``[row, in]``, matrix, ``bias`` and ``out`` ``[row, out]``."""
 
     x: Tensor
     weight: Tensor
@@ -38,7 +37,7 @@ class LinearCall:
 
 
 class LinearCalls:
-    """Keeps what every linear map read and gave inside ``with self.mode``; batch of one."""
+    """Recorder of all linear maps inside ``with self.mode``; batch of one."""
 
     def __init__(self) -> None:
         self.calls: list[LinearCall] = []
@@ -57,7 +56,7 @@ class LinearCalls:
 
 
 class _Any:
-    """Every matrix, a part of a parameter too."""
+    """Container of every address, those of parameter slices too."""
 
     def __contains__(self, address: object) -> bool:
         return True
@@ -65,7 +64,7 @@ class _Any:
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """One residual sum, ``before + added = after``, float64 ``[row, d_model]``."""
+    """Residual sum, ``before + added = after``, float64 ``[row, d_model]``."""
 
     site: Site
     before: np.ndarray
@@ -75,12 +74,16 @@ class Sum:
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """What one run was made of.
+    """Decomposed run.
 
-    ``blocks`` in call order, those that could be taken apart; ``lost`` says of every other one why
-    not; ``sums`` every residual sum in order, ``raw`` the same as the tensors they were;
-    ``streams`` by stack what enters each attention and (last) what leaves the stack;
-    ``whole_values`` are the sites whose value bias could not be told from the values.
+    Attributes:
+        blocks: Attentions that could be decomposed, in call order.
+        lost: Reason for every other attention.
+        sums: All residual sums, in order.
+        raw: Tensors of ``sums`` after adding.
+        capture: Capture of the run.
+        whole_values: Sites whose value bias could not be separated from the values.
+        output: Output of the model.
     """
 
     blocks: tuple[AttentionBlock, ...]
@@ -98,12 +101,13 @@ def dissect(
     attentions: Sequence[Attention],
     lone: str = "encoder",
 ) -> Anatomy:
-    """Run once and take the run apart.
+    """Run once and decompose the run.
 
     Args:
-        run: calls the module on a batch of one.
-        attentions: those of the module, with the places of their output projections.
-        lone: the stack of a lone self-attention.
+        module: Module to run.
+        run: Calls the module on a batch of one.
+        attentions: Attentions of the module, with their output projections.
+        lone: Stack of a lone self-attention.
     """
     want = CaptureRequest(qkv=lambda _: True, hidden=True, sums=True, statistics=False, stack=lone)
     log = LinearCalls()
@@ -129,7 +133,7 @@ def dissect(
 def _block(
     record: AttentionRecord, place: Place | None, calls: Sequence[LinearCall], capture: Capture
 ) -> tuple[AttentionBlock, bool] | str:
-    """An attention taken apart, and whether its value bias was found; or why it cannot be."""
+    """Return a decomposed attention and True if its value bias was found, or an error message."""
     if place is None:
         return "the output projection of its heads was not found"
     call = next((c for c in calls if _same_place(c, place)), None)
@@ -155,7 +159,7 @@ def _block(
     b = b.repeat_interleave(len(v) // len(b), 0) if len(b) != len(v) else b
     outs = torch.stack([matrix[columns] for columns in features])  # [head, d_v, d_model]
     parts = (v - b[:, None]) @ outs
-    sums = weights.nan_to_num().sum(-1)  # [head, query]: 1 but for sinks
+    sums = weights.nan_to_num().sum(-1)  # [head, query]: 1 except for sinks
     constant = torch.einsum("hq,hd->qd", sums, (b[:, None] @ outs)[:, 0])
     if call.bias is not None:
         constant = constant + call.bias.double()
@@ -180,8 +184,7 @@ def _same_place(call: LinearCall, place: Place) -> bool:
 
 
 def _matrix(call: LinearCall) -> Tensor | None:
-    """The matrix ``[in, out]`` of a linear map, turned as it was used; None where it is no plain
-    one."""
+    """Return the matrix ``[in, out]`` of a linear map; None if it is not a plain one."""
     x, out, weight = call.x.double(), call.out.double(), call.weight.detach()
     if not weight.is_floating_point():
         return None
@@ -194,8 +197,10 @@ def _matrix(call: LinearCall) -> Tensor | None:
 
 
 def value_bias(v: Tensor, calls: Sequence[LinearCall]) -> Tensor | None:
-    """The bias ``[head, d_v]`` inside the values ``[head, key, d_v]``: 0 where their linear map has
-    none; None where no linear map gave just these numbers."""
+    """Return the bias ``[head, d_v]`` inside the values ``[head, key, d_v]``.
+
+    The bias is 0 if the linear map has none; None if no linear map gave these numbers.
+    """
     heads, keys, width = v.shape
     wanted = v.transpose(0, 1).reshape(keys, heads * width)
     for call in calls:
@@ -218,7 +223,7 @@ def _columns(x: Tensor) -> np.ndarray:
 def _after(
     record: AttentionRecord, out: Tensor, capture: Capture, near: float
 ) -> dict[str, Any] | str:
-    """What becomes of a projection's output: the stream, the sum, norms before and after it."""
+    """Return residual stream, sum, and the norms before and after it, of a projection's output."""
     here = [n for n, one in enumerate(capture.sums) if one.site == record.site]
     if not here:
         return {"stream": None, "total": None}
@@ -230,7 +235,7 @@ def _after(
     total, inner = after, None
     if not close(added, out, near):
         inner = between(out, added, capture.norms, near)
-        if inner is None:  # another sub-layer stands beside it in the same sum
+        if inner is None:  # another sub-layer is in the same sum
             return {"stream": _rows(stream), "total": None} | _own_sum(stream, out)
     outer = None
     following = [s.before for s in capture.sums[number + 1 :] if s.site.stack == record.stack]
@@ -243,14 +248,14 @@ def _after(
 
 
 def _own_sum(stream: Tensor, out: Tensor) -> dict[str, Any]:
-    """In a layer whose sub-layers run side by side: the stream and this attention alone."""
+    """Return residual stream plus this attention only, for a layer with parallel sub-layers."""
     return {"total": _rows(stream.double() + out.double())}
 
 
 def between(
     entered: Tensor, made: Tensor, norms: Sequence[NormRecord], near: float
 ) -> Scaling | None:
-    """The norm or fixed scale that leads from one tensor ``[row, d_model]`` to another."""
+    """Return the norm or fixed scale that maps one tensor ``[row, d_model]`` to another."""
     for norm in norms:
         if norm.entered is None or norm.made is None or norm.entered.shape[-1] != entered.shape[-1]:
             continue
@@ -269,7 +274,7 @@ def between(
 
 
 def close(a: Tensor, b: Tensor, near: float) -> bool:
-    """Whether two tensors hold the same numbers, relative to the largest."""
+    """Return True if two tensors are equal, relative to the largest number."""
     if a.shape != b.shape:
         return False
     scale = b.detach().double().abs().max().clamp(min=1e-30)

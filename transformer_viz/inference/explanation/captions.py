@@ -1,4 +1,4 @@
-"""The methods of an explanation: what each can say, and what it cannot."""
+"""Methods of an explanation, with captions on their scope and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...i18n import mark, say
 if TYPE_CHECKING:
     from .question import Question
 
-#: Each method and its caption, in the order in which they are shown.
+#: Captions by method, in display order.
 CAPTIONS = {
     "weights": mark(
         "Mean attention weight of the row that writes the word, over layers and heads. It says "
@@ -55,7 +55,7 @@ CAPTIONS = {
         "part alone: what a later layer made of it counts for that layer."
     ),
 }
-#: The same where an output has no probability.
+#: Captions for outputs without a probability.
 SCORE = {
     "removal": mark(
         "How much of the score (the output before any activation, in logits) is lost when one "
@@ -69,7 +69,7 @@ SCORE = {
         "are often not readable this way."
     ),
 }
-#: Added where they hold.
+#: Appended where it applies.
 LAST_BLOCK = mark(
     "This model norms after each sum, so its stream starts anew there: what came before the last "
     "norm is one term."
@@ -85,7 +85,7 @@ WHOLE_BLOCKS = mark(
 SINK = mark("{share} of the last rows' weight went to a sink that is no word.")
 NO_WORD = mark("This model has no output layer; the numbers are of the row {label}.")
 ALL_ROWS = mark("The mean over all rows, since all of them have a part in the class.")
-#: What a classifier was asked about where nobody named it, by task.
+#: Note on the default choice of a classifier, by task.
 UNNAMED = {
     SINGLE_LABEL: mark(
         "Asked about the class “{label}”, the most probable one; target= names another."
@@ -97,10 +97,10 @@ UNNAMED = {
         "Asked about the output “{label}”, the first of {count}; target= names another."
     ),
 }
-#: The same of the end of an answer.
+#: Note on the default choice for the end of an answer.
 UNNAMED_END = mark("Asked about “{label}” of the best answer; target= names another token.")
 METHODS = tuple(CAPTIONS)
-#: Those that answer with a number for each input word.
+#: Methods with a value for each input word.
 OVER_WORDS = ("weights", "rollout", "contribution", "gradient", "removal")
 UNITS = {"lens": PROBABILITY, "logits": LOGIT, "gradient": ""}
 
@@ -111,7 +111,7 @@ def caption_of(method: str, unit: str) -> str:
 
 
 def unnamed_choice(question: Question) -> str:
-    """Return the sentence on what was asked of a model that judges, where no target was given."""
+    """Return the note on the default choice of a model that judges, without a target."""
     model, count = question.model, len(question.model.labels)
     if model.gives == "spans":
         return say(UNNAMED_END, label=question.label)

@@ -1,4 +1,4 @@
-"""The deletion curve: hide the k words that a method names, against k words by chance."""
+"""Deletion curve: hide the top k words of a method, compared with k random words."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from .captions import OVER_WORDS
 from .hiding import Tell, scores_without
 from .question import Question
 
-MOST = 8  # words that are hidden on a curve
+MOST = 8  # words hidden at most
 DRAWS = 20  # random orders
 RANDOM = "random"
 
 
 class Answers(Protocol):
-    """What is judged: all methods on one question."""
+    """Interface of an explainer: all methods on one question."""
 
     question: Question
 
     def answer(self, method: str) -> Any:
-        """What one method says: ``values`` and ``card`` of an `Explanation`."""
+        """Return the ``values`` and ``card`` of an `Explanation` by one method."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class DeletionCurve:
-    """What the asked word loses when the first k words of each method are hidden.
+    """Loss of the target word's score when the top k words of each method are hidden.
 
-    ``table`` has a row for each method and k: ``method`` (``random`` too), ``hidden`` (k), ``loss``
-    of the word's score (below 0: it gains), ``low`` and ``high``, the band that holds 95 % of the
-    random orders (of a method its own loss), ``words``, the labels that were hidden last, and
-    ``unit``, nats of its log-probability or the logit of a regression. ``best`` is the mean loss
-    over all k, by method.
+    Attributes:
+        table: A row per method and k: ``method`` (also ``random``), ``hidden`` (k), ``loss`` of the
+            score (negative for a gain), ``low`` and ``high``, ``words`` and ``unit``. ``words`` is
+            the label hidden last; the unit is nats of the log-probability, or the logit of a
+            regression. ``low`` and ``high`` hold 95 % of the random orders; for a method they equal
+            its loss.
+        card: Details of the measurement.
     """
 
     table: pd.DataFrame
@@ -46,16 +48,16 @@ class DeletionCurve:
 
     @property
     def best(self) -> pd.Series:
-        """The mean loss over k >= 1 by method, the largest first."""
+        """Mean loss over k >= 1 by method, the largest first."""
         some = self.table[self.table["hidden"] > 0]
         return some.groupby("method")["loss"].mean().sort_values(ascending=False)
 
 
 def words_to_hide(question: Question) -> dict[int, list[tuple[str, int]]]:
-    """The words that a deletion may hide, by number, each with its tokens.
+    """Return the words that a deletion may hide, by number, each with its tokens.
 
-    Words of the source; special tokens stay, and so do later words than the row and, of a masked
-    model, the place that is asked about.
+    These are source words. Special tokens are kept, and so are words after the row and, for a
+    masked model, the masked position.
     """
     tokens, found = question.read.source, dict[int, list[tuple[str, int]]]()
     lone = question.stack == "encoder" and question.read.target is None
@@ -77,18 +79,18 @@ def deletion_curve(
     seed: int = 0,
     on_progress: Tell | None = None,
 ) -> DeletionCurve:
-    """The curves of several methods on one question, and that of chance.
+    """Compute the deletion curves of several methods on one question, and of random orders.
 
     Args:
-        explainer: of the question.
-        methods: of those with a number for each word; one that the model cannot serve is left out.
-        most: the most words that are hidden.
-        draws: random orders.
-        seed: of these.
-        on_progress: hears how many of the runs are done, and of how many.
+        explainer: Explainer of the question.
+        methods: Methods with a value for each word; unsupported ones are skipped.
+        most: Largest number of hidden words.
+        draws: Number of random orders.
+        seed: Seed of the random orders.
+        on_progress: Called with the number of runs done and in all.
 
     Raises:
-        ValueError: no output layer, fewer than two words, or a method without words.
+        ValueError: No output layer, fewer than two words, or a method without word values.
     """
     question = explainer.question
     question.needs_logit("the deletion curve")
@@ -146,7 +148,7 @@ def _scores(values: pd.DataFrame, words: dict[int, list[tuple[str, int]]]) -> di
 def _removed(
     question: Question, words: dict[int, list[tuple[str, int]]], on_progress: Tell | None
 ) -> dict[int, float]:
-    """What each word costs with all of its tokens hidden at once: no order begins better."""
+    """Return each word's loss when all its tokens are hidden together: the optimal first step."""
     found = scores_without(question, [(), *words.values()], on_progress)
     return {word: float(found[0] - x) for word, x in zip(words, found[1:], strict=True)}
 

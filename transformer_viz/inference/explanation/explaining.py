@@ -1,4 +1,4 @@
-"""`tv.explain`: what the words of the input had to do with one word of the output."""
+"""Implementation of `tv.explain`: attribution of one output word to the input words."""
 
 from __future__ import annotations
 
@@ -34,22 +34,24 @@ from .hiding import Tell, scores_without
 from .question import Question, ask
 
 BLOCKS = ("self", "cross")
-VERSION = 1  # of these methods: counts up when a number changes its meaning
+VERSION = 1  # version of these methods; raised when numbers change meaning
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One method's answer to why a row wrote a word.
+    """Attribution of one output word by one method.
 
-    ``values`` of ``weights``, ``rollout``, ``contribution``, ``gradient``, ``removal`` and ``flow``
-    has a row for each token of the source and of the target up to the row: ``sentence`` (``source``
-    or ``target``), ``token``, ``label``, ``special``, ``value``; of ``lens`` a row a layer:
-    ``layer, logit, probability, rank, best``; of ``logits`` a row a term: ``part`` (``embedding``,
-    ``earlier``, ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``, ``head``, ``value``.
-    The column ``unit`` says of what: ``nats``, ``logit``, ``probability``, ``share`` (of a row), or
-    nothing. ``complete`` is how far the parts are from what they must sum to: for ``contribution``
-    relative, the worst block; for ``logits`` in logits; None where nothing sums up. ``caption``
-    says what the method can and cannot say, ``card`` what was measured.
+    Attributes:
+        values: For a method in `OVER_WORDS` and ``flow``, a row per token of the source and of the
+            target up to the row: ``sentence`` (``source`` or ``target``), ``token``, ``label``,
+            ``special``, ``value``. For ``lens``, a row per layer: ``layer, logit, probability,
+            rank, best``. For ``logits``, a row per term: ``part`` (``embedding``, ``earlier``,
+            ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``, ``head``, ``value``.
+            ``unit`` is ``nats``, ``logit``, ``probability``, ``share`` (of a row), or empty.
+        complete: Error of the sum of the parts: for ``contribution`` relative, in the worst block;
+            for ``logits`` in logits; None for other methods.
+        caption: Scope and limits of the method.
+        card: Details of the measurement.
     """
 
     method: str
@@ -61,13 +63,13 @@ class Explanation:
     explainer: Explainer
 
     def __repr__(self) -> str:
-        """What it is in one line; the numbers are in ``values``."""
+        """Return a one-line summary; the numbers are in ``values``."""
         said = f"<Explanation of {self.word!r} by {self.method}: {len(self.values)} values"
         return with_mark(said, self.card) + ">"
 
     @property
     def unit(self) -> str:
-        """The unit of ``values``; empty where they have none."""
+        """Unit of ``values``; empty where they have none."""
         return str(self.values["unit"].iloc[0]) if len(self.values) else ""
 
     def deletion(
@@ -78,18 +80,16 @@ class Explanation:
         seed: int = 0,
         on_progress: Tell | None = None,
     ) -> DeletionCurve:
-        """The test of what the method says: hide the k source words that it names first, against k
-        words by chance; see `DeletionCurve`.
+        """Hide the method's top k source words, compared with k random words; see `DeletionCurve`.
 
         Args:
-            most: the most words that are hidden.
-            draws: random orders.
-            seed: of these.
-            on_progress: hears how many of the runs are done, and of how many.
+            most: Largest number of hidden words.
+            draws: Number of random orders.
+            seed: Seed of the random orders.
+            on_progress: Called with the number of runs done and in all.
 
         Raises:
-            ValueError: a method that names no words, a model without output layer, or an input of
-                fewer than two words.
+            ValueError: No word values, no output layer, or fewer than two words.
         """
         return deletion_curve(
             self.explainer,
@@ -113,39 +113,37 @@ def explain(
     image: Any = None,
     on_progress: Tell | None = None,
 ) -> Explanation:
-    """What the words of the input had to do with word number ``word`` of the output.
+    """Attribute output word ``word`` to the words of the input.
 
     Args:
-        model: what `load` gave, or a module.
-        source: what the model takes, as in `trace`.
-        word: the number of a token of the output, from 0, as ``trace`` names them (a long word may
-            be several); `Explanation.word` says which it is. Of a decoder-only model given a text
-            it counts the rows: word k is what row k says, the text's own token k + 1, and behind
-            the last one the model's choice. Of a classifier, and of a model that marks an answer,
-            it says nothing: ``target`` chooses. See `ask` for masked models.
-        target: the output to be asked about; left out, what the model writes greedily. For a
-            classifier the class, or which output of a regression (left out, the most probable
-            class, or the first output; the caption says which); of a model that marks an answer
-            the token at which it starts or ends.
+        model: Result of `load`, or a module.
+        source: Input of the model, as in `trace`.
+        word: Index of an output token, from 0, as in ``trace`` (a long word may be several); see
+            `Explanation.word`. For a decoder-only model given a text it counts rows: word k is the
+            prediction of row k, i.e. the text's token k + 1, and after the last one the model's
+            choice. Ignored for a classifier and a model that marks an answer: ``target`` selects
+            there. See `ask` for masked models.
+        target: Output to explain; by default the greedy output. For a classifier the class, or the
+            output of a regression (by default the most probable class, or the first output; see the
+            caption). For a model that marks an answer the token at which it starts or ends.
         method: ``weights``, the mean attention weight (share of a row, 0..1). ``rollout``, weights
             and residual stream multiplied through the layers (0..1, rows sum to 1; Abnar and
-            Zuidema 2020). ``contribution``, lengths of the vectors that each word gave, multiplied
-            likewise (0..1, rows sum to 1; Kobayashi et al. 2020, 2021). ``gradient``, weights times
-            the gradient of the word's logit (from 0, no unit; Chefer et al. 2021). ``removal``,
-            what the word loses with one input word hidden (below 0: it gains): nats of its softmax
-            or, of several labels, of its sigmoid; of a regression of its output. ``lens``, the
+            Zuidema 2020). ``contribution``, lengths of the vectors that each word contributes,
+            multiplied likewise (0..1, rows sum to 1; Kobayashi et al. 2020, 2021). ``gradient``,
+            weights times the gradient of the word's logit (from 0, no unit; Chefer et al. 2021).
+            ``removal``, the word's loss with one input word hidden (negative for a gain), in nats
+            of its softmax or sigmoid (several labels), or in a regression's output. ``lens``, the
             output layer after each layer (nostalgebraist 2020). ``logits``, the logit as a sum of
             heads and feed-forward layers (direct logit attribution). ``flow``, the largest flow
             from each word, up to 64 tokens.
-        output: of a model that marks an answer, whether it is asked where that has its ``start``
-            (the default) or its ``end``.
-        image: a picture beside the text.
-        on_progress: called with the passes done and those in all, of ``removal`` and where output
-            projections are looked for (``contribution``, ``lens``, ``logits``, once a module).
+        output: For a model that marks an answer: its ``start`` (the default) or its ``end``.
+        image: Picture beside the text.
+        on_progress: Called with the passes done and in all, by ``removal`` and by the search for
+            output projections (``contribution``, ``lens``, ``logits``, once per module).
 
     Raises:
-        ValueError: another method, no such word, or a model that lacks what the method needs; says
-            what is needed and what can be had instead.
+        ValueError: Unknown method or word, or a model that lacks what the method needs. The message
+            names alternatives.
     """
     if method not in captions.METHODS:
         raise ValueError(
@@ -158,14 +156,14 @@ def explain(
 
 
 class Explainer:
-    """All methods on one question; what several of them need is made once."""
+    """All methods on one question; shared intermediate results are cached."""
 
     def __init__(self, question: Question):
         self.question = question
         self.on_progress: Tell | None = None
 
     def answer(self, method: str, on_progress: Tell | None = None) -> Explanation:
-        """What one method says; see `explain`."""
+        """Return the explanation by one method; see `explain`."""
         self.on_progress = on_progress
         makers: dict[str, Callable[[], tuple[pd.DataFrame, float | None, list[str]]]] = {
             "weights": self._weights,
@@ -206,7 +204,7 @@ class Explainer:
 
     @cached_property
     def records(self) -> list[AttentionRecord]:
-        """Every attention of a clean run with its weights, one a site, in call order."""
+        """Attentions of a clean run with their weights, one per site, in call order."""
         q = self.question
         want = CaptureRequest(statistics=False, norms=False, residuals=False, stack=q.lone)
         with torch.no_grad(), probe(q.model.module, None, want) as capture:
@@ -215,7 +213,7 @@ class Explainer:
 
     @cached_property
     def attentions(self) -> list[Attention]:
-        """All attentions with the places of their output projections."""
+        """All attentions with their output projections."""
         q = self.question
         if isinstance(q.model.module, Transformer) and q.model.takes == "text":
             return own_attentions(q.model.module)
@@ -226,16 +224,16 @@ class Explainer:
 
     @cached_property
     def anatomy(self) -> Anatomy:
-        """A clean run taken apart."""
+        """Decomposed clean run."""
         q = self.question
         return dissect(q.model.module, lambda: q.read.through(q.model), self.attentions, q.lone)
 
     @cached_property
     def contributions(self) -> dict[Site, Contributions]:
-        """The contributions in each block.
+        """Contributions in each block.
 
         Raises:
-            ValueError: a block that could not be taken apart; says why.
+            ValueError: A block could not be decomposed.
         """
         if self.anatomy.lost:
             site, why = next(iter(self.anatomy.lost.items()))
@@ -251,7 +249,7 @@ class Explainer:
 
     @cached_property
     def raised(self) -> list[Raised]:
-        """The weights of every attention, and the gradient of the word's logit in them."""
+        """Weights of every attention, and the gradient of the word's logit with respect to them."""
         q = self.question
         token = q.needs_logit("gradient")
         want = CaptureRequest(
@@ -346,7 +344,7 @@ class Explainer:
     # ---- tables ----------------------------------------------------------------------------------
 
     def _places(self) -> list[tuple[str, int]]:
-        """Every token that the row can read."""
+        """Return every token that the row can read."""
         q = self.question
         source = [("source", n) for n in range(len(q.read.source))]
         if q.read.target is None:
@@ -355,7 +353,7 @@ class Explainer:
 
     def _row(self, matrix: np.ndarray) -> np.ndarray:
         row = self.question.row
-        if row is None or len(matrix) == 1:  # a head that pools has one row alone
+        if row is None or len(matrix) == 1:  # a pooling head has only one row
             return np.asarray(matrix.mean(0))
         return np.asarray(matrix[row])
 
@@ -371,7 +369,7 @@ class Explainer:
         return self._table(source, target)
 
     def _table(self, source: np.ndarray | None, target: np.ndarray | None) -> pd.DataFrame:
-        """The values beside the tokens that the row can read."""
+        """Return the values with the tokens that the row can read."""
         q, rows = self.question, []
         given = {"source": source, "target": target}
         for sentence, token in self._places():
@@ -386,10 +384,10 @@ class Explainer:
 
 
 def _first(records: list[AttentionRecord], name: str) -> list[AttentionRecord]:
-    """One record a site, in call order.
+    """Return one record per site, in call order.
 
     Raises:
-        ValueError: no attention was seen.
+        ValueError: No attention was seen.
     """
     found: dict[Site, AttentionRecord] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""R5: the word's score again, with some words of the input hidden from every query."""
+"""R5: score of the word when some input words are hidden from all queries."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from ...model import Transformer
 from ..ablation.places import quiet
 from .question import Question
 
-TOGETHER = 64  # sets of hidden words in one pass
-ROWS = 2048  # of its logits, over all sets
+TOGETHER = 64  # sets of hidden words per pass
+ROWS = 2048  # rows of logits per pass, over all sets
 #: Words to hide: ``(sentence, number of the token)``, sentence ``source`` or ``target``.
 Hidden = frozenset[tuple[str, int]]
-#: Hears how many sets are done, of how many; what it raises comes out.
+#: Called with the number of sets done and in all; its exceptions propagate.
 Tell = Callable[[int, int], None]
 
 
 def scores_without(
     question: Question, sets: Sequence[Iterable[tuple[str, int]]], on_progress: Tell | None = None
 ) -> np.ndarray:
-    """The score of the asked word with each set of words hidden: float64 ``[set]``.
+    """Return the target word's score with each set of words hidden: float64 ``[set]``.
 
-    It is in the unit of the model: the log-probability in nats, or the output of a regression.
-
-    A hidden word is no key of any attention: nobody reads it, and positions stay as they are. What
-    a row holds of its own word stays, since the residual stream is no attention.
+    The unit is that of the model: log-probability in nats, or the output of a regression. A hidden
+    word is not a key of any attention; positions do not change. A row's residual stream still holds
+    its own word, since it bypasses attention.
     """
     question.needs_logit("removal")
     wanted = [frozenset(one) for one in sets]
@@ -54,9 +53,9 @@ def scores_without(
 
 
 def _by_mask(question: Question, hidden: Hidden) -> bool:
-    """Whether the model's own mask of its source hides just these words: many then share a pass.
+    """Return True if the model's source mask can hide these words, so that many sets share a pass.
 
-    Not where a row would be left with nothing to see, as the first row of a causal model is.
+    False if a row could be left with no visible key, as the first row of a causal model.
     """
     model = question.model
     if not isinstance(model.module, Transformer) or model.takes != "text":
@@ -92,7 +91,7 @@ def _edited(question: Question, hidden: Hidden) -> float:
 
 
 def edits(question: Question, hidden: Hidden) -> list[Edit]:
-    """The edits that hide these words wherever they are keys."""
+    """Return the edits that hide these words wherever they are keys."""
     found: list[Edit] = []
     two = question.read.target is not None
     for sentence in ("source", "target"):

@@ -1,4 +1,4 @@
-"""Methods judged over many sentences: who names the words that matter?"""
+"""Evaluation of attribution methods over many sentences."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ from .question import JUDGED, Question, ask
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Methods judged over many sentences.
+    """Deletion losses of several methods over many sentences.
 
-    ``table`` has a row for each method (``random`` too) and k: ``method``, ``hidden``, ``loss`` in
-    ``unit`` (nats, or the logit of a regression) with its 95 % interval ``low`` to ``high`` over
-    sentences, and ``above``, how much more than chance on the same sentences, with ``above_low``
-    and ``above_high``. ``losses`` are
-    ``[sentence, method, k]`` in the order of ``methods`` and ``hidden``; NaN where a sentence has
-    fewer words. ``sentences`` counts those with that many.
+    Attributes:
+        table: A row per method (also ``random``) and k: ``method``, ``hidden``, ``sentences``
+            (those with that many words), and ``loss``. The loss is in ``unit`` (nats, or the logit
+            of a regression), with its 95 % interval ``low`` to ``high`` over sentences. ``above``
+            is the loss minus that of random orders on the same sentences, with ``above_low`` and
+            ``above_high``.
+        losses: ``[sentence, method, k]`` in the order of ``methods`` and ``hidden``; NaN where a
+            sentence has fewer words.
+        methods: Names of the methods.
+        hidden: Values of k.
+        card: Details of the measurement.
     """
 
     table: pd.DataFrame
@@ -49,19 +54,19 @@ def judge(
     seed: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Judged:
-    """The deletion test over a list of sentences, one output word of each, drawn by seed.
+    """Run the deletion test over a list of sentences, on one random output word of each.
 
     Args:
-        model: what `load` gave, or a module.
-        pairs: (source, target) pairs, or sources; a target left out is written greedily.
-        methods: of those that give a number for each word.
-        most: the most words that are hidden.
-        draws: random orders a sentence.
-        seed: of the words asked about, and of the orders.
-        on_progress: hears how many sentences are done, of how many.
+        model: Result of `load`, or a module.
+        pairs: (source, target) pairs, or sources; a missing target is decoded greedily.
+        methods: Methods with a value for each word.
+        most: Largest number of hidden words.
+        draws: Random orders per sentence.
+        seed: Seed of the chosen words and of the orders.
+        on_progress: Called with the number of sentences done and in all.
 
     Raises:
-        ValueError: no sentence that could be judged.
+        ValueError: No sentence could be used.
     """
     ready, names = model_of(model), (*methods, RANDOM)
     generator = np.random.default_rng(seed)
@@ -95,13 +100,13 @@ def judge(
 
 
 def _is_source(model: Model, item: Any) -> bool:
-    """Whether an item is a source alone: also two texts that a model reads together."""
+    """Return True if an item is a source alone; two texts that a model reads together are one."""
     texts = isinstance(item, tuple) and all(isinstance(part, str) for part in item)
     return not isinstance(item, tuple) or (texts and model.pairs and item[1] not in model.labels)
 
 
 def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None:
-    """One of the output's words with a letter or a digit; None where there is none."""
+    """Return a question on a random output word with a letter or digit; None without any."""
     try:
         first = ask(model, source, 0, target)
     except ValueError:
@@ -123,7 +128,7 @@ def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None
 def _losses(
     explainer: Explainer, names: Sequence[str], most: int, draws: int, seed: int
 ) -> np.ndarray:
-    """``[method, k]``, NaN where there are not so many words or the method is not served."""
+    """Return ``[method, k]``, NaN where there are fewer words or the method is unsupported."""
     made = deletion_curve(explainer, names[:-1], most=most, draws=draws, seed=seed).table
     found = np.full((len(names), most), np.nan)
     for row in made.itertuples():

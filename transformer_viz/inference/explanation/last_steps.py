@@ -1,7 +1,7 @@
-"""R4: from the residual stream to the logits, by the model's own last steps.
+"""R4: map the residual stream to logits with the model's own last steps.
 
-A run is made again in which the stream at one place is exchanged, so that whatever stands behind
-it (a norm, a head with its own layers, a factor) is the model's own.
+The model runs again with its residual stream replaced at one site. So all later steps (a norm, a
+head with layers, a factor) are the model's own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from torch import Tensor
 from ...capture import torch_calls
 from ...capture.torch_function_mode import InterceptCalls
 
-#: Calls of hand-written norms whose result is the scale that is held.
+#: Calls in hand-written norms whose result is the scale that is held constant.
 SCALES = frozenset(("rsqrt", "rsqrt_", "sqrt", "std", "var", "norm", "vector_norm", "reciprocal"))
 
 
 class Exchanged:
-    """Handler of `InterceptCalls` that exchanges one tensor of a run.
+    """Handler of `InterceptCalls` that replaces one tensor of a run.
 
-    ``given`` comes where a run first makes a tensor of the numbers of ``wanted``.
-
-    ``hold`` freezes norms behind that place: their scale becomes a constant, noted in ``scales``;
-    with ``replay`` it is taken from there instead of being reckoned.
+    The first tensor equal to ``wanted`` is replaced by ``given``. ``hold`` freezes the norms after
+    it: their scale becomes a constant, recorded in ``scales``; with ``replay`` the scales are read
+    from there.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class Exchanged:
     def __call__(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if self.done:
             return self._behind(func, args, kwargs)
-        with torch.no_grad():  # what stands before the place has no part in a slope
+        with torch.no_grad():  # steps before the site need no gradient
             out = func(*args, **kwargs)
         if (
             isinstance(out, Tensor)
@@ -74,7 +73,7 @@ class Exchanged:
         return scale
 
     def _norm(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
-        """PyTorch's own norm with its scale held."""
+        """Compute PyTorch's own norm with its scale held constant."""
         rms = "rms" in getattr(func, "__name__", "")
         names = ("input", "normalized_shape", "weight") + (() if rms else ("bias",)) + ("eps",)
         given = dict(zip(names, args, strict=False)) | kwargs
@@ -92,10 +91,10 @@ class Exchanged:
 
 
 def through_last_steps(run: Callable[[], Tensor], place: Tensor, streams: list[Tensor]) -> Any:
-    """The output of a run for each of several streams put at ``place``, one after another.
+    """Yield the output of a run for each of several residual streams inserted at ``place``.
 
     Raises:
-        LookupError: no tensor of the run has the numbers of ``place``.
+        LookupError: No tensor of the run equals ``place``.
     """
     for stream in streams:
         mode = Exchanged(place, stream)
@@ -109,13 +108,13 @@ def through_last_steps(run: Callable[[], Tensor], place: Tensor, streams: list[T
 def direction(
     run: Callable[[], Tensor], place: Tensor, logit: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, float]:
-    """How a logit depends on the stream at ``place`` while the scales of norms are held.
+    """Return the dependence of a logit on the residual stream at ``place``, with norm scales held.
 
-    Gives the slope ``[batch, token, d_model]`` and the logit of an empty stream. The logit is the
-    product of slope and stream, plus that constant, if and only if what follows is linear then.
+    Returns the slope ``[batch, token, d_model]`` and the logit of a zero stream. The logit equals
+    slope times stream plus that constant if and only if the remaining steps are linear.
 
     Raises:
-        LookupError: no tensor of the run has the numbers of ``place``.
+        LookupError: No tensor of the run equals ``place``.
     """
     place = place.clone()
     leaf = place.clone().requires_grad_()

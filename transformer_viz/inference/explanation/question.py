@@ -1,4 +1,4 @@
-"""One word of an output, and the input it was made from: what an explanation is asked about."""
+"""Subject of an explanation: one word of an output, and its input."""
 
 from __future__ import annotations
 
@@ -23,27 +23,34 @@ from ..capture_to_numpy import to_numpy
 from ..model_inputs import Read, model_of, read_source
 from ..outputs import produced_of, require_end, scores_of
 
-#: Said of a model without logits.
+#: Error message for a model without logits.
 NO_OUTPUT = mark(
     "The model “{model}” has no output layer, so none of its rows says a word, and {method} asks "
     "what moves the logit of one. The weights, rollout and contributions of a row can be had."
 )
 
 
-JUDGED = ("classes", "spans")  # one thing said of the whole input
-LISTED = 20  # words that a refusal names
+JUDGED = ("classes", "spans")  # one output for the whole input
+LISTED = 20  # words listed in an error
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A model, an input as it reads it, and one word of the output.
+    """Model, input and one word of the output.
 
-    ``row`` is the row of the last stack that writes the word (of a classifier that reads one mark,
-    that mark; None where all rows have a part in it); ``token`` the word's id, or the class; None
-    where the model has no output layer. ``label`` is what it is called; ``first`` the row that
-    writes word 0, ``said`` what each row says. ``line`` is the row of the output where that is
-    another one: of a model that marks an answer 0 for its start and 1 for its end; ``row`` and
-    ``token`` are then the token of the source at which it starts or ends.
+    Attributes:
+        model: The model.
+        read: Input as the model reads it.
+        row: Row of the last stack that predicts the word. For a classifier that reads one mark,
+            that mark; None if all rows contribute.
+        token: Id of the word, or the class; None without an output layer.
+        label: Label of the word.
+        number: Index of the word in the output.
+        first: Row that predicts word 0.
+        said: Predictions of each row.
+        line: Row of the output if it differs from ``row``. For a model that marks an answer: 0 for
+            its start, 1 for its end. Then ``row`` and ``token`` are the source token at which it
+            starts or ends.
     """
 
     model: Model
@@ -58,21 +65,21 @@ class Question:
 
     @property
     def count(self) -> int:
-        """How many words of the output can be asked about."""
+        """Number of output words that can be explained."""
         return 1 if self.model.gives in JUDGED else len(self.rows) - self.first
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What these words are called; of a model without an output layer, its rows."""
+        """Labels of these words; without an output layer, of the rows."""
         if self.model.gives in JUDGED:
             return (self.label,)
         return (self.rows if self.said is None else self.said).labels[self.first :]
 
     def about(self, word: int) -> Question:
-        """The same run, asked about another word of its output.
+        """Return the same run with another word of its output selected.
 
         Raises:
-            ValueError: no such word; says which there are.
+            ValueError: No such word; lists the words.
         """
         if not _is_number(word) or not 0 <= word < self.count:
             listed = [f"{n} {x}" for n, x in enumerate(self.words)]
@@ -87,59 +94,61 @@ class Question:
 
     @property
     def stack(self) -> str:
-        """The stack whose rows write."""
+        """Stack whose rows make the predictions."""
         return "encoder" if self.model.kind == "encoder-only" else "decoder"
 
     @property
     def rows(self) -> Tokens:
-        """The tokens whose rows write."""
+        """Tokens whose rows make the predictions."""
         return self.read.source if self.read.target is None else self.read.target
 
     @property
     def lone(self) -> str:
-        """The stack of a lone self-attention."""
+        """Stack of a lone self-attention."""
         return "decoder" if self.model.kind == "decoder-only" else "encoder"
 
     def needs_logit(self, method: str) -> int:
-        """The token that is asked about.
+        """Return the token to explain.
 
         Raises:
-            ValueError: the model has no output layer.
+            ValueError: The model has no output layer.
         """
         if self.token is None:
             raise ValueError(say(NO_OUTPUT, model=self.model.name, method=method))
         return self.token
 
     def logits(self, output: Tensor, place: int = 0) -> Tensor:
-        """The logits ``[vocabulary]`` of the asked row of one of a batch's outputs."""
+        """Return the logits ``[vocabulary]`` of the selected row, for one item of a batch."""
         found = output[place]
         row = self.row if self.line is None else self.line
         return found if found.dim() == 1 else found[row]
 
     def score(self, logits: Tensor) -> float:
-        """The score of what is asked about, in the unit of the model, from ``[vocabulary]``."""
+        """Return the score of the selected word in the model's unit, from ``[vocabulary]``."""
         return float(scores_of(logits, self.model.task)[self.needs_logit("the score")])
 
     def watched_output(self) -> Tensor:
-        """The output of a run under a probe that keeps nothing: fused attention runs as its
-        formula there, so its numbers are to the bit those of any other watched run."""
+        """Return the output of a probed run that stores nothing.
+
+        Fused attention runs as its formula there, so results are bit-identical to any captured run.
+        """
         with probe(self.model.module, None, quiet(self.lone)):
             return self.read.through(self.model)
 
     @cached_property
     def value(self) -> float:
-        """The score of the word in the clean run, in the unit of the model."""
+        """Score of the word in the clean run, in the model's unit."""
         with torch.no_grad():
             return self.score(self.logits(self.read.through(self.model)))
 
     @property
     def probability(self) -> float | None:
-        """Of the word, in the clean run; None where outputs have none."""
+        """Probability of the word in the clean run; None where outputs have none."""
         return None if self.model.unit == LOGIT else math.exp(self.value)
 
     @cached_property
     def unseen(self) -> frozenset[int]:
-        """Numbers of the target's (or a text's) tokens that the row does not read: later ones."""
+        """Indices of target (or text) tokens that the row does not read: later ones."""
         if self.row is None or self.stack == "encoder" or self.line is not None:
             return frozenset()
         return frozenset(range(self.row + 1, len(self.rows)))
@@ -154,18 +163,18 @@ def ask(
     masked: Sequence[int] = (),
     output: str | None = None,
 ) -> Question:
-    """A question about word number ``word`` of the output, from 0.
+    """Return a question on output word ``word``, counted from 0.
 
-    With a target the words are its tokens, its start mark not counted; without one, what the model
-    writes greedily. Of a decoder-only model without a target word k is what row k says: the token
-    k + 1 of the text, and behind the last one the model's own choice. Of a masked model the token
-    at this place is masked (and those of ``masked``), and it is asked about what it puts there; a
-    classifier about its class (``target`` names another one, or which output of a regression), and
-    a model that marks an answer about the token at which that starts or ends (``output``;
-    ``target`` names another token). Of these ``word`` says nothing.
+    With a target, the words are its tokens without the start mark; else the greedy output. For a
+    decoder-only model without a target, word k is the prediction of row k: token k + 1 of the text.
+    After the last token it is the model's own choice. For a masked model, the token at this
+    position is masked (with those of ``masked``), and its prediction is explained. ``word`` is
+    ignored for a classifier, where ``target`` may select another class or a regression's output. A
+    model that marks an answer ignores it too: ``output`` selects its start or end, ``target``
+    another token.
 
     Raises:
-        ValueError: no such word, or an input that the model does not read; says which there are.
+        ValueError: No such word, or an input that the model does not read.
     """
     model = model_of(thing)
     require_end(model, output)
@@ -177,7 +186,7 @@ def ask(
             f"{', '.join(model.labels) or 'numbers from 0'}."
         )
     read = read_source(model, source, None if named else target, Intervention(), None, image=image)
-    if _guesses(model):  # seeing the word itself, it would only repeat it
+    if _guesses(model):  # an unmasked word would only be copied
         hidden = {*masked, word} if _is_number(word) and 0 <= word < len(read.source) else masked
         places = tuple(sorted(int(n) for n in hidden))
         read = read_source(model, source, target, Intervention(), None, places, image)
@@ -193,7 +202,7 @@ def ask(
 
 
 def _guesses(model: Model) -> bool:
-    """Whether a model fills in what is masked."""
+    """Return True if a model predicts masked tokens."""
     return model.kind == "encoder-only" and model.gives == "words" and model.mask_id is not None
 
 
@@ -202,7 +211,7 @@ def _is_number(word: object) -> bool:
 
 
 def _said(model: Model, read: Read, output: Tensor) -> Produced | None:
-    """What each row says, None where there is no output layer."""
+    """Return the prediction of each row; None without an output layer."""
     vectors = model.gives == "vectors" or not (read.source.ids or model.takes != "text")
     if vectors or model.takes == "vectors":
         return None
@@ -210,7 +219,7 @@ def _said(model: Model, read: Read, output: Tensor) -> Produced | None:
 
 
 def _of_answer(model: Model, read: Read, said: Produced | None, end: str, named: Any) -> Question:
-    """A question about where the best answer starts or ends, or about another token."""
+    """Return a question on the start or end of the best answer, or on another token."""
     if said is None:
         raise ValueError(
             f"The model {model.name!r} marks an answer in a text; give a text, or its ids."
@@ -247,11 +256,11 @@ def _of_class(
 
 
 def _judging_row(model: Model, read: Read) -> int | None:
-    """The row of the last stack that a classifier reads; None where all have a part in it."""
+    """Return the row of the last stack that a classifier reads; None if all contribute."""
     source = read.source
     if model.kind == "decoder-only":
         return len(source) - 1
-    if model.kind == "encoder-decoder":  # the library's read the row at the last end token's place
+    if model.kind == "encoder-decoder":  # the library's models read the row of the last end token
         ends = [n for n, token in enumerate(source.ids) if token == model.eos_id]
         return ends[-1] if ends and read.target and ends[-1] < len(read.target) else None
     pooled = model.config.get("classifier_pooling") == "mean"  # ModernBERT

@@ -1,4 +1,4 @@
-"""The logit of one word from the residual stream: layer by layer (lens) and as a sum (direct)."""
+"""Logit of a word from the residual stream: per layer (lens) and as a sum (direct)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .anatomy import Anatomy, Sum, close
 from .last_steps import direction, through_last_steps
 from .question import Question
 
-LINEAR = 1e-3  # of the logits' scale; what leaves more is no sum of the stream's parts
-SAME = 1e-6  # relative, of two tensors that are the same numbers
+LINEAR = 1e-3  # relative to the logits' scale; a larger error means a nonlinear output
+SAME = 1e-6  # relative difference up to which two tensors count as equal
 
 
 def lens(question: Question, anatomy: Anatomy) -> pd.DataFrame:
-    """What the model's last steps make of the stream that enters each layer, and of the last one.
+    """Apply the model's last steps to the residual stream before each layer and after the last.
 
-    Columns ``layer`` (how many layers are done), ``logit`` and ``probability`` of the asked token,
-    its ``rank`` from 1, and ``best``, the most probable token there (of a regression the largest
-    output, and no probability).
+    Returns the columns ``layer`` (number of layers done), ``logit``, ``probability``, ``rank`` and
+    ``best``. The first three values and the rank (from 1) are those of the target token. ``best``
+    is the most probable token (for a regression the largest output, without probability).
 
     Raises:
-        ValueError: no output layer, or a stream that is not known.
+        ValueError: No output layer, or an unknown residual stream.
     """
     token = question.needs_logit("lens")
     capture, stack = anatomy.capture, question.stack
@@ -73,9 +73,9 @@ def _name(question: Question, names: object, token: int) -> str:
 
 
 def _last_place(question: Question, anatomy: Anatomy) -> Tensor:
-    """The stream after the last layer, as the layers themselves leave it.
+    """Return the residual stream after the last layer.
 
-    Before the last norm where layers norm before they read; behind it where each sum is normed.
+    Before the last norm in pre-norm models; after it where each sum is normed.
     """
     sums = [s for s in anatomy.capture.sums if s.site.stack == question.stack]
     if not sums:
@@ -85,7 +85,7 @@ def _last_place(question: Question, anatomy: Anatomy) -> Tensor:
 
 
 def _anew(last: object, sums: list) -> bool:  # type: ignore[type-arg]
-    """Whether the stream is normed between two sums of one stack."""
+    """Return True if the residual stream is normed between two sums of one stack."""
     return len(sums) > 1 and not close(sums[-2].after, sums[-1].before, SAME)
 
 
@@ -97,13 +97,13 @@ def _unknown(question: Question, method: str) -> ValueError:
 
 
 def direct(question: Question, anatomy: Anatomy) -> tuple[pd.DataFrame, float, bool]:
-    """The logit as a sum of what was written into the stream, the scale of the last norm held.
+    """Return the logit as a sum of residual stream contributions, with the last norm's scale held.
 
-    Gives the terms, how far their sum is from the logit, and whether the stream starts anew at a
-    norm after a sum (then all before it is the one term ``earlier``).
+    Returns the terms, the error of their sum, and True if the residual stream restarts at a norm
+    after a sum. Then all terms before it are summed in one, ``earlier``.
 
     Raises:
-        ValueError: no output layer; or one with layers of its own, so that the logit is no sum.
+        ValueError: No output layer, or one with nonlinear layers, so that the logit is no sum.
     """
     token = question.needs_logit("logits")
     sums = [
@@ -150,7 +150,7 @@ def _dot(u: np.ndarray, x: np.ndarray) -> float:
 
 
 def _terms(u: np.ndarray, one: Sum, anatomy: Anatomy) -> list[tuple[str, int, int, float]]:
-    """What one residual sum added, by head where the heads can be told apart."""
+    """Return the terms of one residual sum, by head where heads can be separated."""
     whole = _dot(u, one.added)
     block = next(
         (
@@ -181,5 +181,5 @@ def _terms(u: np.ndarray, one: Sum, anatomy: Anatomy) -> list[tuple[str, int, in
 
 
 def beside(output: np.ndarray, added: np.ndarray) -> bool:
-    """Whether more than an attention's output was added: a sub-layer that ran beside it."""
+    """Return True if a parallel sub-layer was added together with an attention's output."""
     return float(np.abs(output - added).max()) > SAME * max(float(np.abs(added).max()), 1e-30)

@@ -1,4 +1,4 @@
-"""Head metrics of a model: its sentences run one by one, and what is measured is added up.
+"""Head metrics of a model, summed over its sentences.
 
 May import metrics' head measures, inference, checkpoints and core.
 """

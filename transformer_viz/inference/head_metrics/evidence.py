@@ -1,4 +1,4 @@
-"""Every head of a model measured over sentences, with its roles and the sentences of each."""
+"""Measures of every head over sentences, with its roles and example sentences."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .telling import Tell
 def evidence(
     model: Model, sentences: Sequence[Any], on_progress: Tell | None = None, *, seed: int = 0
 ) -> HeadEvidence:
-    """Measure every head over sentences, as `metrics` does, and find the sentences of each role.
+    """Measure every head over sentences, as `metrics` does, and find example sentences per role.
 
     Raises:
-        ValueError: no sentences, or one that the model cannot read.
+        ValueError: No sentences, or one that the model cannot read.
     """
     runs = runs_of(model, sentences, on_progress, "content", seed)
     table = roles(table_of(runs, seed if len(runs) > 1 else None))

@@ -1,7 +1,7 @@
-"""What M8, M11 and M12 need beside attention weights: the value and output projections of a model.
+"""Value and output projections of a model, which M8, M11 and M12 need.
 
-They are read from the reference Transformer alone, where it is plain which weights are which; for
-other modules these three measures have no value.
+They are read only from the reference Transformer, whose weights are known by name. For other
+modules these three measures have no value.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ...core.trace_parts import Attention
 from ...metrics.head_measures.values import ov_values
 from ...model import Transformer
 
-SOME = 1024  # words of the vocabulary that are looked at together
+SOME = 1024  # vocabulary entries compared at a time
 
 
 class OwnWeights:
-    """The weights of a model's heads, and the arrays that `HeadRows` takes of them.
+    """Weights of a model's heads, as the arrays that `HeadRows` takes.
 
-    Value biases are left out of what a key gives: moved into the output bias, where rows sum to 1,
-    they are the same function, so a measure must not depend on them. Logits and OV circuits are
-    asked only of blocks that write into the stream of the output layer, in a model that norms
-    before each sub-layer and once at the end; the last norm is linear while its scale is held.
+    Value biases are left out, so that measures do not depend on them. Where rows sum to 1, they
+    could be moved into the output bias without changing the function. Logits and OV circuits are
+    computed only for blocks that write to the residual stream of the output layer. The model must
+    be pre-norm with a final norm, which is linear while its scale is held.
     """
 
     def __init__(self, model: Model):
@@ -36,9 +36,9 @@ class OwnWeights:
         self._short: dict[tuple[Site, ...], tuple[np.ndarray, ...]] = {}
 
     def beside(self, attention: Attention, first: bool) -> dict[str, Any]:
-        """``values``, ``direct`` and ``ov`` of one block in one run, as far as there are any.
+        """Return ``values``, ``direct`` and ``ov`` of one block in one run, as far as available.
 
-        ``ov`` needs no sentence, so it comes with the ``first`` alone and counts once.
+        ``ov`` needs no sentence, so it is returned only for the ``first`` one and counted once.
         """
         if self.module is None or attention.v is None:
             return {}
@@ -55,25 +55,27 @@ class OwnWeights:
         return found
 
     def says(self, site: Site) -> bool:
-        """Whether what heads of this block write reaches the logits through the last norm alone."""
+        """Return True if the block's output reaches the logits through the last norm only."""
         return self._linear() and site.stack == self.last and self._same_words(site)
 
     def direct(self, x: np.ndarray) -> np.ndarray:
-        """The logits ``[..., vocabulary]`` of what a head writes ``[..., d_model]``, the scale of
-        the last norm held."""
+        """Return the logits ``[..., vocabulary]`` of a head output ``[..., d_model]``.
+
+        The scale of the last norm is held.
+        """
         return self._normed(x) @ self._unembed()
 
     @property
     def vocabulary(self) -> int:
-        """How many words the output layer knows."""
+        """Vocabulary size of the output layer."""
         assert self.module is not None
         return int(self.module.output.weight.shape[0])
 
     def among_first(self, x: np.ndarray, token: np.ndarray, top: int) -> np.ndarray:
-        """Whether fewer than ``top`` words have a higher logit in `direct` than ``token``.
+        """Return True where fewer than ``top`` tokens beat ``token`` in the logits of `direct`.
 
-        ``x`` ``[some, d_model]``, ``token`` ``[some]``. Rows that so many words are known to
-        surpass are not multiplied with the rest of the vocabulary.
+        ``x`` is ``[some, d_model]``, ``token`` ``[some]``. Rows already beaten by ``top`` tokens
+        are not multiplied with the rest of the vocabulary.
         """
         assert self.module is not None
         words = _array(self.module.output.weight)
@@ -92,7 +94,7 @@ class OwnWeights:
         return above < top
 
     def written(self, site: Site, weights: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """What the heads of a block write, ``[head, query, d_model]``; value biases left out."""
+        """Return a block's head outputs without value biases, ``[head, query, d_model]``."""
         block = self._block(site)
         out = _heads(block.output, len(weights))
         if block.value.bias is not None:
@@ -100,11 +102,11 @@ class OwnWeights:
         return weights @ v @ out
 
     def short_values(self, sites: Sequence[Site], v: np.ndarray) -> np.ndarray:
-        """Vectors as long as the values of each key through the output projection.
+        """Return d_v-dimensional vectors with the lengths and angles of the projected values.
 
-        ``v`` ``[sentence, head, key, d_v]`` of the blocks of ``sites`` side by side gives the same
-        shape: ``W_O = R^T Q^T`` with orthonormal Q, so ``v R^T`` has every length and angle of
-        ``v W_O`` in d_v numbers.
+        ``v`` ``[sentence, head, key, d_v]`` holds the blocks of ``sites``, concatenated; the result
+        has the same shape. With ``W_O = R^T Q^T`` and orthonormal Q, ``v R^T`` has every length and
+        angle of ``v W_O``.
         """
         key = tuple(sites)
         if key not in self._short:
@@ -114,7 +116,7 @@ class OwnWeights:
         return (v - bias if bias.any() else v) @ short
 
     def _short_of(self, site: Site, heads: int) -> tuple[np.ndarray, np.ndarray]:
-        """Value bias ``[head, 1, d_v]`` and R^T ``[head, d_v, d_v]`` of a block."""
+        """Return value bias ``[head, 1, d_v]`` and R^T ``[head, d_v, d_v]`` of a block."""
         block = self._block(site)
         out = _heads(block.output, heads)  # [head, d_v, d_model]
         wide = out.shape[1] >= out.shape[2]
@@ -125,7 +127,7 @@ class OwnWeights:
         return bias, short
 
     def _linear(self) -> bool:
-        """Whether what a head writes reaches the logits through the last norm alone."""
+        """Return True if head outputs reach the logits through the last norm only."""
         if self.module is None or not self.module.config.target_vocab:
             return False
         config = self.module.config
@@ -133,7 +135,7 @@ class OwnWeights:
         return config.norm == "pre" and config.final_norm and kinds and not config.embedding_norm
 
     def _same_words(self, site: Site) -> bool:
-        """Whether keys are of the vocabulary that the output layer writes."""
+        """Return True if the keys and the output layer share a vocabulary."""
         assert self.module is not None
         return site.block == "self" or self.module.config.tied in ("embeddings", "all")
 
@@ -154,7 +156,7 @@ class OwnWeights:
 
     @cached_property
     def ov(self) -> dict[tuple[str, int], np.ndarray]:
-        """M12 of each self-attention of the last stack, ``[head]``; nothing where not asked."""
+        """M12 of each self-attention of the last stack, ``[head]``; empty if not defined."""
         if self.module is None or not self._linear():
             return {}
         stack, found = getattr(self.module, self.last), {}
@@ -173,7 +175,10 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _heads(linear: Any, heads: int, columns: bool = False) -> np.ndarray:
-    """A projection by heads: ``[head, d_v, d_model]``; the way in ``[head, d_model, d_v]``."""
+    """Return an output projection by head, ``[head, d_v, d_model]``.
+
+    With ``columns``, an input projection: ``[head, d_model, d_v]``.
+    """
     weight = _array(linear.weight)
     if columns:
         return weight.reshape(heads, -1, weight.shape[-1]).transpose(0, 2, 1)
@@ -181,5 +186,5 @@ def _heads(linear: Any, heads: int, columns: bool = False) -> np.ndarray:
 
 
 def _gained(x: np.ndarray, norm: Any, centred: bool) -> np.ndarray:
-    """A norm whose scale is held at 1: centred where it centres, times its gain; no bias."""
+    """Apply a norm with its scale held at 1: center if it centers, multiply by gain; no bias."""
     return (x - x.mean(-1, keepdims=True) if centred else x) * _array(norm.weight)

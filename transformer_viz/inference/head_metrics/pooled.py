@@ -1,4 +1,4 @@
-"""`tv.metrics`: what the heads of one trace do, or those of a model over many sentences."""
+"""Implementation of `tv.metrics`: head measures of a trace, or of a model over many sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..tracing import trace
 from .own_weights import OwnWeights
 from .telling import Tell
 
-FIRST = 8  # sentences of the first table that is told; the next ones are of twice as many
+FIRST = 8  # sentences in the first reported table; each further one has twice as many
 
 
 @accept_old_keywords(tell="on_progress")
@@ -32,34 +32,37 @@ def metrics(
     view: str = "content",
     seed: int = 0,
 ) -> pd.DataFrame:
-    """What every head does, in numbers: a row a head, with the rows counted and chance beside it.
+    """Measure every head: one row per head, with row counts and chance levels.
 
     ``metrics(trace, view="content")`` measures one trace, ``metrics(model, sentences)`` a model
-    over sentences, each with its weight in rows. The columns are ``stack, block, layer, head`` and
-    for each measure m of ``entropy, confidence, distance, previous, self, next, positional, sink,
-    special, null, duplicate, induction, copying, ov_copying, monotonicity, diagonality, coverage``
-    its value ``m``, the rows that were asked ``m_rows``, and ``m_chance``, what a head that looks
-    everywhere alike gets on the same rows; over sentences also ``m_low`` and ``m_high``, the 95 %
-    bootstrap interval. All are shares without a unit, from 0 to 1, but ``ov_copying`` (from -1)
-    and ``diagonality`` (below 0 where the order is reversed). NaN where no row could be asked, or
-    where a measure needs what is not at hand: ``null``, ``copying`` and ``ov_copying`` read the
-    projections of models of the reference Transformer, so a trace alone does not give them.
-    `roles` reads this table. ``table.attrs["guesses"]`` has the words of the config that no file
-    states, if there are any.
+    over sentences, weighted by their rows. The columns are ``stack, block, layer, head``, and for
+    each measure m its value ``m``, the number of rows ``m_rows``, and ``m_chance``. Chance is the
+    value of a uniform head on the same rows. Over sentences, ``m_low`` and ``m_high`` give the 95 %
+    bootstrap interval.
+
+    The measures are ``entropy, confidence, distance, previous, self, next, positional, sink,
+    special, null, duplicate, induction, copying, ov_copying, monotonicity, diagonality, coverage``.
+    All are unitless shares from 0 to 1, except ``ov_copying`` (from -1) and ``diagonality``
+    (negative for reversed order). A measure is NaN without usable rows, or without required data.
+    ``null``, ``copying`` and ``ov_copying`` need the projections of a reference Transformer, so a
+    trace alone does not give them.
+
+    `roles` takes this table. ``table.attrs["guesses"]`` holds config keys that no file states, if
+    any.
 
     Args:
-        thing: a trace with its weights; a model that `load` gave; or a module.
-        sentences: of a model: texts, lists of ids, or tuples (source, target); a source alone is
-            decoded greedily where the model has a decoder.
-        on_progress: called after each sentence with the number done, the number in all, and the
-            table of these where their number has doubled, else None. What it raises comes out here.
-        view: ``content`` leaves special tokens out and divides by what remains; ``raw`` takes
-            weights as they are. Confidence, sink, special and null are raw in both.
-        seed: of the bootstrap and of the orders that the null is made of.
+        thing: Trace with weights, model from `load`, or module.
+        sentences: For a model: texts, lists of ids, or tuples (source, target); a source alone is
+            decoded greedily if the model has a decoder.
+        on_progress: Called after each sentence with the number done, the number in all, and their
+            table whenever their number has doubled, else None. Its exceptions propagate.
+        view: ``content`` leaves special tokens out and renormalizes; ``raw`` uses weights
+            unchanged. Confidence, sink, special and null are raw in both.
+        seed: Seed of the bootstrap and of the null orders.
 
     Raises:
-        ValueError: no sentences, an unknown view, or a sentence the model cannot read.
-        LookupError: the trace kept no weights.
+        ValueError: No sentences, an unknown view, or a sentence the model cannot read.
+        LookupError: The trace has no weights.
     """
     if isinstance(thing, Trace):
         if isinstance(sentences, str):  # metrics(trace, "raw")
@@ -90,7 +93,7 @@ def metrics(
 def runs_of(
     model: Model, sentences: Sequence[Any], on_progress: Tell | None, view: str, seed: int
 ) -> list[list[Block]]:
-    """All measures of each sentence's blocks, also under the null."""
+    """Return all measures of each sentence's blocks, also under the null."""
     own, runs = OwnWeights(model), list[list[Block]]()
     for number, sentence in enumerate(sentences):
         source, target = source_and_target(model, sentence)

@@ -1,4 +1,4 @@
-"""How `tv.metrics` and `tv.rank` say how far they are: in one way, with what is known so far."""
+"""Progress callback type of `tv.metrics` and `tv.rank`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-#: Hears how many sentences are measured, of how many, and the table of these; None while things are
-#: prepared, or where a table is not worth its time yet. What it raises comes out, and nothing is
-#: kept.
+#: Called with the number of sentences measured, the number in all, and their table. The table is
+#: None during preparation, or while it is not worth computing. Exceptions propagate, and nothing is
+#: stored.
 Tell = Callable[[int, int, pd.DataFrame | None], None]

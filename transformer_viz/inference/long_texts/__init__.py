@@ -1,4 +1,4 @@
-"""Texts of any length: what is kept of them, and what they take before they are run."""
+"""Texts of any length: choice of captured data, and memory estimates before a run."""
 
 from .beginning import beginning
 from .choice import kept_of

@@ -1,27 +1,29 @@
-"""The beginning of a text that is too long: as many words as there is room for."""
+"""Truncation of a text that is too long, at a word boundary."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
 
-#: Belong to the character before them: joiner, variation selectors, tones of skin.
+#: Characters that belong to the one before: joiner, variation selectors, skin tones.
 ADDED = frozenset("\u200d\ufe0e\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
-JOINER = "\u200d"  # and what follows it, too
-WORD = 60  # characters that a word has at most; a longer stretch without a blank is cut anywhere
+JOINER = "\u200d"  # joins the next character as well
+WORD = 60  # maximum word length in characters; longer stretches are cut anywhere
 
 
 def beginning(text: str, most: int, count: Callable[[str], int]) -> str:
-    """The longest beginning of a text that has at most ``most`` tokens, ended where a word ends.
+    """Return the longest beginning of a text with at most ``most`` tokens that ends with a word.
 
-    What is written without blanks is ended after any character, never before one that belongs to
-    the character before it (an accent, a variation selector, a joiner).
+    Text without blanks may end after any character, but never before one that belongs to it (an
+    accent, a variation selector, a joiner).
 
     Args:
-        count: the tokens of a text, specials included; it need not grow with each character.
+        text: The text.
+        most: Maximum number of tokens.
+        count: Returns the number of tokens of a text, specials included; it need not be monotonic.
 
     Raises:
-        ValueError: not even the first word has room.
+        ValueError: Not even the first word fits.
     """
     fits, over = 0, 1
     while over <= len(text) and count(text[:over]) <= most:
@@ -31,7 +33,7 @@ def beginning(text: str, most: int, count: Callable[[str], int]) -> str:
         middle = (fits + over) // 2
         fits, over = (middle, over) if count(text[:middle]) <= most else (fits, middle)
     end = _ended(text, fits)
-    while end and count(text[:end]) > most:  # a piece may be of less tokens than its beginning
+    while end and count(text[:end]) > most:  # a text may have fewer tokens than its beginning
         end = _ended(text, end - 1)
     kept = text[:end].rstrip()
     if not kept:
@@ -40,7 +42,7 @@ def beginning(text: str, most: int, count: Callable[[str], int]) -> str:
 
 
 def _ended(text: str, end: int) -> int:
-    """The last place up to ``end`` where a word, or else a character, ends."""
+    """Return the last position up to ``end`` where a word, or else a character, ends."""
     if end >= len(text) or text[end].isspace():
         return end
     for place in range(end, max(0, end - WORD), -1):
@@ -52,5 +54,5 @@ def _ended(text: str, end: int) -> int:
 
 
 def _goes_on(before: str, after: str) -> bool:
-    """Whether two characters are of one that is seen."""
+    """Return True if two code points belong to one visible character."""
     return bool(unicodedata.combining(after)) or after in ADDED or before == JOINER

@@ -1,4 +1,4 @@
-"""What a run keeps of a text: matrices of a short one, tiles of a long one."""
+"""Choice of captured data: matrices for a short text, tiles for a long one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TILES = ("tiles",)
 
 
 def kept_of(model: Model, source: Any, target: Any, words: tuple[str, ...]) -> tuple[str, ...]:
-    """``words``, or tiles where a text, or the target that was given, has more than 1,024 tokens.
+    """Return ``words``, or tiles if the text or given target has more than 1,024 tokens.
 
     Raises:
-        ValueError: a text that the model cannot read; says why.
+        ValueError: The model cannot read the text.
     """
     drawn = isinstance(source, np.ndarray) and source.dtype.kind == "f"
     if model.takes != "text" or model.eyes is not None or drawn:
         return words
     if isinstance(source, tuple) and all(isinstance(text, str) for text in source):
-        return words  # of a pair: its models read short ones
+        return words  # models of text pairs read short ones
     model = unlimited(model)
     count, further = len(source_ids(model, source)), 0
     if target is not None:

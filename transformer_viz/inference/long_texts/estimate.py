@@ -1,4 +1,4 @@
-"""What a run takes of the memory, told before it begins."""
+"""Memory estimate of a run, before it starts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ...core.tiles import LONG
 from ...model import Transformer
 from ..model_inputs import Read
 
-PROOF = 1  # copies of all maps that a proof holds at its height: their scores
-BATCH = 24  # copies of one layer's maps that its exchanged texts hold (measured at 1,000 tokens)
-OUTPUTS = 3  # copies of the logits that a run holds at its height
-WRITTEN = 4  # copies of one layer's maps where a model writes them itself
-MAX_MEMORY_SHARE = 0.5  # of the machine's memory that a run may take
-CARD_SHARE = 0.9  # of what a graphics card has left
-MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
-FUSED = ("sdpa", "flash", "flex")  # beginnings of Transformers' names for fused attention
+PROOF = 1  # copies of all maps at the peak of a proof: their scores
+BATCH = 24  # copies of one layer's maps in its exchanged texts (measured at 1,000 tokens)
+OUTPUTS = 3  # copies of the logits at the peak of a run
+WRITTEN = 4  # copies of one layer's maps if the model builds them itself
+MAX_MEMORY_SHARE = 0.5  # share of the machine's memory that a run may use
+CARD_SHARE = 0.9  # share of a GPU's free memory
+MATRICES = ("weights", "scores", "qkv", "gradients")  # each is kept beside the weights
+FUSED = ("sdpa", "flash", "flex")  # prefixes of Transformers' names for fused attention
 
 
 def needed(
     model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
 ) -> int:
-    """About how many bytes a run takes beside its model."""
+    """Return the approximate bytes of a run, without its model."""
     return taken(model, len(read.source), len(read.target or ()), words, only, check)
 
 
@@ -40,7 +40,7 @@ def taken(
     only: Sequence[Site] | None = None,
     check: bool = False,
 ) -> int:
-    """As `needed`, of a source and a target of so many tokens."""
+    """Return the estimate of `needed` for these numbers of source and target tokens."""
     rows = max(source, target)
     encoder, decoder = (int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
     heads, width = (int(model.config.get(name) or 0) for name in ("heads", "d_model"))
@@ -59,8 +59,10 @@ def taken(
 
 
 def room(model: Model, most: int, words: tuple[str, ...] = ("tiles",)) -> int:
-    """How many tokens of at most ``most`` a text of a model with one stack may have: what its
-    positions reach and the memory holds, its output included."""
+    """Return the number of tokens, up to ``most``, that a text of a one-stack model may have.
+
+    Limits are the model's positions and the memory, output included.
+    """
     positions = model.max_tokens
     reach = most if positions is None or goes_on(model) else min(most, positions)
     outputs = (
@@ -77,7 +79,7 @@ def room(model: Model, most: int, words: tuple[str, ...] = ("tiles",)) -> int:
 
 
 def writes_maps(model: Model) -> bool:
-    """Whether a model is known to build a layer's maps in full, whatever is kept of them."""
+    """Return True if a model is known to build full attention maps, whatever is captured."""
     config = getattr(model.module, "config", None)
     way = getattr(config, "_attn_implementation", None)
     if isinstance(way, str):
@@ -88,10 +90,10 @@ def writes_maps(model: Model) -> bool:
 def proof_too_large(
     model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None
 ) -> str:
-    """Return why a run is to be made without its proof; empty where the memory holds both."""
+    """Return the reason to skip the proof of a run; empty if memory suffices for both."""
     most, has = may_take(model)
     kept, asked = (needed(model, read, words, only, check) for check in (False, True))
-    if asked <= most or kept > most:  # without the maps there is nothing to leave out
+    if asked <= most or kept > most:  # skipping the proof would not help
         return ""
     return (
         f"The proof was left out: beside {kept / 1e9:,.1f} GB of maps it would take about "
@@ -103,10 +105,10 @@ def proof_too_large(
 def refuse_flood(
     model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
 ) -> None:
-    """Refuse a run that would fill the machine's memory before it begins.
+    """Raise before a run that would exceed the memory.
 
     Raises:
-        ValueError: says how much it would take and what to do.
+        ValueError: The run needs too much memory; names the amount and alternatives.
     """
     asked, (most, has) = needed(model, read, words, only, check), may_take(model)
     if asked <= most:
@@ -126,7 +128,7 @@ def refuse_flood(
 
 
 def may_take(model: Model) -> tuple[float, str]:
-    """The bytes that a run of a model may take, and what holds it to them, in words."""
+    """Return the bytes that a run may use, and a description of the limit."""
     most = MAX_MEMORY_SHARE * memory(), f"and the machine has {memory() / 1e9:,.0f}"
     if not model.device.startswith("cuda"):
         return most
@@ -135,13 +137,13 @@ def may_take(model: Model) -> tuple[float, str]:
 
 
 def card_left(device: str) -> int:
-    """The bytes of a graphics card that nobody uses, those among them that torch holds ready."""
+    """Return the free bytes of a GPU, including those cached by torch."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def memory() -> int:
-    """The bytes of memory of this machine; where it does not say, more than any has."""
+    """Return the bytes of memory of this machine; 2**60 if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError):

@@ -1,4 +1,4 @@
-"""A run that reports its progress and may be stopped at any of its torch calls."""
+"""Progress of a run, which can be stopped at any of its torch calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTENDS = (torch.softmax, torch.Tensor.softmax, softmax, scaled_dot_product_atte
 def report_attentions(on_progress: Callable[[int, int], None], layers: int) -> InterceptCalls:
     """Return a context in which each torch call reports how many of ``layers`` have attended.
 
-    What ``on_progress`` raises ends the run.
+    An exception from ``on_progress`` ends the run.
     """
     done = 0
 

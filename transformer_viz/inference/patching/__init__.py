@@ -1,4 +1,4 @@
-"""Activation patching: parts of a run taken from a run of another sentence, and what that moves.
+"""Activation patching: replace parts of a run by those of a run on another sentence.
 
-May import inference, capture, checkpoints, metrics and core. `swapping.py` is `tv.swap`.
+May import inference, capture, checkpoints, metrics and core. `swapping.py` implements `tv.swap`.
 """

@@ -1,4 +1,4 @@
-"""What a question of a swap is about: a pair of words, classes or tokens, or one output alone."""
+"""Choices compared by patching: a pair of words, classes or tokens, or a single output."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from ..capture_to_numpy import to_numpy
 from ..outputs import scores_of
 from ..token_ids import source_ids, vocabulary_ids
 
-Question = Any  # `question.Question`, whose file imports this one
+Question = Any  # `question.Question`; its module imports this one
 
 
 def about(made: Question, wanted: list[int] | None, words: Sequence[Any] | None) -> Question:
-    """The same question about two ids: those named, or the first choice of either run. Where each
-    output stands for itself, about the one that differs most between the runs."""
+    """Return the question for two ids: the named ones, or each run's top choice.
+
+    For independent outputs, the one with the largest difference between the runs.
+    """
     if wanted is None:
         own, there = (_row(*run) for run in _outputs(made))
         if made.alone:
@@ -44,7 +46,7 @@ def about(made: Question, wanted: list[int] | None, words: Sequence[Any] | None)
 
 
 def _first_choices(made: Question, own: Tensor, there: Tensor) -> list[int]:
-    """The first choice of each run; of an answer the end that is asked of its best span."""
+    """Return the top choice of each run; for an answer, the selected end of its best span."""
     choices = [int(own.argmax()), int(there.argmax())]
     if made.model.gives == "spans":
         spans = [best_span(to_numpy(output[0])) for output, _ in _outputs(made)]
@@ -64,11 +66,12 @@ def _first_choices(made: Question, own: Tensor, there: Tensor) -> list[int]:
 
 
 def differing_token(made: Question) -> int:
-    """The first token whose class differs between the runs; of a regression the one whose output
-    differs most.
+    """Return the first token whose class differs between the runs.
+
+    For a regression, the token whose output differs most.
 
     Raises:
-        ValueError: no token has another class.
+        ValueError: No token has another class.
     """
     (own, _), (there, _) = _outputs(made)
     pairs = [(n, m) for n, m in enumerate(made.other.counterparts) if m is not None]
@@ -87,10 +90,10 @@ def differing_token(made: Question) -> int:
 
 
 def counterpart(made: Question, token: int) -> int:
-    """The token of the other text that stands where this one stands.
+    """Return the counterpart of a token in the other text.
 
     Raises:
-        ValueError: there is no such token, or it has no counterpart.
+        ValueError: There is no such token, or it has no counterpart.
     """
     places = made.other.counterparts
     if not 0 <= token < len(places):
@@ -105,10 +108,10 @@ def counterpart(made: Question, token: int) -> int:
 
 
 def choice_of(made: Question, word: Any) -> int:
-    """The id of a class or a word, or the number of a token.
+    """Return the id of a class or word, or the index of a token.
 
     Raises:
-        ValueError: the model has no such class, or the text no such token.
+        ValueError: The model has no such class, or the text no such token.
     """
     model = made.model
     if model.gives == "spans":
@@ -137,7 +140,7 @@ def choice_of(made: Question, word: Any) -> int:
 
 
 def _told(made: Question, word: Any, token: int) -> str:
-    """What is measured: a word, or the piece that it begins with where it has several."""
+    """Return the label of a choice: a word, or its first piece if it has several."""
     name = _name(made, token)
     if not isinstance(word, str) or word.strip() == name or made.model.gives == "spans":
         return name
@@ -150,7 +153,7 @@ def _told(made: Question, word: Any, token: int) -> str:
 
 
 def _name(made: Question, token: int) -> str:
-    """What an id, a class or a token of the text is called."""
+    """Return the label of an id, a class or a token of the text."""
     model = made.model
     if model.gives == "spans":
         return made.own_tokens.labels[token]
@@ -160,7 +163,7 @@ def _name(made: Question, token: int) -> str:
 
 
 def _outputs(made: Question) -> tuple[tuple[Tensor, int | None], tuple[Tensor, int | None]]:
-    """The output of both clean runs, each with the row that is asked."""
+    """Return the output of both clean runs, each with its selected row."""
     with torch.no_grad():
         return (made.through(), made.row), (made.lent(patterns=False).output, made.there)
 

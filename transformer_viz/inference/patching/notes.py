@@ -1,4 +1,4 @@
-"""What must be known beside the numbers of a swap, and its run card."""
+"""Notes needed to read the results of activation patching, and the run card."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core.numerics import LOGIT
 from ..run_card import hash_of_ids, model_card
 from .question import Question
 
-#: What is taken over, in words.
+#: Description of the patched activations.
 SAID = {
     "heads": "what one head gives before the output projection, at all tokens that are matched",
     "patterns": "where one head looks, with the values of this sentence",
@@ -18,7 +18,7 @@ SAID = {
 
 
 def notes(question: Question, clean: float, other: float, what: str) -> tuple[str, ...]:
-    """What must be known beside the numbers, in sentences."""
+    """Return notes needed to read the numbers, as sentences."""
     said = [
         f"Swapped: {SAID[what]}. Asked {question.place}: {lead(question, clean)} in the "
         f"first run (0), {other:+.2f} in the other (1).",
@@ -34,7 +34,7 @@ def notes(question: Question, clean: float, other: float, what: str) -> tuple[st
 
 
 def lead(question: Question, value: float, form: str = "+.2f") -> str:
-    """Say by how much the first word leads, or what the score of the one output is."""
+    """Return a sentence on the first word's lead, or on the score of a single output."""
     first, *second = question.words
     unit, written = question.model.unit, format(value, form)
     if not second:
@@ -46,7 +46,7 @@ def lead(question: Question, value: float, form: str = "+.2f") -> str:
 
 
 def card(question: Question, what: str, count: int) -> dict[str, Any]:
-    """What one needs to repeat and to judge the numbers."""
+    """Return the details needed to reproduce and judge the numbers."""
     target = None if question.target is None else question.target[0].tolist()
     ids = (question.source[0].tolist(), list(question.other.ids), target)
     return model_card(question.model) | {

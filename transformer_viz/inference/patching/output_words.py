@@ -1,4 +1,4 @@
-"""Where a pair of words stands in two outputs, and with which piece each word begins."""
+"""Positions of a word pair in two outputs, and the first piece of each word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..token_ids import target_pieces, vocabulary_ids
 
 
 class SameOutputs(ValueError):
-    """Two outputs that part nowhere, so that no pair of words follows from them."""
+    """Two outputs that do not diverge, so they do not determine a word pair."""
 
 
 def parting(
@@ -21,7 +21,7 @@ def parting(
     texts: tuple[str, ...],
     words: Sequence[Any] | None,
 ) -> tuple[list[int], Sequence[Any] | None, str]:
-    """The words before the place that is asked, the pair there, and the place in words."""
+    """Return the tokens before the compared position, the pair there, and its description."""
     common = next(
         (n for n, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b),
         min(len(own), len(theirs)),
@@ -52,7 +52,7 @@ def parting(
 
 
 def _places(model: Model, ids: list[int], word: Any) -> list[int]:
-    """Where a word stands in an output, as the number of its first token."""
+    """Return the positions of a word in an output, as indices of its first token."""
     if not isinstance(word, str):
         return [n for n, i in enumerate(ids) if i == word]
     tokens = target_side(model.tokenizer).tokens(ids)
@@ -69,7 +69,7 @@ def _places(model: Model, ids: list[int], word: Any) -> list[int]:
 
 
 def first_piece(model: Model, own_ids: list[int], held: list[int], word: Any) -> int:
-    """The id that a word begins with behind the held ones."""
+    """Return the id that a word starts with after the given ids."""
     if not isinstance(word, str):
         return vocabulary_ids(model, "target", [word])[0]
     tokenizer = target_side(model.tokenizer)

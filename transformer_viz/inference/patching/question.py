@@ -1,4 +1,4 @@
-"""Two sentences, and the pair of output words between which what is swapped decides."""
+"""Question of activation patching: two sentences, and the output words that are compared."""
 
 from __future__ import annotations
 
@@ -28,15 +28,23 @@ Words = Sequence[Any]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of both runs, each with a batch of one.
+    """Subject of activation patching: two runs, each with a batch of one.
 
-    ``source`` ids ``[1, token]``, with what was appended to it; ``target`` ids ``[1, token]`` of a
-    decoder beside an encoder; ``row`` is the row of the output that is asked (None: a class),
-    ``there`` the same of the other run. ``wanted`` are the two ids whose scores are compared, or
-    the one output that is measured alone, and ``words`` what they are called; ``wanted_there`` are
-    these in the other run where they are tokens of the source. ``place`` says where that is, in
-    words; ``named`` is the other sentence as an edit names it. ``segments`` ``[1, token]`` say
-    which of two texts a token of the source belongs to.
+    Attributes:
+        model: The model.
+        lender: Source of patches.
+        other: Donor sentence.
+        source: Ids ``[1, token]``, with appended ones.
+        target: Ids ``[1, token]`` of a decoder beside an encoder.
+        written: Appended ids of a decoder-only model, ``[1, token]``.
+        row: Selected row of the output; None for a class.
+        there: The same of the donor run.
+        wanted: The two ids whose scores are compared, or the one output that is measured alone.
+        words: Labels of ``wanted``.
+        place: Description of the position.
+        named: Donor sentence as an edit names it.
+        segments: Text index ``[1, token]`` of each source token, for two texts.
+        wanted_there: ``wanted`` in the donor run, where they are source tokens.
     """
 
     model: Model
@@ -56,60 +64,59 @@ class Question:
 
     @property
     def own_tokens(self) -> Tokens:
-        """The tokens that are read, with what was appended."""
+        """Source tokens, with appended ones."""
         return self.model.tokenizer.tokens(self.source[0].tolist())
 
     @property
     def other_tokens(self) -> Tokens:
-        """Those of the other sentence, without what was appended."""
+        """Tokens of the donor sentence, without appended ones."""
         return self.model.tokenizer.tokens(list(self.other.ids))
 
     @property
     def target_tokens(self) -> Tokens | None:
-        """The target as far as it is held: row t reads token t."""
+        """Target up to the position; row t reads token t."""
         if self.target is None:
             return None
         return target_side(self.model.tokenizer).tokens(self.target[0].tolist())
 
     @property
     def lone(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The source tokens without a counterpart: own ones, and the other's."""
+        """Source tokens without a counterpart: of the edited sentence, and of the donor."""
         return unmatched(self.other.counterparts, len(self.other.ids))
 
     def difference(self, output: Tensor, other: bool = False) -> Tensor:
-        """Score of the first word less that of the second, float64 ``[item]``; of one output its
-        score alone.
+        """Return the first word's score minus that of the second, float64 ``[item]``.
 
-        Of words and classes it is the difference of their logits: that of their log-probabilities
-        too. ``other``: the output is that of the other sentence.
+        For a single output, its score. For words and classes, it is the difference of logits, which
+        equals that of log-probabilities. ``other`` marks an output of the donor sentence.
         """
         logits, (first, *second) = self._asked(output, other)
         scores = scores_of(logits, self.model.task) if self.alone else logits.double()
         return scores[:, first] - scores[:, second[0]] if second else scores[:, first]
 
     def chances(self, output: Tensor, other: bool = False) -> tuple[float, ...]:
-        """The probabilities of the words in a run of one item; of a regression its outputs."""
+        """Return the probabilities of the words, or the outputs of a regression, for one item."""
         logits, wanted = self._asked(output, other)
         scores = scores_of(logits[0], self.model.task)[list(wanted)]
         return tuple((scores if self.model.unit == LOGIT else scores.exp()).tolist())
 
     def _asked(self, output: Tensor, other: bool) -> tuple[Tensor, tuple[int, ...]]:
-        """The logits ``[item, choice]`` of the row that is asked, and the words' ids there."""
+        """Return the logits ``[item, choice]`` of the selected row, and the words' ids there."""
         row = self.there if other else self.row
         wanted = self.wanted_there if other and self.wanted_there else self.wanted
         return (output if row is None else output[:, row]), wanted
 
     @property
     def alone(self) -> bool:
-        """Whether each output of the model stands for itself: several labels, or a regression."""
+        """True if the model's outputs are independent: several labels, or a regression."""
         return stands_alone(self.model)
 
     def lent(self, patterns: bool = True) -> Lent:
-        """The clean run of the other sentence."""
+        """Return the clean run on the donor sentence."""
         return self.lender.run(self.other, self.target, self.written, patterns)
 
     def through(self, copies: int = 1) -> Tensor:
-        """The model's output for the own sentence, repeated for each copy."""
+        """Return the model's output for the edited sentence, repeated for each copy."""
         source = self.source.repeat(copies, 1)
         target = None if self.target is None else self.target.repeat(copies, 1)
         pad = self.model.pad_id
@@ -122,8 +129,10 @@ class Question:
 def clean_pair(
     question: Question,
 ) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], tuple[float, float]]:
-    """Both clean runs: the probabilities of the two words in each, and the first one's lead; see
-    `Question.chances` and `Question.difference`."""
+    """Run both sentences without edits; return the words' probabilities and the first one's lead.
+
+    See `Question.chances` and `Question.difference`.
+    """
     with torch.no_grad():
         lent = question.lent(patterns=False)
         runs = (question.through(), False), (lent.output, True)
@@ -144,19 +153,29 @@ def ask(
     token: int | None = None,
     on_progress: Tell | None = None,
 ) -> Question:
-    """Two sentences as the model reads them, and the place and pair of words that are asked about.
+    """Return the question for two sentences: position and pair of words.
 
-    A model that writes is asked where the two outputs part, or, with ``words``, where the first of
-    them stands in the own output (else the second in the other's); both runs hold the words before
-    that place. ``target`` names these words instead; ``outputs`` are the ids of both outputs, where
-    they are known and not to be written greedily. A masked model is asked at the first mask, a
-    classifier about its classes, a tagger about those of one ``token``, and a model that marks an
-    answer about the tokens at which that has its ``output``, ``start`` or ``end``. ``on_progress``
-    is called while outputs are written, before each pass.
+    A generating model is evaluated where the two outputs diverge. With ``words``, it is evaluated
+    at the first of them in the edited sentence's output (else at the second in the donor's). Both
+    runs get the same tokens before that position. A masked model is evaluated at the first mask, a
+    classifier on its classes, a tagger on the classes of one ``token``. A model that marks an
+    answer is evaluated on the tokens at its ``output``, ``start`` or ``end``.
+
+    Args:
+        model: The model.
+        source: Sentence of the edited run.
+        other: Donor sentence.
+        words: Pair of words, classes or tokens, or a single independent output.
+        target: Tokens before the position.
+        masked: Positions to mask.
+        outputs: Ids of both outputs, if known; by default they are decoded greedily.
+        output: End of an answer.
+        token: Token to classify.
+        on_progress: Called before each pass while outputs are decoded.
 
     Raises:
-        ValueError: texts that the model does not read, equal ones, a model that says no word, or no
-            place where the words stand; says what there is.
+        ValueError: Unreadable or equal texts, a model without words, or a position that is not
+            found.
     """
     refuse_swaps(model)
     if model.gives not in ("words", *JUDGED):
@@ -208,7 +227,7 @@ def ask(
 
 
 def half(on_progress: Tell, number: int) -> Tell:
-    """Return a progress callback for the first (0) or second (1) of two like pieces of work."""
+    """Return a progress callback for the first (0) or second (1) of two equal tasks."""
     return lambda done, of: on_progress(number * of + done, 2 * of)
 
 
@@ -219,7 +238,7 @@ def _source(other: Any) -> Source:
 
 
 def _held(model: Model, target: Any) -> list[int]:
-    """The words before the place: without the start token."""
+    """Return the tokens before the position, without the start token."""
     if model.kind == "decoder-only":
         if isinstance(target, str):
             return target_pieces(model, target)
@@ -239,10 +258,10 @@ def _at(
     place: str,
     named: Source,
 ) -> Question:
-    """The question behind these words, about the two most probable ones where none are named."""
+    """Return the question after these tokens, for the two most probable ones by default."""
     device = model.device
     if model.kind == "decoder-only":
-        source_ids(model, [*own_ids, *held])  # not too long either
+        source_ids(model, [*own_ids, *held])  # checks the length as well
         source = torch.tensor([[*own_ids, *held]], device=device)
         target, written = None, torch.tensor([held], device=device, dtype=torch.long)
         rows = (source.shape[1] - 1, len(other.ids) + len(held) - 1)
@@ -259,7 +278,7 @@ def _at(
 
 
 def stands_alone(model: Model) -> bool:
-    """Whether each output of a model is measured by itself, and not against the others."""
+    """Return True if each output of a model is measured by itself, not against the others."""
     return model.task in (MULTI_LABEL, REGRESSION)
 
 
@@ -272,7 +291,7 @@ def _judged(
     masked: Sequence[int],
     row: int | None,
 ) -> Question:
-    """A model that judges, at this row of its output, or a masked model at its mask."""
+    """Return the question for a model that judges, or for a masked model at its mask."""
     places: list[int] = []
     if model.gives == "words":
         if model.mask_id is None:

@@ -1,4 +1,4 @@
-"""Activation patching: which part of a run carries the difference between two sentences."""
+"""Activation patching: measure which parts of a run carry the difference of two sentences."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from .notes import card, lead, lone_words, notes
 from .question import Question, Words, ask
 
 KINDS = ("heads", "patterns", "stream")
-CLEAN = 2  # passes, of both sentences as they are
-LEAST = 1e-3  # nats by which both runs must differ, so that a part of that means something
+CLEAN = 2  # passes for the two clean runs
+LEAST = 1e-3  # smallest difference of both runs, in nats, that can be divided into parts
 
-#: Hears how many cells are measured, of how many, and the grids so far (NaN: not yet).
+#: Called with the number of cells measured, the number in all, and the grids (NaN: not yet).
 Tell = Callable[[int, int, dict[str, np.ndarray]], None]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One swap of a grid: its map or stack, where it stands there, and as an edit."""
+    """Single patch of a grid: its map or stack, its position there, and the edit."""
 
     part: str
     row: int
@@ -47,15 +47,24 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Swap:
-    """How far each single swap moves a run of one sentence towards that of another.
+    """Effect of each single patch: how far it moves one run towards another.
 
-    ``parts`` are grids float64 by map (``encoder``, ``decoder``, ``cross``) ``[layer, head]``, or
-    for the stream by stack ``[layer, token]``: 0 as in the source, 1 as in the other sentence,
-    below 0 away from it, above 1 beyond it; NaN where nothing can be swapped. ``words`` are the
-    pair, and ``clean`` by how many nats the first is more probable than the second in the source's
-    run, ``other`` in the other's; of several labels, or a regression, ``words`` may be the one
-    output that is measured, and these are its scores in ``unit``. ``source`` and ``variant`` are
-    the tokens of both sentences, ``target`` those that both hold. ``card`` says what was measured.
+    Attributes:
+        what: Kind of patch.
+        words: The compared pair, or the one output that is measured alone.
+        parts: Float64 grids by map (``encoder``, ``decoder``, ``cross``) ``[layer, head]``, or for
+            the residual stream by stack ``[layer, token]``. 0 is the source run, 1 the donor run;
+            values below 0 and above 1 are possible; NaN where nothing can be patched.
+        cells: All patches.
+        clean: Difference of the words' log-probabilities in nats, first minus second, in the source
+            run. For a single output its score in ``unit``.
+        other: The same in the donor run.
+        source: Tokens of the source.
+        variant: Tokens of the donor sentence.
+        target: Target tokens of both runs.
+        notes: Notes needed to read the numbers.
+        card: Details of the measurement.
+        bench: Bench that measured the patches.
     """
 
     what: str
@@ -72,7 +81,7 @@ class Swap:
     bench: Bench
 
     def __repr__(self) -> str:
-        """What it is in one line; the numbers are in ``table`` and ``grid``."""
+        """Return a one-line summary; the numbers are in ``table`` and ``grid``."""
         said = f"{len(self.cells)} swaps of {self.what}, {' against '.join(map(repr, self.words))}"
         if self.ranked:
             most = self.ranked[0]
@@ -84,7 +93,7 @@ class Swap:
 
     @cached_property
     def grid(self) -> np.ndarray:
-        """All parts one below the other, in their order: ``[layer, head]`` or ``[layer, token]``.
+        """All parts, concatenated in their order: ``[layer, head]`` or ``[layer, token]``.
 
         Shorter rows end in NaN; `rows` names the rows.
         """
@@ -97,15 +106,17 @@ class Swap:
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
-        """The rows of `grid`: ``cross L1``."""
+        """Row names of `grid`, such as ``cross L1``."""
         return tuple(
             f"{name} L{layer}" for name, part in self.parts.items() for layer in range(len(part))
         )
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row a swap: part, stack, block, layer, head or token (with its word), ``moved`` (0 to 1
-        on the way between the runs), and the ``unit`` of what differs between them."""
+        """Table with a row per patch: part, stack, block, layer, head or token (with its word).
+
+        ``moved`` is the effect (0 source run, 1 donor run), ``unit`` that of the compared score.
+        """
         rows = []
         for cell in self.cells:
             row: dict[str, Any] = {"part": cell.part, "stack": cell.edit.stack}
@@ -119,26 +130,26 @@ class Swap:
 
     @property
     def unit(self) -> str:
-        """The unit of ``clean`` and ``other``: ``nats``, or ``logit`` for a regression."""
+        """Unit of ``clean`` and ``other``: ``nats``, or ``logit`` for a regression."""
         return self.bench.model.unit
 
     def labels(self, part: str) -> tuple[str, ...]:
-        """The words at which a stack's rows stand."""
+        """Return the token labels of a stack's rows."""
         source = part == "encoder" or self.target is None
         return self.source.labels if source or self.target is None else self.target.labels
 
     def best(self, count: int = 1) -> tuple[SwapEdit, ...]:
-        """The swaps that move the run farthest towards the other sentence, as edits."""
+        """Return the patches with the largest effect, as edits."""
         return tuple(cell.edit for cell in self.ranked[:count])
 
     @cached_property
     def ranked(self) -> tuple[Cell, ...]:
-        """All cells that have a value, the largest first."""
+        """Cells with a value, the largest first."""
         found = [cell for cell in self.cells if np.isfinite(self._value(cell))]
         return tuple(sorted(found, key=lambda cell: -self._value(cell)))
 
     def together(self, edits: Iterable[SwapEdit]) -> float:
-        """How far several swaps move the run together: 0 as in the source, 1 as in the other."""
+        """Return the joint effect of several patches: 0 source run, 1 donor run."""
         return float(self.bench.together(tuple(edits)))
 
     def _value(self, cell: Cell) -> float:
@@ -146,16 +157,16 @@ class Swap:
 
 
 class Bench:
-    """Runs swaps on one question, many copies of the sentence in a pass.
+    """Bench that runs patches on one question, on many copies of the sentence in a pass.
 
-    Nothing of the model is changed.
+    The model is not changed.
     """
 
     def __init__(self, question: Question, what: str):
-        """Run both sentences clean.
+        """Run both sentences without edits.
 
         Raises:
-            ValueError: both runs hold the pair of words equally probable.
+            ValueError: Both runs give the same score.
         """
         self.question, self.model = question, question.model
         with torch.no_grad():
@@ -172,7 +183,7 @@ class Bench:
 
     @property
     def most(self) -> int:
-        """How many copies the memory holds."""
+        """Number of copies that fit into memory."""
         rows = self.question.source if self.question.target is None else self.question.target
         config = self.model.config
         longest = max(rows.shape[1], self.question.source.shape[1])
@@ -181,7 +192,7 @@ class Bench:
         return max(1, min(MOST_COPIES, CELLS // cells))
 
     def donations(self, edits: Sequence[SwapEdit], copy: int) -> list[Donation] | None:
-        """What a copy takes from the other run; None where something cannot be taken."""
+        """Return the patches of a copy; None if one is not available."""
         found: list[Donation] = []
         for edit in edits:
             made = self.question.lender.taken(edit, self.lent)
@@ -191,7 +202,7 @@ class Bench:
         return found
 
     def moved(self, sets: Sequence[Sequence[SwapEdit]]) -> list[float]:
-        """How far each set of swaps moves the run, all in one pass beside the clean one."""
+        """Return the effect of each set of patches, all measured in one pass with the clean run."""
         given = [self.donations(edits, copy) for copy, edits in enumerate(sets, 1)]
         flat = tuple(one for part in given for one in part or ())
         lone = "decoder" if self.model.kind == "decoder-only" else "encoder"
@@ -228,42 +239,41 @@ def swap(
     on_grids: Tell | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Swap:
-    """What of a run must be taken from a run of another sentence to make the output the other's?
+    """Measure which parts of a donor run, patched into a run, change its output.
 
-    Each single part of the run of ``source`` is put in from a clean run of ``other``, and how far
-    the pair of words moves is measured (activation patching; Vig et al. 2020, Meng et al. 2022,
-    section 2): ``(d - d_source) / (d_other - d_source)``, d the difference of the two words'
-    logits, which is also that of their log-probabilities. Of a regression d is one output, and of
-    several labels ``ln p`` of one, p its sigmoid. Both runs hold the same output words before the
-    place that is asked. The model itself is not touched.
+    Each single part of the run of ``source`` is replaced by that of a clean run of ``other``
+    (activation patching; Vig et al. 2020, Meng et al. 2022, section 2). The effect is ``(d -
+    d_source) / (d_other - d_source)``, where d is the difference of the two words' logits, which
+    equals that of their log-probabilities. For a regression d is one output, and for several labels
+    ``ln p`` of one, with p its sigmoid. Both runs have the same output tokens before the compared
+    position. The model is not changed.
 
     Args:
-        model: what `load` gave, or a module; one that writes words, guesses them, or judges.
-        source: a text, a pair of texts, or ids as the model reads them.
-        other: the text, pair or ids whose parts are put in.
-        words: the pair, of the source's output and of the other's; left out, those at which the
-            two outputs part (of a masked model and a classifier: the first choice of each run; of
-            several labels, or a regression, the one output that differs most). A tagger is asked
-            about a pair of classes of one ``token``; a model that marks an answer about a pair of
+        model: Result of `load`, or a module that generates, fills in or judges.
+        source: Text, pair of texts, or ids as the model reads them.
+        other: Text, pair or ids of the donor run.
+        words: Pair of words, of the source's output and of the donor's. The default is the pair
+            where the two outputs diverge. For a masked model or classifier it is each run's top
+            choice; for several labels or a regression the one output that differs most. For a
+            tagger, a pair of classes of one ``token``. For a model that marks an answer, a pair of
             tokens of ``source``, by number or label, as its ``output``.
-        what: ``heads`` (what a head gives before the output projection, at all matched tokens),
-            ``patterns`` (where it looks; needs sentences of the same number of tokens), ``stream``
-            (the residual stream behind a layer, at one token).
-        target: the output words before the place that is asked; left out, found from the outputs.
-        masked: the tokens that a masked model is to guess, if the text holds no mask.
-        output: whether a model that marks an answer is asked where that has its ``start`` (the
-            default) or its ``end``.
-        token: the token of ``source`` that a tagger is asked about; left out, the first whose class
-            differs between the runs (of a regression, the one whose output differs most).
-        only: of the parts ``encoder``, ``decoder`` and ``cross`` these alone.
-        on_grids: called after each pass with the swaps measured, the swaps in all, and the grids so
-            far. What it raises comes out here.
-        on_progress: called with the passes done and the passes in all: of both outputs, where they
-            are written first, and then of the swaps. What it raises comes out here.
+        what: ``heads``: head outputs before the output projection, at all matched tokens.
+            ``patterns``: attention weights; needs sentences with equally many tokens. ``stream``:
+            the residual stream after a layer, at one token.
+        target: Output tokens before the compared position; by default found from the outputs.
+        masked: Positions to mask in a masked model, if the text has no mask.
+        output: For a model that marks an answer: ``start`` (the default) or ``end``.
+        token: For a tagger, the token of ``source``; by default the first whose class differs
+            between the runs (for a regression, the one whose output differs most).
+        only: Restrict to some of the parts ``encoder``, ``decoder`` and ``cross``.
+        on_grids: Called after each pass with the number of patches measured, the number in all, and
+            the grids so far. Its exceptions propagate.
+        on_progress: Called with the number of passes done and in all: first for both outputs, if
+            they are decoded, then for the patches. Its exceptions propagate.
 
     Raises:
-        ValueError: another word for ``what``, sentences or words that tell nothing apart, or a
-            model that says nothing; says what is needed.
+        ValueError: Unknown ``what``, sentences or words without a difference, or a model without
+            such outputs.
     """
     if what not in KINDS:
         raise ValueError(f"There is no {what!r} to swap; choose one of {', '.join(KINDS)}.")
@@ -280,7 +290,7 @@ def measured(
     on_grids: Tell | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Swap:
-    """Measure all swaps of a kind on one question; see `swap`."""
+    """Measure all patches of a kind on one question; see `swap`."""
     bench = Bench(question, what)
     own, foreign = question.lone
     if what == "patterns" and (own or foreign):
@@ -323,7 +333,7 @@ def measured(
 
 
 def cells_of(bench: Bench, what: str, only: Sequence[str] | None) -> list[Cell]:
-    """Every single swap of a kind, map by map, in the order in which they run."""
+    """Return every single patch of a kind, by map, in execution order."""
     found: list[Cell] = []
     if what == "stream":
         for stack in ("encoder", "decoder"):
@@ -361,7 +371,7 @@ def _stream_cells(bench: Bench, stack: str) -> list[Cell]:
 
 
 def empty(cells: Sequence[Cell]) -> dict[str, np.ndarray]:
-    """Grids of NaN that hold these cells."""
+    """Return grids of NaN with these cells."""
     sizes: dict[str, tuple[int, int]] = {}
     for cell in cells:
         rows, columns = sizes.get(cell.part, (0, 0))

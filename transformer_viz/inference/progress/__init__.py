@@ -1,1 +1,1 @@
-"""Progress of work that takes many passes; imports the proof and what stands below."""
+"""Progress of tasks with many passes; imports the proof and lower levels."""

@@ -1,4 +1,4 @@
-"""Progress of a proof: the passes done and in all, and a stop that leaves the maps unproved."""
+"""Progress of a proof: passes done and in all, and a stop that leaves the maps unproved."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from ..decoding.progress import Progress
 from ..proof.program import KNOWN
 
 T = TypeVar("T")
-#: Called with the passes done and the passes in all; False stops the proof alone.
+#: Called with the number of passes done and in all; False stops only the proof.
 OnProgress = Callable[[int, int], bool | None]
-LEAST = 2.0  # seconds of a proof from which it says how far it is
-FACTOR = 2.0  # of a pass of the proof to one that nothing watches
-MADE = 2  # passes that a proof takes over: the watched one and the unwatched one
+LEAST = 2.0  # seconds from which a proof reports progress
+FACTOR = 2.0  # duration of a proof pass relative to a plain pass
+MADE = 2  # passes made before the proof: the captured one and the plain one
 FIRST, TWO_STACKS = 6, 7  # passes of a module's first proof
-LATER = 3  # those where its laws are remembered
+LATER = 3  # passes when its laws are known
 
 
 class ProofStopped(BaseException):
-    """A proof that was stopped from outside: nothing that a pass catches."""
+    """Stop request during a proof; derives from BaseException, so no pass catches it."""
 
 
 class ProofProgress:
-    """Counts the passes of a proof and tells them where it takes long.
+    """Pass counter of a proof, which reports progress if the proof takes long.
 
-    The passes in all are those expected; there are more where a law fails and others are tried.
+    The total is an estimate; it grows if a law fails and others are tried.
 
     Attributes:
-        stopped: why there is no proof; empty where it went on to its end.
+        stopped: Reason for a missing proof; empty if it was completed.
     """
 
     def __init__(self, model: Model, on_progress: OnProgress | None, seconds: float) -> None:
-        """Expect as many passes as the module's laws need.
+        """Estimate the number of passes from the module's laws.
 
         Args:
-            model: the model.
-            on_progress: told of each pass of a long proof.
-            seconds: of one pass that nothing watches.
+            model: The model.
+            on_progress: Called before each pass of a long proof.
+            seconds: Duration of a plain pass.
         """
         first = TWO_STACKS if model.kind == "encoder-decoder" else FIRST
         self.done, self.of = MADE, LATER if KNOWN.get(model.module) else first
@@ -50,10 +50,10 @@ class ProofProgress:
         self.long = FACTOR * seconds * (self.of - self.done) > LEAST
 
     def run(self, make: Callable[[Model], T]) -> T | None:
-        """Return what ``make`` gives for the counted model; None where it was stopped.
+        """Return the result of ``make`` for the counted model; None if it was stopped.
 
         Raises:
-            BaseException: what the callback raised.
+            BaseException: The callback's exception.
         """
         try:
             return make(self._counted())
@@ -75,7 +75,7 @@ class ProofProgress:
         return replace(self.model, calls=counted)
 
     def _step(self) -> None:
-        """Before a pass: tell how many are done."""
+        """Report progress before a pass."""
         self.of = max(self.of, self.done + 1)
         self.long = self.long or time.perf_counter() - self.begun > LEAST
         if self.long:

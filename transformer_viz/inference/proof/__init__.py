@@ -1,4 +1,4 @@
-"""The proof of what is shown: a witness below the probe, and edits made a second way.
+"""Verification of a capture: a recorder below the probe, and edits in a second implementation.
 
 May import capture, core and torch.
 """

@@ -1,4 +1,4 @@
-"""Which kernel made which attention: told by their numbers alone, not by what the capture noted."""
+"""Assignment of kernels to captured attentions, by their numbers alone."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from torch import Tensor
 from ...capture.records import ROWS, AttentionRecord
 from .kernels import Kernel
 
-BLOCK = 2**16  # numbers that are compared in float64 together
+BLOCK = 2**16  # numbers compared in float64 at a time
 NEAR = 1e-4  # weights are from 0 to 1
-TWICE, ROUNDING = 2, 1e-7  # places that fit so much worse at most fit as well
-DIRECTIONS = 2  # random directions onto which rows are projected to be compared
+TWICE, ROUNDING = 2, 1e-7  # an order within this factor and offset of the best fits as well
+DIRECTIONS = 2  # random projections used to compare rows
 
 
 @dataclass(eq=False)
 class Account:
-    """A captured attention, and the kernels that made it.
+    """Captured attention, and the kernels that computed it.
 
-    ``shape`` is ``[batch, head, query, key]`` of the softmax, with columns that are no keys;
-    ``parts`` hold for each kernel its number and, for each of its rows, the number of the row
-    among all rows ``batch x head x query`` of the attention. ``unsure`` where the same numbers
-    would fit another order of the rows too. ``again`` where an earlier account is of the same
-    attention too: its softmax meets several values, or runs once for each of them. ``seen`` is what
-    `looked_at` found.
+    Attributes:
+        record: The captured attention.
+        shape: ``[batch, head, query, key]`` of the softmax, including columns that are not keys.
+        parts: For each kernel its number, and the index of each of its rows among all rows ``batch
+            x head x query`` of the attention.
+        unsure: True if another order of the rows fits the numbers too.
+        again: True if an earlier account is of the same attention: its softmax is used with several
+            values, or runs once for each of them.
+        seen: Result of `looked_at`.
     """
 
     record: AttentionRecord
@@ -41,13 +44,13 @@ class Account:
 
     @property
     def complete(self) -> bool:
-        """Whether the kernels made all of its rows."""
+        """True if the kernels cover all rows."""
         batch, heads, queries, _ = self.shape
         return sum(len(rows) for rows in self.parts.values()) == batch * heads * queries
 
 
 def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> list[Account]:
-    """For each captured attention the kernels that gave its numbers, each kernel used once."""
+    """Return the kernels behind each captured attention; each kernel is used once."""
     taken: set[int] = set()
     found = []
     for record in records:
@@ -77,7 +80,7 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
 
 
 def take_again(account: Account, found: Sequence[Account], made: Softmaxed) -> None:
-    """Give an attention the kernels of an earlier one of the same place with the same numbers."""
+    """Reuse the kernels of an earlier attention of the same name with the same numbers."""
     for earlier in found:
         if earlier.parts and name(earlier.record) == name(account.record):
             others = softmaxed(earlier.record)
@@ -88,27 +91,29 @@ def take_again(account: Account, found: Sequence[Account], made: Softmaxed) -> N
 
 
 def by_kernel(accounts: Sequence[Account]) -> dict[int, tuple[Account, Tensor]]:
-    """For each kernel the attention that it made, and the numbers of its rows there."""
+    """Return the attention of each kernel, and its row indices there."""
     return {
         number: (account, rows) for account in accounts for number, rows in account.parts.items()
     }
 
 
 def fits(kernel: Kernel, record: AttentionRecord, keys: int) -> bool:
-    """Whether a kernel has the keys of an attention; rows that ran by themselves may have fewer."""
+    """Return True if a kernel has the keys of an attention.
+
+    Rows that ran separately may have fewer keys.
+    """
     own = kernel.shape[-1]
     return own == keys or (record.along == ROWS and own < keys)
 
 
 def widened(kernel: Kernel, keys: int) -> Tensor:
-    """The rows of a kernel ``[row, key]``; keys that it did not have weigh nothing."""
+    """Return the rows of a kernel ``[row, key]``, with 0 for keys that it lacks."""
     return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.shape[-1]))
 
 
 @dataclass(frozen=True)
 class Softmaxed:
-    """The softmax of scores ``[batch, head, query, key]``, or weights, in float64 by blocks of
-    rows."""
+    """Softmax of scores ``[batch, head, query, key]``, or weights, in float64 by blocks of rows."""
 
     numbers: Tensor
     scores: bool
@@ -129,7 +134,7 @@ class Softmaxed:
         return torch.cat([fingerprint(self.rows(block)) for block in blocks])
 
     def equals(self, other: Softmaxed) -> bool:
-        """Whether both hold the same numbers."""
+        """Return True if both hold the same numbers."""
         return self.shape == other.shape and all(
             torch.equal(self.rows(block), other.rows(block))
             for block in rows_in_blocks(math.prod(self.shape[:-1]), self.shape[-1])
@@ -144,14 +149,14 @@ def softmaxed(record: AttentionRecord) -> Softmaxed | None:
 
 
 def rows_in_blocks(rows: int, keys: int) -> Iterator[slice]:
-    """Cut rows into blocks of about `BLOCK` numbers; one at least."""
+    """Yield slices of about `BLOCK` numbers that cover all rows; at least one."""
     step = max(1, BLOCK // max(1, keys))
     for first in range(0, max(1, rows), step):
         yield slice(first, min(rows, first + step))
 
 
 def fingerprint(rows: Tensor) -> Tensor:
-    """Rows ``[row, key]`` seen from two fixed random directions ``[row, direction]``."""
+    """Return rows ``[row, key]`` in two fixed random projections ``[row, direction]``."""
     seed = torch.Generator().manual_seed(rows.shape[-1])
     size = rows.shape[-1], DIRECTIONS
     directions = torch.randn(size, generator=seed, dtype=torch.float64, device="cpu")
@@ -163,12 +168,12 @@ def fingerprint(rows: Tensor) -> Tensor:
 
 
 def near(dtype: torch.dtype) -> float:
-    """How far numbers of a precision may be from those reckoned again."""
+    """Return the tolerance for recomputed numbers of a precision."""
     return max(NEAR, 4 * torch.finfo(dtype).eps)
 
 
 def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Tensor, bool] | None:
-    """Where a kernel's rows stand in an attention, and whether other places would fit as well."""
+    """Return the row indices of a kernel in an attention, and True if others fit as well."""
     known = marks.view(-1, DIRECTIONS)
     for ways in (places, between):
         tried = [
@@ -184,8 +189,10 @@ def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Ten
 
 
 def between(count: int, free: Tensor) -> Iterator[Tensor]:
-    """Orders in which a kernel may hold all rows of an attention whose batch is made of two axes,
-    such as items and lines of a picture, with other axes between them."""
+    """Yield possible orders of a kernel's rows when the batch combines two axes.
+
+    Such axes are items and lines of a picture, with other axes between them.
+    """
     batch, heads, queries = free.shape
     if count != free.numel() or not bool(free.all()):
         return
@@ -201,8 +208,11 @@ def between(count: int, free: Tensor) -> Iterator[Tensor]:
 
 
 def places(count: int, free: Tensor) -> Iterator[Tensor]:
-    """Every order in which a kernel may hold ``count`` rows of an attention ``[b, h, q]``: all of
-    them in any order of the three axes, an equal share along one axis, or one of one head."""
+    """Yield every possible order of a kernel's ``count`` rows in an attention ``[b, h, q]``.
+
+    The rows are all of them in any order of the three axes, an equal share along one axis, or a
+    share of one head.
+    """
     seen: list[Tensor] = []
     for part in shares(count, torch.arange(free.numel(), device="cpu").view(free.shape)):
         if not bool(free.view(-1)[part.reshape(-1)].all()):
@@ -215,7 +225,7 @@ def places(count: int, free: Tensor) -> Iterator[Tensor]:
 
 
 def shares(count: int, numbers: Tensor) -> Iterator[Tensor]:
-    """Blocks ``[b, h, q]`` of so many rows."""
+    """Yield blocks ``[b, h, q]`` with ``count`` rows."""
     batch, heads, queries = numbers.shape
     for axis in (1, 2, 0):
         size = numbers.shape[axis]
@@ -231,19 +241,19 @@ def shares(count: int, numbers: Tensor) -> Iterator[Tensor]:
 
 
 def name(record: AttentionRecord) -> str:
-    """An attention's site, with its path, since sites of two parts may share a name."""
+    """Return an attention's site with its path, since sites of two parts may share a name."""
     return f"{record.site} {record.path}".strip()
 
 
 def selectors(record: AttentionRecord) -> dict[str, Any]:
-    """What names one attention in an edit."""
+    """Return the fields that select one attention in an edit."""
     site = record.site
     path = record.path or None
     return {"stack": site.stack, "block": site.block, "layer": site.layer, "path": path}
 
 
 def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest difference of two outputs, relative to the largest value of each tensor."""
+    """Return the largest difference of two outputs, relative to each tensor's largest value."""
     if len(got) != len(expected) or any(
         x.shape != y.shape for x, y in zip(got, expected, strict=False)
     ):

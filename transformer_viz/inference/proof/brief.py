@@ -1,8 +1,8 @@
-"""A proof in few passes: laws of a module are tried together, once, and remembered.
+"""Proof in few passes: the laws of a module are tested together, once, and cached.
 
-What depends on the text (the numbers of each map, of its queries, keys and norms, and the output)
-is proved on every text. The laws of axes and edits depend on the module and on what its attentions
-are like; they are tried again only where these differ.
+Numbers of each map, of its queries, keys and norms, and the output depend on the text and are
+proved on every text. Laws of axes and edits depend on the module and on the form of its attentions;
+they are tested again only if these differ.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from .own_edits import EditsAtKernels, hidden_links, own_edits
 from .program import KNOWN, MOST_KNOWN, Program, Remembered, longer, remembered, signature
 
 ORDER = "token order"
-TEXTS = 3  # of a batch with the input in the middle: neither its first nor its last
-HALF = 0.5  # what a head is scaled by: its other edits stay to be seen
+TEXTS = 3  # batch size with the input in the middle, neither first nor last
+HALF = 0.5  # scale of a head; its other edits stay visible
 STREAM = (ScalePositions, ShufflePositions, ScaleResidual)
 Links = tuple[tuple[int, int], ...]
 
 
 class Prover(Passes, Protocol):
-    """What tries a law by itself, and the passes that it can make."""
+    """Interface of a prover that can test laws separately, and of its passes."""
 
     nothing: CaptureRequest
     program: Program
@@ -68,7 +68,7 @@ class Prover(Passes, Protocol):
     head: str | None
 
     def let_go(self) -> None:
-        """Drop what no later law compares."""
+        """Release data that no later law compares."""
 
     def watched(
         self,
@@ -76,13 +76,13 @@ class Prover(Passes, Protocol):
         call: Callable[[], Any] | None = None,
         request: CaptureRequest | None = None,
     ) -> tuple[Capture, list[Tensor]]:
-        """A watched pass of the call, or of another one."""
+        """Capture a pass of the call, or of another one."""
 
     def try_each(self, laws: Laws, together: Callable[[], Any] | None = None) -> None:
-        """Try the batch and each law by itself."""
+        """Test the batch law and each other law separately."""
 
     def law_at_kernels(self, law: Law) -> LawAtKernels:
-        """A law as the kernels make it."""
+        """Return a law as applied at the kernels."""
 
 
 def prove_laws(
@@ -92,15 +92,14 @@ def prove_laws(
     together: Callable[[], Any] | None,
     asked: Intervention,
 ) -> None:
-    """Enter the laws of a module, remembered or tried.
+    """Add the laws of a module, cached or tested.
 
     Args:
-        prover: its watched and its kernel pass are made.
-        laws: the laws of this text; the others are added.
-        order: enters what exchanged tokens tell.
-        together: runs a batch of three with the input in the middle.
-        asked: the edits of the run; those of positions and of the stream are tried where they
-            stand in it.
+        prover: Prover whose captured and kernel pass are done.
+        laws: Laws of this text; the others are added.
+        order: Adds the results of exchanged tokens.
+        together: Runs a batch of three with the input in the middle.
+        asked: Edits of the run; position and residual stream edits are tested only if among them.
     """
     for record, errors in (*numbers_of_rows(prover), *among_what_ran(prover)):
         enter(laws, record, errors)
@@ -138,33 +137,33 @@ def prove_laws(
 
 
 def moves_shown(prover: Prover) -> bool:
-    """Return whether attentions that are shown read tokens which their own numbers moved about."""
+    """Return True if shown attentions read tokens that were reordered by their own numbers."""
     return any(prover.moved & set(account.parts) for account in prover.accounts)
 
 
 def only(errors: dict[str, float | None], order: bool) -> dict[str, float | None]:
-    """Return what was found of the order of tokens, or everything else."""
+    """Return the results on token order, or all others."""
     return {law: gap for law, gap in errors.items() if (law == ORDER) == order}
 
 
 def join(laws: Laws, own: Laws) -> None:
-    """Add laws by site."""
+    """Merge laws by site."""
     for site, errors in own.items():
         laws.setdefault(site, {}).update(errors)
 
 
 def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> bool:
-    """Try all edits at once: by the probe in a batch, and at the kernels on the input alone.
+    """Test all edits together: by the probe in a batch, and at the kernels on the input alone.
 
     Returns:
-        Whether all of them hold; then they are entered.
+        True if all of them hold; then they are added to ``laws``.
     """
     told, key = prover.accounts, prover.key()
     places = {name(a.record): (a.record, named(a, prover.kernels)) for a in told}
     if not told or len(places) != len(told) or not all(account.parts for account in told):
         return False
     if any(a.record.q is None or a.record.k is None for a in told):
-        return False  # such an attention is found at its product, and edits of heads alone there
+        return False  # only single heads can be edited at its product
     law = Law("heads", head=min(account.record.heads for account in told) - 1, scale=HALF)
     widest = max(max(account.record.shape) for account in told)
     everywhere: list[Edit] = [Temperature(value=VALUE), Window(radius=max(RADIUS, widest // 3))]
@@ -184,12 +183,12 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
     edits = plain if found is None else lifting(plain, links, places, opened)
     request = replace(prover.nothing, statistics=together is not None)
     narrow: AbstractContextManager[None] = nullcontext()
-    if together is not None and prover.head is not None:  # only the input's own output is compared
+    if together is not None and prover.head is not None:  # only the input's output is compared
         narrow = middle_of(prover.module, prover.head, prover.shapes[prover.head, HEAD, 0])
     try:
         with narrow:
             capture, got = prover.watched(edits, together, request)
-    except Exception:  # an edit that is refused, or a module that takes no batch
+    except Exception:  # the edit is refused, or the module takes no batch
         return False
     if together is not None:
         grown = [
@@ -223,12 +222,12 @@ def combined(prover: Prover, laws: Laws, together: Callable[[], Any] | None) -> 
 
 @contextmanager
 def middle_of(module: nn.Module, path: str, single: tuple[int, ...]) -> Iterator[None]:
-    """Let a part of a module take the middle one of `TEXTS` texts alone.
+    """Restrict the input of a submodule to the middle one of `TEXTS` texts.
 
     Args:
-        module: the module.
-        path: the part, which turns each row alone into the output.
-        single: the shape of its input for one text.
+        module: The module.
+        path: Path of the submodule, which maps each row separately to the output.
+        single: Shape of its input for one text.
     """
 
     def narrow(part: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
@@ -244,8 +243,10 @@ def middle_of(module: nn.Module, path: str, single: tuple[int, ...]) -> Iterator
 
 
 def hides(edit: Edit, told: Sequence[Account]) -> bool:
-    """Return whether an edit leaves nothing to see of the temperature of a place, or repeats it for
-    the first head of each."""
+    """Return True if an edit hides another's effect.
+
+    Uniform attention hides a temperature in a site with one head; a head 0 edit repeats it.
+    """
     if isinstance(edit, UniformHead):
         return any(a.record.heads == 1 and a.record.path == edit.path for a in told)
     return isinstance(edit, Temperature) and edit.head == 0 and edit.value >= COLD
@@ -254,10 +255,10 @@ def hides(edit: Edit, told: Sequence[Account]) -> bool:
 def opening(
     record: Any, silent: int, key: int | None, plain: Sequence[Tensor]
 ) -> tuple[str, int, int, int] | None:
-    """Return a hidden link that stays open in the last causal attention: its place, head, row, key.
+    """Return a hidden link of the last causal attention to leave open: site, head, row, key.
 
-    Its row of the output, and no other, must then change. None where the output has no rows, or no
-    head is free of other edits.
+    Its output row, and no other, must then change. None if the output has no rows, or no head is
+    free of other edits.
     """
     rows = record.shape[0]
     outputs = [x for x in plain if x.is_floating_point()]
@@ -276,7 +277,7 @@ def lifting(
     places: dict[str, tuple[Any, dict[str, Any]]],
     opened: tuple[str, int, int, int] | None,
 ) -> Intervention:
-    """Return edits with the causal mask off and every link cut that it hid, but for one."""
+    """Return edits that turn the causal mask off and cut every link it hid, except one."""
     edits: list[Edit] = [Causal(on=False)]
     cut = {**links}
     for where, cells in cut.items():
@@ -304,19 +305,19 @@ def _is_at(edit: Edit, words: dict[str, Any]) -> bool:
 
 
 class Both:
-    """Edits of scores and of heads, done at the kernels one after the other."""
+    """Edits of scores and of heads, applied at the kernels in sequence."""
 
     def __init__(self, edits: EditsAtKernels, heads: LawAtKernels):
         self.edits, self.heads = edits, heads
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """Change scores by the edits."""
+        """Return scores changed by the edits."""
         return self.edits.scores(number, scores)
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
-        """Change weights by the edits, and where no projection follows by the scaled head."""
+        """Return weights changed by the edits, and by the head scale if no projection follows."""
         return self.heads.weights(number, self.edits.weights(number, weights))
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """Take out the scaled head."""
+        """Scale the head in the projection's input."""
         return self.heads.projected(numbers, x, axis)

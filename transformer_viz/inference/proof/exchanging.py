@@ -1,4 +1,4 @@
-"""Passes in which some tokens are exchanged for others: in batches, or one after the other."""
+"""Passes with some tokens exchanged for others: in batches, or one at a time."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .mixing import HEAD, Changed, RowWatch, groups, items_of, mixed, same
 from .reordered import HeldMode, ReorderMode, StepMode
 from .token_order import Stilled
 
-MOST_BATCHES = 3  # of all stacks, so that a proof makes 8 passes
-COPIES = 4  # of a layer's scores, and of a module's output, that a pass holds at once
-LEAST = 2**21  # numbers that a batch may hold though the maps are fewer
+MOST_BATCHES = 3  # over all stacks, so that a proof makes 8 passes
+COPIES = 4  # copies of a layer's scores and of a module's output held at once
+LEAST = 2**21  # numbers allowed in a batch even if the maps have fewer
 Join = Callable[[Sequence[Changed]], Any]
 
 
 @dataclass
 class Exchanging:
-    """Passes in which tokens are exchanged: of one stack, or ``held`` of several.
+    """Passes with exchanged tokens, in one stack or in several (only ``held``).
 
     Attributes:
-        passes: the prover that makes them.
-        changed: the changed texts.
-        held: whether all choices, such as a top-k, stay as the unchanged text made them. Then
-            they tell the order of tokens alone.
-        gaps: what `order_gap` found in each of them, by account.
-        torn: whether a pass ran other kernels, or a batch gave a text other numbers.
-        other: whether numbers in Python were others than without these edits.
+        passes: Prover that makes them.
+        changed: Changed texts.
+        held: True if all choices, such as a top-k, are fixed to those of the unchanged text. Then
+            only token order is tested.
+        gaps: Results of `order_gap` for each pass, by account.
+        torn: True if a pass ran other kernels, or a batch changed a text's numbers.
+        other: True if Python numbers differed from those without these edits.
     """
 
     passes: Any
@@ -49,16 +49,16 @@ class Exchanging:
 
     @property
     def clean(self) -> bool:
-        """Whether all passes tell that everything is right."""
+        """True if all passes show no error."""
         gaps = [gap for found in self.gaps.values() for gap in found]
         return not self.torn and self.watch.first is None and math.inf not in gaps
 
     def in_batches(self, join: Join, count: int) -> bool:
-        """Run all changed texts in so many batches; return whether that tells they are right."""
+        """Run all changed texts in ``count`` batches; return True if no error shows."""
         for numbers in (range(n, len(self.changed), count) for n in range(count)):
             try:
                 self.run(numbers, partial(join, [self.changed[n] for n in numbers]))
-            except Exception:  # a module that takes no such batch
+            except Exception:  # the module takes no such batch
                 return False
             if not self.clean:
                 return False
@@ -80,10 +80,10 @@ class Exchanging:
         if self.held:
             mode = HeldMode(passes.module, still, passes.choices, still.count)
         still.mode = mode
-        several = len({one.stack for one in self.changed}) > 1  # of several, rows are not compared
+        several = len({one.stack for one in self.changed}) > 1  # then rows are not compared
         run = call if several else partial(self.watch.run, numbers, still.count, mode.kernels, call)
         still.out = passes.under(mode, run)
-        if self.watch.end is not None:  # what the output is made of, row by row
+        if self.watch.end is not None:  # input of the head, row by row
             still.out, self.watch.end = [self.watch.end], None
         paths = [kernel.path for kernel in mode.kernels]
         fits = paths == [kernel.path for kernel in passes.kernels]
@@ -99,7 +99,7 @@ class Exchanging:
         return still
 
     def compare_outputs(self, still: Stilled, before: Stilled | None) -> None:
-        """Find whether the output shows tokens that it can read by cross-attention alone."""
+        """Check if the output depends on tokens that it can read only by cross-attention."""
         shapes: list[Any] = [x.shape for x in self.passes.plain]
         if self.watch.head is not None:
             shapes = [self.passes.shapes[self.watch.head, HEAD, 0]]
@@ -117,27 +117,26 @@ class Exchanging:
 
 
 def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, laws: Laws) -> None:
-    """Tell by exchanged tokens whether row 3 is token 3, and whether anything else than the
-    attentions that are shown lets tokens reach each other.
+    """Test with exchanged tokens that row 3 is token 3, and that no other path mixes tokens.
 
     Args:
-        passes: the prover; what is not told is entered there.
-        changed: the changed texts.
-        join: runs several of them in a batch, with the unchanged one before and behind them; used
-            where the law of the batch holds.
-        laws: what was found before; the order of tokens is added.
+        passes: Prover; failures to decide are added to its ``untold``.
+        changed: Changed texts.
+        join: Runs several of them in a batch, with the unchanged one first and last; used only if
+            the batch law holds.
+        laws: Earlier results; token order is added.
     """
     accounts: Sequence[Account] = passes.accounts
     if not accounts:
         return
     join = join if takes_batch(passes, laws) else None
     told: set[int] = set()
-    still = all(account.parts for account in accounts)  # others go on looking at all tokens
+    still = all(account.parts for account in accounts)  # others still look at all tokens
     alike = groups(changed)
     most = MOST_BATCHES // max(1, len(alike) + passes.chose)
     made = [exchanging(passes, some, False, join, most) for some in alike]
     if made and (passes.chose or any(found.other for found in made)):
-        mixing = any(found.watch.known for found in made)  # these are put back by stack
+        mixing = any(found.watch.known for found in made)  # mixers are reset per stack
         texts = alike if mixing else [changed]
         made += [exchanging(passes, some, True, join, most) for some in texts]
     for found in made:
@@ -161,8 +160,10 @@ def order_of_tokens(passes: Any, changed: Sequence[Changed], join: Join | None, 
 
 
 def follows(account: Account, watch: RowWatch) -> bool:
-    """Return whether an attention ran behind the module, outside of its block, where an exchanged
-    token first changed another row; then its scores tell nothing of its own order."""
+    """Return True if an attention ran after the first changed row, outside of its block.
+
+    Then its scores carry no information on its own token order.
+    """
     if watch.first is None or watch.late is None or min(account.parts, default=-1) < watch.late:
         return False
     block, first = account.record.path, watch.first.rpartition(".")[0]
@@ -172,7 +173,7 @@ def follows(account: Account, watch: RowWatch) -> bool:
 def exchanging(
     passes: Any, changed: Sequence[Changed], held: bool, join: Join | None, most: int
 ) -> Exchanging:
-    """Make the passes of these texts: in batches, or else one after the other, to be sure."""
+    """Run these texts in batches, or one at a time if a batch shows an error."""
     found = Exchanging(passes, changed, held)
     if join is None or not found.in_batches(join, batches(passes, len(changed), max(1, most))):
         found = Exchanging(passes, changed, held)
@@ -181,13 +182,13 @@ def exchanging(
 
 
 def takes_batch(passes: Any, laws: Laws) -> bool:
-    """Whether each text of a batch is known to give what it gives alone."""
+    """Return True if each text of a batch is known to give its single results."""
     gaps = [laws.get(name(account.record), {}).get("batch") for account in passes.accounts]
     return passes.separate and all(gap is not None and gap <= passes.tolerance for gap in gaps)
 
 
 def batches(passes: Any, count: int, most: int) -> int:
-    """In how many batches texts run: each holds as many numbers as the maps, up to ``most``."""
+    """Return the number of batches; each holds about as many numbers as the maps."""
     cells = [math.prod(account.shape) for account in passes.accounts]
     outputs = [tuple(x.shape) for x in passes.plain]
     inner = [math.prod(shape) for shape in passes.shapes.values() if shape not in outputs]
@@ -197,14 +198,14 @@ def batches(passes: Any, count: int, most: int) -> int:
 
 
 def crosses(accounts: Sequence[Account], stack: str | None) -> bool:
-    """Whether what a stack reads reaches the output by cross-attention alone."""
+    """Return True if a stack's input reaches the output only by cross-attention."""
     return stack is not None and any(
         a.record.kind == "cross" and a.record.stack != stack for a in accounts
     )
 
 
 def reordered(passes: Any, changed: Sequence[Changed]) -> set[int]:
-    """The numbers of the kernels that read tokens which the input's numbers moved about."""
+    """Return the numbers of kernels that read tokens reordered by the input's values."""
     found: set[int] = passes.moved
     for one in {other.stack: other for other in reversed(changed)}.values():
         mode = ReorderMode(passes.module, passes.steps)

@@ -1,4 +1,4 @@
-"""What a proof tries beyond one law at a time: numbers beside the maps, places, single heads."""
+"""Further tests of a proof: row numbers, statistics, positions, single heads."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from .own_edits import EditsAtKernels, lifted_and_cut, own_edits
 from .vectors import NumbersMode, lines_apart, lines_of, vectors_apart
 
 Errors = dict[str, float | None]  # by law
-MOST_PLACES = 8  # are tried one by one where single heads fail together
-MOST_SHARED = 8  # layers that several modules share are looked at
+MOST_PLACES = 8  # places tested separately if single heads fail together
+MOST_SHARED = 8  # shared layers that are examined
 UNREACHED = (
     "On this input the output does not depend on what is attended to (a gate of 0, say), so that "
     "no edit can be proved by it"
@@ -40,7 +40,7 @@ UNREACHED = (
 
 
 class Passes(Protocol):
-    """What a prover knows, and the passes that it can make."""
+    """Interface of a prover: its data, and the passes that it can make."""
 
     module: nn.Module
     capture: Capture
@@ -55,20 +55,20 @@ class Passes(Protocol):
     def watched(
         self, edits: Intervention | None = None, *, request: CaptureRequest | None = None
     ) -> tuple[Capture, list[Tensor]]:
-        """A watched pass."""
+        """Capture a pass."""
 
     def under(self, mode: Any) -> list[Tensor]:
-        """A pass under a dispatch mode."""
+        """Run a pass under a dispatch mode."""
 
     def edited(self, edits: Intervention, expected: list[Tensor]) -> float | None:
-        """How far a watched edit's output is from what is expected; None if it is refused."""
+        """Return the error of a captured edit's output; None if the edit is refused."""
 
     def key(self) -> int | None:
-        """A key that can be hidden."""
+        """Return a key that can be hidden."""
 
 
 def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
-    """For each attention what else was found of it; numbers of rows and layers only if wrong."""
+    """Yield further results for each attention; row and layer numbers only if wrong."""
     yield from numbers_of_rows(passes)
     yield from single_heads(passes)
     yield from lifted(passes)
@@ -81,13 +81,13 @@ def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
 
 
 def unreached(passes: Passes, reached: bool) -> None:
-    """Note that no edit can be proved where the output depends on no weights."""
+    """Note that no edit can be proved if the output depends on no weights."""
     if not reached:
         passes.untold.append(UNREACHED)
 
 
 def numbers_of_rows(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
-    """Numbers of rows and layers where they are wrong, and the statistics beside each map."""
+    """Yield wrong row and layer numbers, and the errors of each map's statistics."""
     seen: dict[str, AttentionRecord] = {}
     for account in passes.accounts:
         record = account.record
@@ -103,7 +103,7 @@ def numbers_of_rows(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
 
 
 def reaches(passes: Passes) -> bool:
-    """Whether the output depends on any weights that are shown: else all edits do nothing there."""
+    """Return True if the output depends on any shown weights; else edits have no effect."""
     numbers = [number for account in passes.accounts for number in account.parts]
     if not numbers:
         return True
@@ -114,16 +114,17 @@ def reaches(passes: Passes) -> bool:
 
 
 def stream_apart(passes: Passes, reached: bool) -> float | None:
-    """How far edits of positions and of the stream are from their words where these can tell: times
-    1 nothing changes; times 2 what is shown of positions is twice as much, and the output changes
-    if what is attended to ``reached`` it.
+    """Return the error of position and residual stream edits, where it can be measured.
+
+    Scaling by 1 must change nothing. Scaling by 2 must double the captured positions, and change
+    the output if attention ``reached`` it.
     """
     gaps = []
     for edit in (ScaleResidual(value=1.0), ScalePositions(value=1.0), ScalePositions(value=2.0)):
         request = replace(passes.matrices, weights=lambda site: False, positions=True)
         try:
             run, out = passes.watched(Intervention((edit,)), request=request)
-        except ValueError:  # there is nothing of the kind
+        except ValueError:  # the model has nothing of the kind
             continue
         if edit.value == 1:
             tables = run.positions
@@ -137,7 +138,7 @@ def stream_apart(passes: Passes, reached: bool) -> float | None:
 
 
 def among_what_ran(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
-    """Whether queries, keys, norms and lengths of the stream, as shown, are numbers that ran."""
+    """Yield the errors of captured queries, keys, norms and residual lengths against the run."""
     records = [account.record for account in passes.accounts]
     if not records:
         return
@@ -154,7 +155,7 @@ def among_what_ran(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
 
 
 def numbers_of(capture: Capture) -> NumbersMode:
-    """Return the mode that keeps what tells the numbers that a capture shows."""
+    """Return a mode that records the numbers needed to check a capture."""
     lines: list[NormRecord | ResidualRecord] = [*capture.norms, *capture.residuals]
     records = capture.attentions
     batches = [0 if r.weights is None else len(r.weights) for r in records]
@@ -167,7 +168,7 @@ def numbers_of(capture: Capture) -> NumbersMode:
 
 
 def followers(passes: Passes) -> dict[int, list[int]]:
-    """By number the accounts whose weights follow from those of one that shares its layer."""
+    """Return, by number, the accounts whose weights depend on one that shares their layer."""
     found: dict[int, list[int]] = {}
     for number in sharing(passes.accounts)[:MOST_SHARED]:
         mode = KernelMode(passes.module, Disturbed(list(passes.accounts[number].parts)))
@@ -178,13 +179,13 @@ def followers(passes: Passes) -> dict[int, list[int]]:
 
 
 def single_heads(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
-    """Edits of each head of each place, all at once; place by place where that fails."""
+    """Yield the errors of edits of single heads: all together, or per place if that fails."""
     told = [account for account in passes.accounts if account.parts]
     if not told:
         return
     together = of_heads(passes, told, hard(passes))
     if hard(passes) and (together is None or together > passes.tolerance):
-        together = nearer(together, of_heads(passes, told, False))  # rounding may have chosen
+        together = nearer(together, of_heads(passes, told, False))  # rounding may have decided
     if together is not None and together <= passes.tolerance:
         for account in told:
             yield account.record, {"single heads": together}
@@ -197,12 +198,12 @@ def single_heads(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
 
 
 def hard(passes: Passes) -> bool:
-    """Return whether numbers are fine enough to try hard attention at every place."""
+    """Return True if the precision allows hard attention at every place."""
     return passes.tolerance <= NEAR
 
 
 def of_heads(passes: Passes, told: Sequence[Account], hard: bool) -> float | None:
-    """How far the probe's edits of single heads are from the same at the kernels."""
+    """Return the error of the probe's edits of single heads against those at the kernels."""
     places = {name(a.record): (a.record, named(a, passes.kernels)) for a in told}
     edits = own_edits(places.values(), passes.key(), hard)
     mode = KernelMode(passes.module, EditsAtKernels(edits, told), keep=False)
@@ -210,7 +211,10 @@ def of_heads(passes: Passes, told: Sequence[Account], hard: bool) -> float | Non
 
 
 def named(account: Account, kernels: Sequence[Kernel]) -> dict[str, Any]:
-    """What names one attention in an edit; of heads in a list the module around them."""
+    """Return the fields that select one attention in an edit.
+
+    For heads in a list, the path is that of the module around them.
+    """
     paths = {kernels[number].path for number in account.parts}
     if len(paths) < 2:
         return selectors(account.record)
@@ -220,8 +224,11 @@ def named(account: Account, kernels: Sequence[Kernel]) -> dict[str, Any]:
 
 
 def lifted(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
-    """The causal mask switched off: every key is looked at, and with all later links cut again the
-    model says what it said. Nothing where no mask is causal, or where the probe refuses."""
+    """Yield the error of switching the causal mask off.
+
+    All keys must be visible, and with all later links cut again, the output must be unchanged.
+    Yields nothing if no mask is causal, or the probe refuses.
+    """
     looks = looks_of(passes)
     causal = [look for look in looks if first_of_stairs(look[2]) is not None]
     once = len({name(record) for record, _, _ in looks}) == len(looks)
@@ -241,7 +248,7 @@ def lifted(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
 
 
 def looks_of(passes: Passes) -> list[tuple[AttentionRecord, dict[str, Any], Tensor]]:
-    """The self-attentions, what names each in an edit, and which keys its rows look at."""
+    """Return the self-attentions, their selectors, and the keys that their rows look at."""
     return [
         (account.record, named(account, passes.kernels), looked_at(account, passes.kernels))
         for account in passes.accounts
@@ -250,7 +257,7 @@ def looks_of(passes: Passes) -> list[tuple[AttentionRecord, dict[str, Any], Tens
 
 
 def still_hidden(free: Capture, record: AttentionRecord, seen: Tensor) -> bool:
-    """Whether the first attention looks at no later key though its causal mask is off."""
+    """Return True if the first attention has no weight on later keys without a causal mask."""
     found = next((other for other in free.attentions if name(other) == name(record)), None)
     if found is None or found.weights is None:
         return True

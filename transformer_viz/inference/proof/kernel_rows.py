@@ -1,4 +1,4 @@
-"""The rows of a kernel's weights, and PyTorch's formula for those that a fused attention hides."""
+"""Rows of a kernel's weights, and PyTorch's formula for those of fused attention."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode
 
-BLOCK = 2**18  # numbers of a softmax that are reckoned together
-_listening: set[type] = set()  # modes under which mask objects may be made
+BLOCK = 2**18  # numbers of a softmax computed together
+_listening: set[type] = set()  # modes under which mask objects may be created
 
 
 class Rows:
-    """The weights ``[row, key]`` of a kernel that runs."""
+    """Weights ``[row, key]`` of a running kernel."""
 
     def __init__(self, rows: Tensor):
         self.rows = rows.detach()
         self.dtype, self.shape = rows.dtype, (rows.shape[0], rows.shape[1])
 
     def kept(self, shown: Sequence[Tensor]) -> Callable[[], Tensor]:
-        """Return what gives them later: one of the maps that are ``shown``, if that is the same to
-        the bit, else a copy."""
+        """Return a function that gives the rows later.
+
+        It refers to one of the ``shown`` maps if that is bit-identical, else to a copy.
+        """
         for other in (x for x in shown if not is_functorch_wrapped_tensor(x)):
             like = (other.dtype, other.device, other.shape[-1], other.numel())
             if like == (self.dtype, self.rows.device, self.shape[1], self.rows.numel()):
@@ -37,16 +39,17 @@ class Rows:
 
 
 class FusedRows(Rows):
-    """The weights of a fused attention, reckoned from its queries and keys when they are asked
-    for."""
+    """Weights of a fused attention, computed on request from its queries and keys."""
 
     def __init__(self, given: dict[str, Any], dtype: torch.dtype):
         self.given, self.dtype = given, dtype
         self.shape = (math.prod(given["query"].shape[:-1]), given["key"].shape[-2])
 
     def kept(self, shown: Sequence[Tensor]) -> Callable[[], Tensor]:
-        """Return what reckons them from copies of queries, keys and masks, or a copy where that is
-        smaller."""
+        """Return a function that computes the rows from copies of queries, keys and masks.
+
+        Where the weights are smaller, it returns a copy of them.
+        """
         taken = {word: self.given.get(word) for word in ("query", "key", "attn_mask", "attn_bias")}
         size = sum(x.numel() for x in taken.values() if x is not None)
         if size > math.prod(self.shape):
@@ -63,20 +66,19 @@ def lead_of(x: Tensor, dim: int) -> tuple[int, ...]:
 
 
 def rowed(x: Tensor, dim: int) -> Tensor:
-    """A tensor as rows ``[row, key]``: the axis ``dim`` last, the others in their order."""
+    """Return a tensor as rows ``[row, key]``: the axis ``dim`` last, the others in order."""
     last = x.movedim(dim, -1)
     return last.reshape(-1, last.shape[-1])
 
 
 def unrowed(rows: Tensor, like: Tensor, dim: int) -> Tensor:
-    """Rows ``[row, key]`` as a tensor of the shape and type that ``like`` has."""
+    """Return rows ``[row, key]`` in the shape and type of ``like``."""
     shape = like.movedim(dim, -1).shape
     return rows.to(like.dtype).reshape(shape).movedim(-1, dim)
 
 
 def formula(given: dict[str, Any], kind: torch.dtype = torch.float64) -> Tensor:
-    """Return the scores of a fused call with its masks ``[batch, head, query, key]``, computed in a
-    type of number."""
+    """Return the scores of a fused call, masks included, ``[batch, head, query, key]``."""
     q, k = given["query"].to(kind), given["key"].to(kind)
     scale = given.get("scale") or q.shape[-1] ** -0.5
     scores = (q @ shared(k, q.shape[1]).transpose(-1, -2)).mul_(scale)
@@ -92,16 +94,16 @@ def formula(given: dict[str, Any], kind: torch.dtype = torch.float64) -> Tensor:
 
 
 def softmax_in_place(rows: Tensor) -> Tensor:
-    """Turn scores ``[row, key]`` into weights, in their place; a row of nothing gets zeros."""
+    """Turn scores ``[row, key]`` into weights in place; fully masked rows become zeros."""
     for some in rows.split(max(1, BLOCK // max(1, rows.shape[-1]))):
         some.copy_(some.softmax(-1).nan_to_num(0.0))
     return rows
 
 
 def weights_of(given: dict[str, Any], kind: torch.dtype) -> Tensor:
-    """Return the weights of a fused call ``[batch, head, query, key]`` in a type of number.
+    """Return the weights of a fused call ``[batch, head, query, key]`` in type ``kind``.
 
-    They are computed in float64, one head after the other.
+    They are computed in float64, one head at a time.
     """
     q, k = given["query"], given["key"]
     heads, share = q.shape[1], q.shape[1] // k.shape[1]
@@ -119,16 +121,15 @@ def weights_of(given: dict[str, Any], kind: torch.dtype) -> Tensor:
 
 
 def shared(x: Tensor, heads: int) -> Tensor:
-    """Keys or values ``[batch, head, token, width]``, once for each head that shares them."""
+    """Return keys or values ``[batch, head, token, width]``, repeated for heads that share them."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 
 
 def allow_mask_objects(mode: type) -> None:
-    """Let PyTorch's mask objects (`torch.nn.attention.bias`) be made while a dispatch mode of this
-    class is the innermost one.
+    """Allow PyTorch's mask objects (`torch.nn.attention.bias`) while this mode is innermost.
 
-    A subclass of Tensor cannot be made under a `TorchDispatchMode`: its memory would come from the
-    mode as a plain Tensor. Under the modes of a proof these objects are made outside of them.
+    A Tensor subclass cannot be created under a `TorchDispatchMode`: its memory would come from the
+    mode as a plain Tensor. During a proof these objects are created outside of its modes.
     """
     _listening.add(mode)
     objects = sys.modules.get("torch.nn.attention.bias")  # importing it takes seconds
@@ -137,7 +138,7 @@ def allow_mask_objects(mode: type) -> None:
 
 
 def make_mask_object(cls: type[Tensor], *sizes: Any) -> Tensor:
-    """Make a mask object as PyTorch does, outside the modes of a proof."""
+    """Create a mask object as PyTorch does, outside the modes of a proof."""
     if type(_get_current_dispatch_mode()) not in _listening:
         return Tensor.__new__(cls, *sizes)
     with _disable_current_modes():

@@ -1,7 +1,7 @@
-"""The witness below the probe: every softmax and fused attention that really runs.
+"""Recorder below the probe: every softmax and fused attention that runs.
 
-It stands under torch's functions, where only kernels are left, and follows tensors by identity; it
-shares no code with the capture but the names of modules.
+It works below torch's functions, on kernels only, and follows tensors by identity. It shares no
+code with the capture except the names of modules.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FUSED = frozenset(
         aten._scaled_dot_product_fused_attention_overrideable.default,
     )
 )
-#: What others are made of; a module in inference mode hands them down undivided.
+#: Composite calls; a module in inference mode dispatches them undivided.
 WHOLE = frozenset(
     (
         aten.softmax.int,
@@ -51,11 +51,11 @@ WHOLE = frozenset(
         aten.einsum.default,
     )
 )
-#: Whole layers in one kernel: nothing inside them can be seen.
+#: Whole layers in one kernel; their inside is not visible.
 OPAQUE = frozenset(
     (aten._native_multi_head_attention.default, aten._transformer_encoder_layer_fwd.default)
 )
-#: Products, and which argument their first factor is.
+#: Products, and the index of their first factor.
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0, "convolution": 0} | {
     "addmm": 1,
     "baddbmm": 1,
@@ -63,40 +63,38 @@ PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0, "con
     "addmv": 1,
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), 0),
 }
-#: Where the features of a convolution's input lie; inference mode hands down those with a number,
-#: whose input may have no batch.
+#: Feature axis of a convolution's input. Inference mode dispatches those with a number, whose input
+#: may have no batch.
 CHANNELS = {"convolution": 1, "conv1d": -2, "conv2d": -3, "conv3d": -4}
-#: What else takes weights, and what that makes of them.
+#: Other uses of weights, and their names.
 USES = {"topk": "routing", "sort": "routing", "argmax": "choice", "max": "choice"} | {
     "multinomial": "choice",
     "gather": "choice",
     "index": "choice",
     "nll_loss_forward": "loss",
 }
-#: Calls that hand on a part of a tensor.
+#: Calls that return a part of a tensor.
 PARTS = frozenset(
     ("slice", "select", "split", "split_with_sizes", "unbind", "view", "_unsafe_view", "alias")
 )
 ADDED = frozenset(("add", "add_", "sub", "sub_"))
 BY_HAND = "exp"
-WRITTEN = frozenset(("exp", "exp_", "sum", "div", "div_"))  # what a softmax by hand is made of
+WRITTEN = frozenset(("exp", "exp_", "sum", "div", "div_"))  # parts of an explicit softmax
 SUMS_TO_ONE = 1e-3
 
 
 @dataclass(eq=False)
 class Kernel:
-    """One softmax or fused attention that ran.
+    """Softmax or fused attention that ran, in module ``path`` with precision ``dtype``.
 
-    ``made`` gives its weights ``[row, key]`` of this ``shape`` in the order in which they lie
-    (empty for an opaque kernel); they ran in ``dtype``. ``met`` is what became of the weights:
-    ``product`` (they weighed something), ``routing``, ``choice``, ``loss``, ``opaque``, or empty
-    where nothing of the kind
-    was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
-    it weighed when it met the next product, the output projection, features last; None if it met
-    none.
-    ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some;
-    ``lead`` is the shape of the weights without the axis of the keys; ``summed`` is ``add`` or
-    ``sub`` where parts of what it weighed were added or subtracted.
+    ``made`` returns the weights ``[row, key]`` of this ``shape``, in memory order (empty for an
+    opaque kernel). ``met`` is the use of the weights: ``product`` (multiplied with values),
+    ``routing``, ``choice``, ``loss``, ``opaque``, or empty. ``outside`` is True if no module of the
+    model ran it. ``projected`` is the shape of its product at the next product, the output
+    projection, features last; None without one. ``weighed`` is the size of its product with the
+    values; ``projections`` are the shapes at all products that took parts of it. ``lead`` is the
+    shape of the weights without the key axis. ``summed`` is ``add`` or ``sub`` if parts of its
+    product were added or subtracted.
     """
 
     name: str
@@ -114,44 +112,42 @@ class Kernel:
 
     @property
     def rows(self) -> Tensor:
-        """The weights ``[row, key]`` float32."""
+        """Weights ``[row, key]`` float32."""
         return self.made()
 
     @property
     def width(self) -> int:
-        """How many numbers came of one row."""
+        """Numbers per row of its product."""
         return self.weighed // max(1, self.shape[0])
 
     def shared(self) -> bool:
-        """Return whether several projections take parts of what came of it, as experts do."""
+        """Return True if several projections take parts of its product, as experts do."""
         parts = [size for size in self.projections if math.prod(size) < self.weighed]
         return len(parts) > 1
 
     def in_parts(self) -> bool:
-        """Whether several projections share its rows: all of its numbers, cut into parts of unlike
-        numbers of rows (like ones may be heads)."""
+        """Return True if several projections share its rows, in unequal parts (unlike heads)."""
         rows = [math.prod(size[:-1]) for size in self.projections]
         whole = sum(map(math.prod, self.projections)) == self.weighed
         return whole and len(rows) > 1 and len(set(rows)) == len(rows)
 
 
 class Changes(Protocol):
-    """Edits that are made at the kernels; each gets the number of the kernel."""
+    """Interface of edits at the kernels; each method gets the number of the kernel."""
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """Scores ``[row, key]`` before the softmax."""
+        """Return changed scores ``[row, key]`` before the softmax."""
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
-        """Weights ``[row, key]`` after it."""
+        """Return changed weights ``[row, key]`` after the softmax."""
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """What enters the output projection; its features lie on ``axis``."""
+        """Return the changed input of the output projection; its features are on ``axis``."""
 
 
 @dataclass
 class Followed:
-    """A tensor that came of a kernel, which is not kept alive: its weights, or what they weighed
-    (``context``)."""
+    """Tensor derived from a kernel, by weak reference: weights, or their product (``context``)."""
 
     tensor: ReferenceType[Tensor]
     number: int
@@ -160,10 +156,9 @@ class Followed:
 
 
 class KernelMode(TorchDispatchMode):
-    """Lists the ``kernels`` of a pass in call order, and makes ``changes`` at them.
+    """Dispatch mode that lists the ``kernels`` of a pass in call order, and applies ``changes``.
 
-    Without ``keep`` their rows are not kept. Those that equal one of the maps ``shown`` to the bit
-    are not kept twice.
+    Rows are not stored without ``keep``; rows equal to one of the ``shown`` maps not twice.
     """
 
     def __init__(
@@ -178,10 +173,10 @@ class KernelMode(TorchDispatchMode):
         self.keep, self.shown = keep, [x for x in shown if x is not None]
         self.names, self.changes = Names(module), changes
         self.kernels: list[Kernel] = []
-        self.lead: tuple[int, ...] = ()  # of the kernel that runs
-        self.own = False  # whether its weights are no tensor of the module
+        self.lead: tuple[int, ...] = ()  # lead of the current kernel
+        self.own = False  # True if its weights are not a tensor of the module
         self.followed: dict[int, list[Followed]] = {}
-        #: An exponential with its shape, or the sum of one, with the exponential's and the axis.
+        #: Exponentials with their shape, or sums of one, with the exponential's shape and axis.
         self.exponentials: dict[int, tuple[ReferenceType[Tensor], torch.Size, int]] = {}
 
     def __torch_dispatch__(
@@ -213,7 +208,7 @@ class KernelMode(TorchDispatchMode):
         return out
 
     def note(self, name: str, rows: Rows, out: Tensor, met: str = "") -> Kernel:
-        """Enter a kernel into the list, and follow what it gave."""
+        """Add a kernel to the list, and follow its output."""
         path, outside = self.names.path(), self.names.outside()
         kernel = Kernel(name, path, dtype=rows.dtype, met=met, outside=outside, lead=self.lead)
         if self.keep:
@@ -224,7 +219,7 @@ class KernelMode(TorchDispatchMode):
         return kernel
 
     def softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Run a softmax, edited or not, and keep its rows."""
+        """Run a softmax, edited or not, and store its rows."""
         x, dim, number = args[0], args[1], len(self.kernels)
         self.lead = lead_of(x, dim)
         log = func is aten._log_softmax.default
@@ -240,7 +235,7 @@ class KernelMode(TorchDispatchMode):
         return out
 
     def fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a fused attention; its weights are reckoned from q and k by PyTorch's formula."""
+        """Run a fused attention; its weights are computed from q and k by PyTorch's formula."""
         names = [argument.name for argument in func._schema.arguments]
         given = dict(zip(names, args, strict=False)) | kwargs
         number, kind = len(self.kernels), torch.promote_types(given["query"].dtype, torch.float32)
@@ -251,7 +246,7 @@ class KernelMode(TorchDispatchMode):
             scores = formula(given, kind)
             shape = scores.shape
             scores = self.changes.scores(number, rowed(scores, -1)).to(kind)
-            scores = softmax_in_place(scores)  # nobody else holds them
+            scores = softmax_in_place(scores)  # no other reference exists
             self.own = True
             scores = self.changes.weights(number, scores).to(kind)
             self.own = False
@@ -262,7 +257,7 @@ class KernelMode(TorchDispatchMode):
         return out
 
     def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
-        """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
+        """Detect an explicit softmax: an exponential divided by its sum, or one that sums to 1."""
         if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
             self.exponentials[id(out)] = (ref(out), out.shape, 0)
             if shares(out):
@@ -279,12 +274,12 @@ class KernelMode(TorchDispatchMode):
         return out
 
     def exponential(self, x: Tensor) -> tuple[ReferenceType[Tensor], torch.Size, int] | None:
-        """Return what is known of an exponential or of the sum of one."""
+        """Return the entry of an exponential or of the sum of one."""
         found = self.exponentials.get(id(x))
         return found if found is not None and found[0]() is x else None
 
     def written(self, out: Tensor, dim: int, in_place: bool = False) -> Tensor:
-        """A softmax by hand becomes a kernel of the list; edits act on its logarithm."""
+        """Record an explicit softmax as a kernel; edits act on its logarithm."""
         number = len(self.kernels)
         self.lead = lead_of(out, dim)
         if self.changes is not None:
@@ -296,7 +291,7 @@ class KernelMode(TorchDispatchMode):
         return out
 
     def projecting(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments of a product, changed where one of them is what a kernel weighed."""
+        """Return the arguments of a product, changed where one is a kernel's product."""
         place = PRODUCTS[name]
         changed = args[place]
         numbers = [mark.number for mark in self.marks(changed) if mark.context]
@@ -305,12 +300,12 @@ class KernelMode(TorchDispatchMode):
         return (*args[:place], changed, *args[place + 1 :])
 
     def marks(self, x: Any) -> list[Followed]:
-        """What is known of a tensor."""
+        """Return the marks of a tensor."""
         found = self.followed.get(id(x), [])
         return [mark for mark in found if mark.tensor() is x]
 
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
-        """What becomes of weights: the call that they meet, or what is still the same weights."""
+        """Follow weights through a call, or record their use there."""
         results = [y for y in flat(out) if y.is_floating_point() or y.is_complex()]
         given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
         if name in ADDED:
@@ -318,24 +313,24 @@ class KernelMode(TorchDispatchMode):
         for x in given:
             for mark in self.marks(x):
                 if mark.context and name in ADDED and self.joined_by_others(x, given):
-                    continue  # what the projection takes is more than the heads
+                    continue  # the projection takes more than the heads
                 if mark.context and name in PRODUCTS and self.weighed_again(mark, given):
-                    continue  # the same weights take what they gave: this is no projection
+                    continue  # the same weights multiply their own product: not a projection
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
 
     def note_sum(self, name: str, given: list[Tensor]) -> None:
-        """Note kernels of which two parts are added or subtracted: the heads of differences."""
+        """Mark kernels with two parts that are added or subtracted: differential attention."""
         numbers = [{mark.number for mark in self.marks(x) if mark.context} for x in given[:2]]
         for number in set.intersection(*numbers) if len(numbers) == 2 else ():
             self.kernels[number].summed = name.removesuffix("_")
 
     def joined_by_others(self, x: Tensor, given: list[Tensor]) -> bool:
-        """Whether a sum adds something as large as a tensor that no kernel made."""
+        """Return True if a sum adds a tensor of this size that no kernel made."""
         return any(y.numel() >= x.numel() and not self.marks(y) for y in given)
 
     def weighed_again(self, mark: Followed, given: list[Tensor]) -> bool:
-        """Whether weights meet what they weighed before."""
+        """Return True if weights multiply their own product."""
         return any(
             other.number == mark.number and not other.context
             for y in given
@@ -343,7 +338,7 @@ class KernelMode(TorchDispatchMode):
         )
 
     def next(self, mark: Followed, name: str, x: Tensor, results: list[Tensor]) -> list[Tensor]:
-        """The results of a call that go on from a followed tensor; notes what it met."""
+        """Return the results of a call that derive from a followed tensor; record its use."""
         kernel = self.kernels[mark.number]
         product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
         if product and mark.context:
@@ -359,7 +354,7 @@ class KernelMode(TorchDispatchMode):
         return [y for y in results if product or y.numel() >= x.numel() or name in PARTS]
 
     def hand_on(self, mark: Followed, name: str, x: Tensor, y: Tensor) -> None:
-        """Follow a tensor that came of a followed one."""
+        """Follow a tensor that derives from a followed one."""
         product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
         if product and not mark.context:
             self.kernels[mark.number].weighed = y.numel()
@@ -372,25 +367,27 @@ class KernelMode(TorchDispatchMode):
 
 
 def shares(out: Tensor) -> bool:
-    """Return whether exponentials are shares that sum to 1 in each row. Where each row has a 1 and
-    nothing else, they may as well be decays of a state space, from which all else has faded."""
+    """Return True if exponentials sum to 1 in each row, and not all rows are a 1 and zeros.
+
+    The latter may be decays of a state space model.
+    """
     rows = out.detach().double()
     whole = bool(((rows.sum(-1) - 1).abs() < SUMS_TO_ONE).all())
     return whole and bool((rows.amax(-1) < 1).any())
 
 
 def feature_axis(name: str) -> int:
-    """The axis of the features in the first factor of a product."""
+    """Return the feature axis of a product's first factor."""
     return CHANNELS.get(name, -1)
 
 
 def short(func: Any) -> str:
-    """The name of a kernel without its namespace and overload, such as ``_softmax``."""
+    """Return the name of a kernel without namespace and overload, such as ``_softmax``."""
     return str(func.name()).partition("::")[2].partition(".")[0]
 
 
 def flat(values: Any) -> list[Tensor]:
-    """The tensors in nested arguments or results."""
+    """Return the tensors in nested arguments or results."""
     if isinstance(values, Tensor):
         return [values]
     if isinstance(values, dict):

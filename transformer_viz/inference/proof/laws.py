@@ -1,6 +1,6 @@
-"""Edits made twice: by the probe in the module, and by their law at the kernels of a plain run.
+"""Laws: edits done twice, by the probe in the module and at the kernels of a plain run.
 
-The differences that laws leave are entered by place.
+The remaining differences are stored by site.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...core.interventions import BlockKeys, Edit, Intervention, ScaleHead, Temp
 from .accounts import Account, by_kernel, name
 
 Laws = dict[str, dict[str, float | None]]  # by site and law
-VALUE = 2.0  # of the temperature that is tried
-RADIUS = 1  # of the window that is tried
-SEEN = 1e-6  # a key with less weight than this was not looked at
-#: What is tried, in this order.
+VALUE = 2.0  # temperature of the test
+RADIUS = 1  # window radius of the test
+SEEN = 1e-6  # keys with less weight count as not looked at
+#: Laws in test order.
 LAWS = ("temperature", "hidden key", "window", "heads")
 
 
 @dataclass(frozen=True)
 class Law:
-    """One edit, in the probe's words and as a law on the rows of the kernels.
+    """Law: an edit of the probe, and the same on the rows of the kernels.
 
-    ``interleaved``: before the output projection the features of all heads take turns. ``scale`` is
-    the factor of the head.
+    ``interleaved`` is True if the heads' features alternate before the output projection. ``scale``
+    is the factor of the head.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Law:
 
     @property
     def edit(self) -> Edit:
-        """The probe's word for it, at all places."""
+        """Edit of the probe, at all sites."""
         if self.name == "temperature":
             return Temperature(value=VALUE)
         if self.name == "hidden key":
@@ -55,10 +55,10 @@ class Law:
 
 
 class LawAtKernels:
-    """A law as the edits that a `KernelMode` makes.
+    """Law as the edits that a `KernelMode` makes.
 
-    ``bare`` are the numbers of kernels behind which no output projection of all heads was found:
-    there a head is taken out of the weights. ``widths`` are the features of a head, by kernel.
+    ``bare`` are the numbers of kernels without an output projection of all heads; there a head is
+    removed from the weights. ``widths`` are the features of a head, by kernel.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LawAtKernels:
         self.emptied: dict[int, Tensor] = {}
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """Scores divided by the temperature, or hidden."""
+        """Return scores divided by the temperature, or masked."""
         if number not in self.by_kernel or self.law.name == "heads":
             return scores
         if self.law.name == "temperature":
@@ -85,7 +85,7 @@ class LawAtKernels:
         return scores.masked_fill(hidden, -torch.inf)
 
     def hidden(self, account: Account, rows: Tensor) -> Tensor:
-        """The cells ``[row, key]`` that a key or a window hides."""
+        """Return True for the cells ``[row, key]`` that a hidden key or a window masks."""
         record, queries = account.record, account.shape[2]
         key = torch.arange(account.shape[3], device="cpu")
         words = key < record.shape[1]  # the others are sinks
@@ -96,7 +96,7 @@ class LawAtKernels:
         return ((key - query[:, None]).abs() > RADIUS) & words
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
-        """Weights whose rows are nothing where an edit emptied them."""
+        """Return weights with zeros in rows that an edit masked fully."""
         if number in self.bare and number in self.by_kernel and self.law.name == "heads":
             account, rows = self.by_kernel[number]
             head = rows // account.shape[2] % account.shape[1] + account.record.first_head
@@ -106,8 +106,10 @@ class LawAtKernels:
         return weights if empty is None else weights.masked_fill(empty[:, None], 0.0)
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """What enters the output projection without the features of one head; heads stand there
-        side by side, each as wide as its kernel tells, or else as wide as the other."""
+        """Return the projection's input with the features of one head scaled.
+
+        Heads are concatenated there, each as wide as its kernel shows, or else equally wide.
+        """
         widths = {head: self.widths.get(n, 0) for n in numbers for head in self.heads(n)}
         covered, size = sorted(widths), x.shape[axis]
         found = self.law.name == "heads" and self.law.head in covered
@@ -126,7 +128,7 @@ class LawAtKernels:
         return x * kept.view(-1, *[1] * (x.dim() - 1 - axis % x.dim()))
 
     def heads(self, number: int) -> set[int]:
-        """The heads whose rows a kernel made."""
+        """Return the heads whose rows a kernel made."""
         if number not in self.by_kernel:
             return set()
         account, rows = self.by_kernel[number]
@@ -137,7 +139,7 @@ class LawAtKernels:
 
 
 def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) -> None:
-    """Enter what was found at a place; where it ran more than once the worst counts."""
+    """Store the errors of a site; for repeated runs the largest."""
     known = laws.setdefault(name(record), {})
     for law, error in errors.items():
         before = known.get(law, 0.0)
@@ -145,13 +147,15 @@ def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) 
 
 
 def nearer(*errors: float | None) -> float | None:
-    """The smallest of several differences, as far as they could be told."""
+    """Return the smallest of several errors that are known."""
     return min((error for error in errors if error is not None), default=None)
 
 
 def apart_at(single: AttentionRecord, batch: AttentionRecord, place: int) -> float | None:
-    """How far the items at a place of a batch are from the same items alone; None where the batch
-    is none of theirs."""
+    """Return the difference between items at a place of a batch and the same items alone.
+
+    None if the batch does not contain them.
+    """
     if single.weights is None or batch.weights is None:
         return None
     one, all_items = single.weights, batch.weights

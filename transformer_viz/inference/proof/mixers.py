@@ -1,4 +1,4 @@
-"""Modules that mix neighbouring tokens and are no attention, such as convolutions."""
+"""Modules that mix neighboring tokens without attention, such as convolutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.nn.modules.pooling import (
     _MaxPoolNd,
 )
 
-#: What mixes neighbouring tokens and is no attention, and what it is called.
+#: Module types that mix neighboring tokens without attention, with a name.
 MIXERS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((_ConvNd,), "convolution"),
     (
@@ -27,11 +27,11 @@ MIXERS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((nn.RNNBase,), "recurrent"),
     ((_NormBase,), "batch norm"),
 )
-#: Modules of Transformers that carry a state from token to token, by the ends of their names.
+#: Modules of Transformers with a recurrent state, by the ends of their names.
 STATES = re.compile(
     r"(Mamba\d?Mixer|MambaLayer|BambaMixer|FalconH1Mixer|GatedDeltaNet|ShortConv|RecurrentBlock)$"
 )
-#: Calls that a subclass of them may make around its kind's own, as a causal convolution pads.
+#: Calls that a subclass may make around its own layer, such as padding.
 AROUND = frozenset(
     (
         *("constant_pad_nd", "reflection_pad1d", "replication_pad1d", "slice", "select"),
@@ -54,7 +54,7 @@ AROUND = frozenset(
 
 
 def mixer_of(part: nn.Module) -> str:
-    """Return what a module that mixes tokens without attention is called; empty for others."""
+    """Return the name of a module's kind if it mixes tokens without attention; else empty."""
     known = type(part).__module__.startswith("transformers.models.")
     if known and STATES.search(type(part).__name__):
         return "recurrent"
@@ -62,19 +62,18 @@ def mixer_of(part: nn.Module) -> str:
 
 
 def mixers_in(module: nn.Module) -> dict[str, str]:
-    """Return the paths of the modules that mix tokens, and what they are called."""
+    """Return the paths of the modules that mix tokens, with their names."""
     found = {path: mixer_of(part) for path, part in module.named_modules()}
     return {path: mixer for path, mixer in found.items() if mixer}
 
 
 def has_own_forward(part: nn.Module) -> bool:
-    """Return whether a subclass of PyTorch's mixers runs code of its own."""
+    """Return True if a subclass of PyTorch's mixers overrides forward."""
     kinds = tuple(kind for some, _ in MIXERS for kind in some)
     own = "forward" in vars(part) or not type(part).forward.__module__.startswith("torch.")
     return isinstance(part, kinds) and own
 
 
 def does_more(calls: Sequence[tuple[str, Any]]) -> bool:
-    """Return whether calls do more than a convolution, pooling, recurrent or norm layer and what
-    stands around one."""
+    """Return True if calls do more than such a layer and the usual calls around it."""
     return not {name.partition("::")[2].partition(".")[0] for name, _ in calls} <= AROUND

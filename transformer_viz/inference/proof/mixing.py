@@ -1,8 +1,8 @@
-"""Where tokens reach each other outside the attentions that are shown.
+"""Test for token mixing outside the attentions that are shown.
 
-Each attention that is shown looks at its own token alone, and some tokens are exchanged. A row of
-any module's output that is none of theirs must stay what it was; where one changes, something else
-mixes tokens.
+All shown attentions are restricted to each row's own token, and some tokens are exchanged. Rows of
+other tokens must not change in any module's output; a change means that something else mixes
+tokens.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .mixers import does_more, has_own_forward, mixers_in
 
 T = TypeVar("T")
 MIXED = "Tokens reach each other outside the attentions that are shown"
-HEAD = -1  # the number of a call whose input is visited
-MOST_TURNS = 16  # calls that are compared with one on the unchanged tokens
-DIRECTIONS = 4  # random directions onto which rows are projected to be compared
-ROUNDING, FEWEST = 64, 4  # units of the last digit that routing may leave; in half precision
-CHUNK = 64  # rows that are widened to float32 at a time
+HEAD = -1  # call number that marks a visited input
+MOST_TURNS = 16  # calls compared with one on the unchanged tokens
+DIRECTIONS = 4  # random projections used to compare rows
+ROUNDING, FEWEST = 64, 4  # units of the last digit allowed after routing; in half precision
+CHUNK = 64  # rows converted to float32 at a time
 Key = tuple[str, int, int]  # path of a module, number of its call, number of the tensor
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A call on the same input with some tokens exchanged for others.
+    """Call on the same input with some tokens exchanged.
 
     Attributes:
-        tokens: their numbers.
-        size: how many tokens there are.
-        call: runs the module.
-        stack: the stack that reads them; None if there is only one.
-        made: the changed tokens.
+        tokens: Indices of the exchanged tokens.
+        size: Number of tokens.
+        call: Runs the module.
+        stack: Stack that reads them; None if there is only one.
+        made: The changed tokens.
     """
 
     tokens: tuple[int, ...]
@@ -50,9 +50,9 @@ class Changed:
 
 
 class Suspect(NamedTuple):
-    """A module's output in which another token's row changed.
+    """Module output in which another token's row changed.
 
-    ``late`` is how many kernels had run by then, ``reordered`` whether the rows are those of the
+    ``late`` is the number of kernels run before, ``reordered`` True if the rows are those of the
     unchanged text in another order.
     """
 
@@ -63,13 +63,19 @@ class Suspect(NamedTuple):
 
 @dataclass
 class RowWatch:
-    """Watches the rows of all module outputs over passes in which some tokens are exchanged.
+    """Comparison of all module outputs' rows over passes with exchanged tokens.
 
-    ``shapes`` are those of the outputs for one text, ``head`` the module that makes the output and
-    is left out. ``mixers`` are modules that mix tokens by their kind, with its name, and ``known``
-    those of them that did; ``first`` is the path of the first other module whose output shows a
-    change in another token's row, and ``late`` how many kernels had run by then. ``torn`` where a
-    batch gave equal texts other numbers. ``end`` is what the head got last.
+    Attributes:
+        module: The module.
+        shapes: Shapes of the outputs for one text.
+        changed: Changed texts.
+        head: Submodule that makes the output; not compared.
+        mixers: Submodules that mix tokens by design, with the name of their kind.
+        known: Mixers that did mix tokens.
+        first: Path of the first other submodule whose output changes in another token's row.
+        late: Number of kernels run before that.
+        torn: True if a batch gave equal texts different numbers.
+        end: Last input of the head.
     """
 
     module: nn.Module
@@ -100,11 +106,10 @@ class RowWatch:
         """Run a call and compare the other rows with those of the unchanged text.
 
         Args:
-            numbers: of the changed texts in it; none for the unchanged one, which comes first.
-            count: the texts of a batch, where the unchanged one stands before and behind them; 1
-                where a text runs alone.
-            kernels: the list of those that ran, which grows.
-            call: runs them.
+            numbers: Indices of the changed texts; empty for the unchanged one, which comes first.
+            count: Texts of a batch, with the unchanged one first and last; 1 for a single text.
+            kernels: Growing list of the kernels that ran.
+            call: Runs the texts.
         """
 
         def visit(path: str, mixer: str, key: Key, x: Tensor) -> None:
@@ -136,8 +141,8 @@ class RowWatch:
                     continue
                 now = self._digest(item, others)
                 if same(now, before, x.dtype):
-                    # Rows that a router sorted come back to their tokens in a module around it.
-                    # A change that is only scaled down there has mixed tokens.
+                    # Rows sorted by a router return to their tokens in an enclosing module. A
+                    # change that is only scaled down there has mixed tokens.
                     if key[2] == 0 and suspects.get(number):
                         unused = torch.equal(now, before)
                         suspects[number] = [
@@ -155,7 +160,7 @@ class RowWatch:
                 self._put_back(item, whole, others)
 
         def only_moves_rows(key: Key, items: Tensor) -> bool:
-            """Return whether no more rows are new than tokens were exchanged."""
+            """Return True if at most as many rows are new as tokens were exchanged."""
             every = torch.arange(self.size)
             before = self._digest(items[0], every) if count > 1 else self._unchanged[key]
             new = 0
@@ -172,16 +177,20 @@ class RowWatch:
         return found
 
     def _lost(self, key: Key, x: Tensor) -> bool:
-        """Tell whether an output of a batch is of a module that shows rows for one text alone: it
-        ran more often, or in another shape."""
+        """Return True if a batch output belongs to a module that has token rows for one text alone.
+
+        In the batch, it ran more often or in another shape.
+        """
         path, _, number = key
         known = self.shapes.get(key, self.shapes.get((path, 0, number)))
         other = key not in self.shapes or known != tuple(x.shape)
         return known is not None and self.size in known and other
 
     def _axes(self, x: Tensor, padded: bool = False) -> list[int]:
-        """The axes that may be tokens; the last one of a ``padded`` convolution, whose further
-        rows are cut off later."""
+        """Return the axes that may be tokens.
+
+        For a ``padded`` convolution, the last axis, whose extra rows are cut off later.
+        """
         axes = [axis for axis, size in enumerate(x.shape) if size == self.size]
         if padded and not axes and x.shape[-1:] > (self.size,):
             return [x.dim() - 1]
@@ -189,12 +198,11 @@ class RowWatch:
         return [] if only_features else axes
 
     def _others_in(self, x: Tensor, axis: int, others: Tensor) -> Tensor:
-        """The numbers of other tokens, and of rows behind the last token."""
+        """Return the indices of other tokens, and of rows after the last token."""
         return torch.cat((others, torch.arange(self.size, x.shape[axis]))).to(x.device)
 
     def _digest(self, x: Tensor, others: Tensor) -> Tensor:
-        """Project the part of a tensor that carries other tokens, ``[row, 1 + direction]``; the
-        first column is its length."""
+        """Project the rows of other tokens to ``[row, 1 + direction]``; column 0 is their norm."""
         first, *rest = self._axes(x, True)
         others = self._others_in(x, first, others)
         part = x.detach().index_select(first, others)
@@ -211,7 +219,7 @@ class RowWatch:
         return torch.cat(made) if made else rows.new_zeros(0, 1 + DIRECTIONS)
 
     def _put_back(self, x: Tensor, before: Tensor, others: Tensor) -> None:
-        """Give other tokens' rows the numbers that they had before the exchange."""
+        """Restore the rows of other tokens to their values before the exchange."""
         axis = self._axes(x, True)[0]
         others = self._others_in(x, axis, others)
         x.index_copy_(axis, others, before.index_select(axis, others))
@@ -224,11 +232,11 @@ def watched(
     mixers: Mapping[str, str],
     head: str | None = None,
 ) -> T:
-    """Run a call and visit each tensor of numbers that a part of a module returns: its path, its
-    kind if it mixes tokens, its key and itself.
+    """Run a call and visit each floating-point tensor that a submodule returns.
 
-    The ``head``, which turns each row alone into the output, gets one row, and its input is visited
-    in the place of its output.
+    ``visit`` gets the path, the kind if the submodule mixes tokens, the key and the tensor. The
+    ``head``, which maps each row separately to the output, gets only one row; its input is visited
+    instead of its output.
     """
     calls: dict[str, int] = {}
     ended = False
@@ -253,7 +261,7 @@ def watched(
         return hook
 
     with ExitStack() as hooks, torch.no_grad():
-        inside = "\n"  # of a mixer: its parts are not looked at
+        inside = "\n"  # prefix of a mixer, whose parts are skipped
         for path, part in module.named_modules():
             if path.startswith(inside):
                 continue
@@ -266,24 +274,23 @@ def watched(
 
 
 def inside(path: str, around: str) -> bool:
-    """Return whether a module is a part of another one."""
+    """Return True if a module is part of another one."""
     return path != around and f"{path}.".startswith(around and f"{around}.")
 
 
 def shapes_of(
     module: nn.Module, call: Callable[[], list[Tensor]], calls: Sequence[Any]
 ) -> tuple[list[Tensor], dict[Key, tuple[int, ...]], str | None, dict[str, str]]:
-    """Return what a call gives, the shapes of what the parts of its module return, the head, and
-    the modules that mix tokens by their kind.
+    """Return a call's result, the shapes of submodule outputs, the head, and the mixers.
 
-    The head is the path of a linear map behind which no other call runs and which widens its input:
-    each row of the output is made of one row of its input. None without one. Its input's shape is
-    that of its call `HEAD`.
+    The head is the path of the last linear map, if it widens its input and no other call follows;
+    None without one. Each output row then depends on one row of its input. The shape of its input
+    has call number `HEAD`.
 
     Args:
-        module: the module.
-        call: runs it.
-        calls: the list of all calls, which grows as they run.
+        module: The module.
+        call: Runs it.
+        calls: Growing list of all calls.
     """
     shapes: dict[Key, tuple[int, ...]] = {}
     last: tuple[str, int, Tensor | None] = ("", 0, None)
@@ -326,8 +333,7 @@ def many(shapes: dict[Key, tuple[int, ...]]) -> set[str]:
 
 
 def ways(x: Tensor, single: Sequence[int], count: int) -> list[Tensor]:
-    """Return the views ``[item, *single]`` of a tensor of several items, each of which has a shape
-    alone; none where it did not grow with them."""
+    """Return the views ``[item, *single]`` of a batched tensor; none if it did not grow."""
     if count == 1:
         return [x[None]] if tuple(x.shape) == tuple(single) else []
     grown = [n for n, (one, other) in enumerate(zip(x.shape, single, strict=False)) if one != other]
@@ -339,24 +345,26 @@ def ways(x: Tensor, single: Sequence[int], count: int) -> list[Tensor]:
 
 
 def same(now: Tensor, before: Tensor, dtype: torch.dtype) -> bool:
-    """Return whether digests of rows are equal but for rounding."""
+    """Return True if digests of rows are equal except for rounding."""
     return bool(((now - before).abs() <= _rounding(before, dtype)).all())
 
 
 def near(now: Tensor, before: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return which digests of rows are equal but for rounding, ``[row now, row before]``."""
+    """Return True where digests of rows are equal up to rounding, ``[row now, row before]``."""
     return ((now[:, None] - before).abs() <= _rounding(before, dtype)).all(-1)
 
 
 def _rounding(digest: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return by how much digests of rows ``[row, 1]`` may differ."""
+    """Return the allowed difference of digests, ``[row, 1]``."""
     eps = torch.finfo(dtype).eps
     return max(FEWEST * eps, min(ROUNDING * eps, 1e-5)) * digest[:, :1].clamp(min=1e-30)
 
 
 def items_of(x: Tensor, single: Sequence[int], count: int) -> Tensor | None:
-    """Return the view ``[item, *single]`` of a batch whose first and last items are alike; None
-    where the tensor did not grow with the batch."""
+    """Return the view ``[item, *single]`` of a batch whose first and last items are alike.
+
+    None if the tensor did not grow with the batch.
+    """
     found = ways(x, single, count)
     if len(found) < 2:
         return found[0] if found else None
@@ -364,20 +372,20 @@ def items_of(x: Tensor, single: Sequence[int], count: int) -> Tensor | None:
 
 
 def tensors_in(out: Any) -> list[Tensor]:
-    """The tensors in what a module returned."""
+    """Return the tensors in a module's output."""
     if hasattr(out, "to_tuple"):  # an output object of Transformers
         out = out.to_tuple()
     return flat(out)
 
 
 def groups(changed: Sequence[Changed]) -> list[list[Changed]]:
-    """Calls that exchange tokens of one sequence, together, so many that their rows can be kept."""
+    """Return calls grouped by sequence, in groups whose rows fit into memory."""
     alike = [list(some) for _, some in groupby(changed, lambda one: (one.stack, one.size))]
     return [some[n : n + MOST_TURNS] for some in alike for n in range(0, len(some), MOST_TURNS)]
 
 
 def mixed(watch: RowWatch) -> list[str]:
-    """A sentence where tokens reach each other outside the attentions that are shown."""
+    """Return a sentence if tokens are mixed outside the attentions that are shown."""
     if watch.first is None:
         return []
     where = f"first at the output of {watch.first}" if watch.first else "at the model's output"

@@ -1,5 +1,4 @@
-"""Numbers of rows, keys and layers against what the kernels tell of them, and the numbers beside a
-map (statistics, thumbnail) against the map."""
+"""Check of row, key and layer numbers against the kernels, and of statistics and thumbnails."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ from ...core.head_metrics import HEAD_METRICS, Rows
 from .accounts import Account, widened
 from .kernels import Kernel
 
-SIDE, LEVELS = 64, 255  # cells of a thumbnail's side, and its lightest grey
-ROUNDED = 0.5 + 1e-3  # how far a grey may be from the weight that it stands for, in levels
+SIDE, LEVELS = 64, 255  # cells of a thumbnail's side, and its lightest grey level
+ROUNDED = 0.5 + 1e-3  # allowed rounding of a grey level
 
 
 def looked_at(account: Account, kernels: Sequence[Kernel]) -> Tensor:
-    """Whether any row ``[batch, head, query]`` looks at a key at all, bool ``[.., key]``.
+    """Return True where any row ``[batch, head, query]`` has weight on a key, bool ``[.., key]``.
 
-    It is remembered; of heads that look at the same keys once.
+    The result is cached; heads that look at the same keys share it.
     """
     if account.seen is not None:
         return account.seen
@@ -38,10 +37,10 @@ def looked_at(account: Account, kernels: Sequence[Kernel]) -> Tensor:
 
 
 def first_of_stairs(seen: Tensor) -> int | None:
-    """The number of the first row among the keys, where each row looks as far as its own key and
-    the last row's is the last; None where rows stand in no such stairs.
+    """Return the key index of the first row's own key, under a causal mask.
 
-    ``seen`` ``[batch, head, query, key]``; keys that no row looks at are padding.
+    The last row's own key is the last key. None if the mask is not causal. ``seen`` is ``[batch,
+    head, query, key]``; keys that no row looks at are padding.
     """
     cells = seen.flatten(0, 1).any(0)
     queries, keys = cells.shape
@@ -55,12 +54,13 @@ def first_of_stairs(seen: Tensor) -> int | None:
 def misnumbered(
     record: AttentionRecord, stairs: int | None, before: AttentionRecord | None
 ) -> bool:
-    """Whether the numbers of rows and keys, or the stack, cannot be right.
+    """Return True if row and key numbers, or the stack, cannot be right.
 
-    ``stairs`` is what the mask tells of the first row, ``before`` what ran at the same place.
+    ``stairs`` is the first row's key index from the mask, ``before`` the earlier record of the same
+    name.
     """
     queries, keys = record.shape
-    if record.first_head:  # it was to be joined to the heads before it
+    if record.first_head:  # it should have been joined to the heads before it
         return True
     if record.kind == "cross":
         return record.first_key != 0
@@ -77,9 +77,9 @@ def misnumbered(
 def layers_apart(
     accounts: Sequence[Account], moved: Mapping[int, Sequence[int]]
 ) -> list[AttentionRecord]:
-    """Attentions whose layers leave out a number, or that share a layer with one that they follow.
+    """Return attentions with a gap in layer numbers, or in one layer with one they depend on.
 
-    ``moved``: by the number of an account the accounts whose weights change with its own.
+    ``moved`` lists, by account number, the accounts whose weights change with it.
     """
     wrong = [record for layers in maps(accounts).values() for record in unordered(layers)]
     for number, others in moved.items():
@@ -89,7 +89,7 @@ def layers_apart(
 
 
 def maps(accounts: Sequence[Account]) -> dict[str, list[AttentionRecord]]:
-    """The attentions of each map, in call order."""
+    """Return the attentions of each map, in call order."""
     found: dict[str, list[AttentionRecord]] = {}
     for account in accounts:
         found.setdefault(account.record.site.map, []).append(account.record)
@@ -97,19 +97,21 @@ def maps(accounts: Sequence[Account]) -> dict[str, list[AttentionRecord]]:
 
 
 def unordered(records: Sequence[AttentionRecord]) -> Sequence[AttentionRecord]:
-    """All of them, unless their layers are 0, 1, 2 and so on."""
+    """Return all records, unless their layers are 0, 1, 2 and so on."""
     layers = {record.site.layer for record in records}
     return [] if layers == set(range(len(layers))) else records
 
 
 def same_layer(one: AttentionRecord, other: AttentionRecord) -> bool:
-    """Whether two modules are shown as the same layer of self-attention; a layer of cross-attention
-    may ask what another one of its number made."""
+    """Return True if two modules are shown as one layer of self-attention.
+
+    Cross-attention may depend on another module with the same layer number.
+    """
     return one.kind == "self" and one.site == other.site and one.path != other.path
 
 
 def sharing(accounts: Sequence[Account]) -> list[int]:
-    """The first account of each layer that several modules share."""
+    """Return the first account of each layer that several modules share."""
     records = [account.record for account in accounts]
     return [
         number
@@ -120,36 +122,36 @@ def sharing(accounts: Sequence[Account]) -> list[int]:
 
 
 class Disturbed:
-    """Changes the weights of some kernels; what follows from them changes too."""
+    """Changes of the weights of some kernels, to find dependent ones."""
 
     def __init__(self, numbers: Sequence[int]):
         self.numbers = numbers
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """As they are."""
+        """Return the scores unchanged."""
         return scores
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
-        """Those of the disturbed kernels are halved and exchanged."""
+        """Return halved and flipped weights for the disturbed kernels."""
         return weights.flip(-1) / 2 if number in self.numbers else weights
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """As it is."""
+        """Return the input unchanged."""
         return x
 
 
 class Tilted(Disturbed):
-    """Changes their scores too: the weights of a logarithm are out of reach."""
+    """Changes of scores as well, since weights of a log-softmax cannot be changed directly."""
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """The later a key, the more it is looked at."""
+        """Return scores that grow with the key index."""
         if number not in self.numbers:
             return scores
         return scores + torch.arange(scores.shape[-1], dtype=scores.dtype, device=scores.device)
 
 
 def changed(before: Sequence[Kernel], after: Sequence[Kernel], close: float) -> set[int]:
-    """The numbers of the kernels that gave other rows than before."""
+    """Return the numbers of the kernels whose rows changed."""
     pairs = enumerate(zip(before, after, strict=False))
     return {
         number
@@ -160,7 +162,7 @@ def changed(before: Sequence[Kernel], after: Sequence[Kernel], close: float) -> 
 
 
 def numbers_apart(record: AttentionRecord) -> float | None:
-    """How far statistics and thumbnail are from those of the weights; None without any."""
+    """Return the error of statistics and thumbnail against the weights; None without any."""
     if record.weights is None or record.thumbnail is None or not record.statistics:
         return None
     gaps = []
@@ -175,7 +177,7 @@ def numbers_apart(record: AttentionRecord) -> float | None:
 def statistics_apart(
     record: AttentionRecord, weights: Tensor, statistics: dict[str, Tensor]
 ) -> float:
-    """The largest difference of some heads' statistics, relative where they are larger than 1."""
+    """Return the largest error of some heads' statistics, relative for values above 1."""
     query = torch.arange(weights.shape[2], device="cpu")[:, None] + record.offset - record.first_key
     key = torch.arange(weights.shape[3], device="cpu")
     bits = torch.special.xlogy(weights, weights) / math.log(2)
@@ -194,8 +196,7 @@ def statistics_apart(
 
 
 def greys_apart(thumbnail: Tensor, weights: Tensor) -> float:
-    """How far the greys of a thumbnail are from the largest weights of their cells, less what is
-    rounded."""
+    """Return the error of a thumbnail's greys against the cell maxima, less rounding."""
     steps = [math.ceil(size / SIDE) for size in weights.shape[2:]]
     cells = F.max_pool2d(weights.nan_to_num(), steps, ceil_mode=True).clamp(0, 1) * LEVELS
     if cells.shape != thumbnail.shape:

@@ -1,4 +1,4 @@
-"""Edits of single heads, rows and keys, each place with its own; and the causal mask lifted."""
+"""Edits of single heads, rows and keys, different at each site; and a switched-off causal mask."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ from .accounts import Account, by_kernel
 RADIUS = 1
 CLEAR = 64  # units of the last digit between the two largest scores of a row
 LEAST = torch.finfo(torch.float32).min
-MOST_LINKS = 600  # are cut at one place to hide again what was lifted
+MOST_LINKS = 600  # links cut at one site at most, to hide again what the causal mask hid
 
 
 def own_edits(
     places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None, hard: bool
 ) -> Intervention:
-    """Give each head of each place a temperature of its own, and in turn: a hidden key and a
-    window; all keys alike but for a cut link; hard attention; a cut link and a hidden key.
+    """Return a different temperature for each head, and in turn one of four further edits.
+
+    These are a hidden key and a window; uniform attention with a cut link; hard attention; a cut
+    link and a hidden key.
 
     Args:
-        places: attentions, and what names each in an edit.
-        key: a key that may be hidden.
-        hard: try hard attention at all places; else at the first one alone, and there only where
-            no rounding decides it.
+        places: Attentions, and the fields that select each in an edit.
+        key: Key that may be hidden.
+        hard: True to test hard attention at all sites; else only at the first one, if rounding
+            cannot change the result.
     """
     edits: list[Edit] = []
     for number, (record, named) in enumerate(places):
@@ -66,21 +68,21 @@ def own_edits(
 
 
 def far_apart(record: AttentionRecord, head: int) -> bool:
-    """Return whether rounding cannot change the largest score of any row of a head.
+    """Return True if rounding cannot change the largest score of any row of a head.
 
-    Only a first attention is asked, whose scores no other edit has changed.
+    Only used for the first attention, whose scores no other edit changes.
     """
     scores = record.scores
     if scores is None or scores.shape[-1] < 2:
         return False
-    mine = scores[:, head % scores.shape[1]].double()  # heads may share theirs
+    mine = scores[:, head % scores.shape[1]].double()  # heads may share scores
     best, second = mine.topk(2, -1).values.unbind(-1)
     size = float(mine[mine > MASK_SCORE].abs().amax()) if bool((mine > MASK_SCORE).any()) else 0.0
     return bool((best - second > CLEAR * torch.finfo(scores.dtype).eps * size).all())
 
 
 class EditsAtKernels:
-    """Edits of scores, done at the rows of the kernels as their words say."""
+    """Edits of scores, applied at the rows of the kernels as defined."""
 
     def __init__(self, edits: Intervention, accounts: Sequence[Account]):
         self.edits = edits
@@ -88,13 +90,13 @@ class EditsAtKernels:
         self.emptied: dict[int, Tensor] = {}
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """Scores ``[row, key]`` under the edits of each row's head."""
+        """Return scores ``[row, key]`` under the edits of each row's head."""
         if number not in self.by_kernel:
             return scores
         account, rows = self.by_kernel[number]
         wide = torch.promote_types(scores.dtype, torch.float32)
         seen, out = scores > MASK_SCORE, scores.to(wide, copy=True)
-        closed = ~seen.any(-1, keepdim=True)  # low numbers alone are compared as any others
+        closed = ~seen.any(-1, keepdim=True)  # rows of low scores only are treated as any other
         out = torch.where(closed, out - out.amax(-1, keepdim=True).clamp(min=LEAST), out)
         seen = seen | (closed & ~scores.isneginf())
         visible = seen.clone()
@@ -109,7 +111,7 @@ class EditsAtKernels:
         return torch.where(seen.any(-1, keepdim=True), out, scores.to(wide))
 
     def blocked(self, account: Account, head: int, rows: Tensor) -> Tensor:
-        """The cells ``[row, key]`` that the edits of a head hide."""
+        """Return True for the cells ``[row, key]`` that the edits of a head mask."""
         record = account.record
         query = (rows % account.shape[2] + record.offset)[:, None]
         key = torch.arange(account.shape[3], device="cpu")
@@ -121,7 +123,7 @@ class EditsAtKernels:
         return found & (key < record.shape[1])  # the others are sinks
 
     def shaped(self, account: Account, head: int, scores: Tensor, visible: Tensor) -> Tensor:
-        """The scores of a head after its temperature, or all alike."""
+        """Return the scores of a head after its temperature, or uniform scores."""
         site = self.site(account.record, head)
         warm, alike = (self.edits.find(kind, site) for kind in (Temperature, UniformHead))
         if alike is not None and not alike.idle:
@@ -134,27 +136,26 @@ class EditsAtKernels:
         return torch.full_like(scores, -torch.inf).scatter_(-1, best, 0.0)
 
     def site(self, record: AttentionRecord, head: int) -> Site:
-        """A head's place, as an edit names it."""
+        """Return a head's site, as an edit names it."""
         return replace(record.site, head=record.first_head + head)
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
-        """Weights whose rows are nothing where an edit emptied them."""
+        """Return weights with zeros in rows that an edit masked fully."""
         empty = self.emptied.get(number)
         return weights if empty is None else weights.masked_fill(empty[:, None], 0.0)
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """As it is."""
+        """Return the input unchanged."""
         return x
 
 
 def lifted_and_cut(
     looks: Sequence[tuple[AttentionRecord, dict[str, Any], Tensor]],
 ) -> Intervention | None:
-    """The causal mask off, and every link cut that it hid: the model is to say what it said.
+    """Return edits that turn the causal mask off and cut every link it hid: a no-op in total.
 
-    ``looks`` are the self-attentions, what names each in an edit, and whether a row looks at a key,
-    ``[batch, head, query, key]``. None where heads hide different keys, or too many
-    links would have to be cut.
+    ``looks`` are the self-attentions, their selectors, and ``[batch, head, query, key]``, True
+    where a row looks at a key. None if heads hide different keys, or too many links would be cut.
     """
     links = hidden_links(looks)
     if links is None:
@@ -170,11 +171,11 @@ def lifted_and_cut(
 def hidden_links(
     looks: Sequence[tuple[AttentionRecord, dict[str, Any], Tensor]],
 ) -> list[tuple[tuple[int, int], ...]] | None:
-    """Return the links that a mask hides in each attention, in absolute numbers; else as above."""
+    """Return the links that a mask hides in each attention, as absolute indices; None as above."""
     found = []
     for record, _, seen in looks:
         one = seen[0, 0]
-        gone = ~one & one.any(0)  # what no row sees is padding, and stays
+        gone = ~one & one.any(0)  # keys that no row sees are padding, and stay
         cells = gone.nonzero().tolist()
         if len(cells) > MOST_LINKS or not bool((seen == one).all()):
             return None

@@ -1,9 +1,8 @@
-"""The calls that a module made on one text, compared with those on another one.
+"""Recorded calls of a module on one text, for comparison with those on another text.
 
-What was proved of a module on one text is remembered for texts on which it runs the same calls with
-the same numbers, or with numbers that grow as the text does. An ``if`` on values or on a length, a
-number read out of a tensor, a gate that was shut, or a table from outside PyTorch makes another
-program.
+Proved laws are reused for texts with the same calls and the same numbers, or numbers that grow with
+the length. An ``if`` on values or on a length, a number read from a tensor, a closed gate, or a
+table from outside PyTorch makes another program.
 """
 
 from __future__ import annotations
@@ -25,30 +24,29 @@ from .accounts import name
 from .laws import Laws
 from .numbering import first_of_stairs, looked_at
 
-FEW = 4096  # numbers of a weight that are all read; of a larger one only some
+FEW = 4096  # weights up to this size are read in full, larger ones sampled
 SOME = 64
-SHORT = 8  # rows and keys from which on a window hides some, and no edit leaves nothing to see
-SHIFTS, TIMES = 2, 2  # how far numbers may stand beside a length, and how often hold it
-#: Calls that can silence what they are given: all their results are 0, or a condition is the same
-#: everywhere.
+SHORT = 8  # size from which a window hides some keys, and no edit masks a whole row
+SHIFTS, TIMES = 2, 2  # allowed offset of a number from a length, and multiple of it
+#: Calls that can silence their input: all results 0, or a condition equal everywhere.
 SILENCING = frozenset(
     ("mul", "where", "masked_fill", "relu", "clamp", "clamp_min", "addcmul", "lerp", "threshold")
 ) | frozenset(
     ("bmm", "mm", "matmul", "heaviside", "isin", "any", "all", "eq", "ne", "gt", "ge", "lt", "le")
 )
 SILENCING |= {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
-OWN = frozenset(("aten", "prims", "prim"))  # the namespaces whose calls do what their name says
+OWN = frozenset(("aten", "prims", "prim"))  # namespaces of PyTorch's own calls
 
 
 @dataclass
 class Program:
-    """Calls in their order, with the numbers that Python gave them.
+    """Calls in order, with their numeric arguments from Python.
 
     Attributes:
-        calls: name and numbers of each call.
-        opaque: whether a call is none of PyTorch's own, so that its inside cannot be told.
-        sizes: rows and keys of each attention.
-        silent: of each call that can silence something whether it did, and of a condition whether
+        calls: Name and numbers of each call.
+        opaque: True if a call is not one of PyTorch's own, so its inside is unknown.
+        sizes: Rows and keys of each attention.
+        silent: For each call that can silence its input, True if it did; for a condition, True if
             it held everywhere.
     """
 
@@ -59,31 +57,31 @@ class Program:
     _silent: list[bool | Tensor] = field(default_factory=list)
 
     def note(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Enter a call."""
+        """Add a call."""
         self.opaque = self.opaque or func.namespace not in OWN
         self.calls.append((func.name(), numbers_in((*args, *kwargs.values()))))
 
     def note_content(self, x: Tensor) -> None:
-        """Enter the numbers of a tensor that no call made."""
+        """Add the numbers of a tensor that no call made."""
         small = x.numel() == 1 and not x.is_floating_point()
         self.calls.append(("content", int(x) if small else content(x)))
 
     def note_result(self, name: str, out: Any) -> None:
-        """Enter whether a call silenced what it was given."""
+        """Record if a call silenced its input."""
         if name.rstrip("_") not in SILENCING or not isinstance(out, Tensor) or not dense(out):
             return
         flags = [out.detach().any(), *([out.detach().all()] if out.dtype == torch.bool else [])]
         self._silent += [bool(flag) if flag.is_cpu else flag for flag in flags if not flag.is_meta]
 
     def close(self, sizes: Sequence[int]) -> None:
-        """Enter the rows and keys of the attentions; no call follows."""
+        """Store the rows and keys of the attentions, after the last call."""
         self.sizes = tuple(sizes)
         if self._silent:
             self.silent = tuple(map(bool, self._silent))
             self._silent.clear()
 
     def is_like(self, other: Program) -> bool:
-        """Return whether both are one program, on texts of whatever length."""
+        """Return True if both are the same program, on texts of any length."""
         if len(self.calls) != len(other.calls) or len(self.sizes) != len(other.sizes):
             return False
         if self.silent != other.silent:
@@ -105,10 +103,10 @@ def numbers_in(value: Any) -> Any:
 
 
 def agree(one: Any, two: Any, lengths: set[tuple[int, int]]) -> bool:
-    """Return whether numbers of two calls are the same but for the lengths of the texts.
+    """Return True if numbers of two calls agree up to the lengths of the texts.
 
-    A number may be a length, a multiple or a square of it, or stand beside it. 0 is no such number:
-    a shift by 0 does nothing.
+    A number may be a length, a multiple or square of it, or near it. 0 is excluded: a shift by 0
+    has no effect.
     """
     if isinstance(one, tuple) and isinstance(two, tuple):
         return len(one) == len(two) and all(
@@ -128,17 +126,16 @@ def agree(one: Any, two: Any, lengths: set[tuple[int, int]]) -> bool:
 
 
 def content(x: Tensor) -> tuple[Any, ...]:
-    """Return what tells the numbers of a tensor: its shape and a digest of its bytes.
+    """Return a tensor's identity: shape, dtype and a digest of its bytes.
 
-    Weights that are brought from disk are as large as the model.
+    Offloaded weights are as large as the model.
     """
     plain = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     return tuple(x.shape), x.dtype, blake2b(plain.numpy().data, digest_size=16).digest()
 
 
 def weights_mark(module: nn.Module) -> tuple[Any, ...]:
-    """Return what tells the weights of a module: all numbers of the small ones, such as gates, and
-    some of the large ones."""
+    """Return a mark of a module's weights: small ones (e.g. gates) in full, large ones sampled."""
     named = module.state_dict(keep_vars=True).items()
     return tuple(
         (name, 0 if x.is_inference() else x._version, content(sample(x)) if dense(x) else ())
@@ -155,15 +152,15 @@ def sample(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What was proved of a module on an earlier text.
+    """Proof results of a module on an earlier text.
 
     Attributes:
-        marks: what its attentions were like.
-        program: the calls that it made there.
-        laws: what was proved.
-        mixers: the modules that mix tokens besides.
-        ordered: whether the order of tokens was told of all attentions, and follows from the
-            calls; else it is told again on every text.
+        marks: Form of its attentions.
+        program: Calls on that text.
+        laws: Proved laws.
+        mixers: Other modules that mix tokens.
+        ordered: True if token order was decided for all attentions and follows from the calls; else
+            it is tested again on every text.
     """
 
     marks: Hashable
@@ -173,28 +170,32 @@ class Remembered:
     ordered: bool
 
 
-MOST_KNOWN = 8  # texts of a module that are remembered
-#: By module; only what holds.
+MOST_KNOWN = 8  # texts cached per module
+#: Laws that hold, by module.
 KNOWN: WeakKeyDictionary[nn.Module, list[Remembered]] = WeakKeyDictionary()
 
 
 def remembered(prover: Any, marks: Hashable, known: Sequence[Remembered]) -> Remembered | None:
-    """Return what is known of the longest text like this one."""
+    """Return the cached result of the longest text like this one."""
     alike = [one for one in known if one.marks == marks and one.program.is_like(prover.program)]
     return max(alike, key=lambda one: one.program.sizes, default=None)
 
 
 def longer(prover: Any, earlier: Remembered) -> bool:
-    """Return whether an attention has more rows or keys than on the earlier text: windows, strides
-    and shifts that are longer than that one change nothing there."""
+    """Return True if an attention has more rows or keys than on the earlier text.
+
+    Windows, strides and shifts longer than that text had no effect there.
+    """
     sizes = zip(prover.program.sizes, earlier.program.sizes, strict=True)
     return any(now > before for now, before in sizes)
 
 
 def signature(prover: Any) -> Hashable:
-    """Return what laws may depend on besides the calls: the module's mode and weights, the code
-    that runs it and that watches it, and of each attention its place, axes, kernels, and which
-    keys are looked at."""
+    """Return everything besides the calls that laws may depend on.
+
+    This is the module's mode, weights and code, the capture's code, and for each attention its
+    site, axes, kernels, and visible keys.
+    """
     found: list[Hashable] = [prover.module.training, len(prover.kernels), prover.key() is None]
     found += weights_mark(prover.module)
     parts = list(prover.module.modules())
@@ -216,7 +217,7 @@ def signature(prover: Any) -> Hashable:
 
 
 def _own_forward(part: nn.Module) -> Hashable:
-    """Return what tells the forward that replaced a module's own, without keeping the module."""
+    """Return the identity of a module's replaced forward, without a reference to the module."""
     forward = part.__dict__["forward"]
     if isinstance(forward, MethodType):
         return type(forward.__self__), forward.__func__
@@ -224,7 +225,7 @@ def _own_forward(part: nn.Module) -> Hashable:
 
 
 def watching_code() -> Hashable:
-    """Return the functions of the capture: a law that was proved of others proves nothing."""
+    """Return the functions of the capture, since results for other functions are not valid."""
     package = probe.__module__.rpartition(".")[0]
     found: set[Any] = set()
     for path, module in list(sys.modules.items()):

@@ -1,4 +1,4 @@
-"""The proof of a capture: kernels accounted for, axes and edits measured on the very input."""
+"""Proof of a capture: accounts for all kernels, and measures axes and edits on the same input."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ from .reordered import ReorderMode
 from .rows import first_row_gap, numbers_gap, rows_gap
 
 Call = Callable[[], Any]
-MOST_SITES = 64  # are tried one by one where a law fails for all together
+MOST_SITES = 64  # sites tested separately if a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
 
 
 @dataclass
 class Proof:
-    """What was proved on one input.
+    """Proof result on one input.
 
-    ``difference`` of the watched output and the unwatched one; ``kernels`` that ran and what each
-    is; ``laws`` by site: the difference that each proof left, at most ``tolerance`` where it holds,
-    None where it could not be told; ``untold`` says why.
+    Attributes:
+        difference: Difference of captured and plain output.
+        kernels: Kernels that ran, with their role.
+        laws: Error of each law, by site: at most ``tolerance`` if it holds, None if unknown.
+        untold: Reasons for unknown results.
+        tolerance: Allowed error.
     """
 
     difference: float
@@ -50,7 +53,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether everything was proved."""
+        """True if everything was proved."""
         errors = [error for found in self.laws.values() for error in found.values()]
         told = bool(errors) and not self.untold
         told = told and all(e is not None and e <= self.tolerance for e in errors)
@@ -63,12 +66,12 @@ MISSED = KernelRun.MISSED
 
 @dataclass(frozen=True)
 class Seen:
-    """A watched and an unwatched pass of the call that were made already.
+    """Captured and plain pass of the call that were made before.
 
     Attributes:
-        capture: what a probe captured with weights, scores, queries, keys and values of all sites.
-        difference: how far what came out of that pass is `apart` from what comes out unwatched.
-        keep: what is wanted of the capture afterwards; scores and values that are not are let go.
+        capture: Capture with weights, scores, queries, keys and values of all sites.
+        difference: Difference (`apart`) of the captured and the plain output.
+        keep: Parts of the capture needed later; other scores and values are released.
     """
 
     capture: Capture
@@ -81,15 +84,14 @@ def prove(
     together: Call | None = None, changed: Sequence[Changed] = (), join: Join | None = None,
     seen: Seen | None = None, brief: bool = False, asked: Intervention | None = None,
 ) -> Proof:  # fmt: skip
-    """Prove what the probe shows of one call of a module, and what its edits do there.
+    """Prove the capture of one call of a module, and the effect of edits there.
 
-    ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
-    `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
-    out, ``call`` does), with ``brief`` of three with the input in the middle; without it the axis
-    of the batch is not told. ``changed`` are calls with some tokens exchanged, which tell whether
-    row 3 is token 3 and whether anything else mixes tokens; ``join`` runs several of them in a
-    batch, with the input before and behind them. Twenty or so passes more; the module is not
-    changed.
+    ``call`` runs the module and returns its output; ``stack`` names a lone self-attention (as in
+    `CaptureRequest`). ``together`` runs a batch with the input of ``alone`` (default ``call``) as
+    first item; with ``brief``, a batch of three with the input in the middle. Without it the batch
+    axis is not tested. ``changed`` are calls with some tokens exchanged. They test that row 3 is
+    token 3 and that nothing else mixes tokens. ``join`` runs several of them in a batch, with the
+    input first and last. This takes about twenty passes; the module is not changed.
     """
     prover = Prover(module, call, stack, seen)
     if brief:
@@ -98,7 +100,7 @@ def prove(
 
 
 class Prover:
-    """The passes of one proof: a watched one, one over the kernels, and two for each law."""
+    """Passes of one proof: a captured one, one over the kernels, and two for each law."""
 
     def __init__(self, module: nn.Module, call: Call, stack: str, seen: Seen | None = None):
         self.module, self.call = module, call
@@ -106,8 +108,8 @@ class Prover:
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
         self.mixers: dict[str, str] = {}
-        self.place = 0  # of the input in the batch
-        self.separate = True  # whether it stays alone there
+        self.place = 0  # position of the input in the batch
+        self.separate = True  # True if the batch does not change its results
         if seen is None:
             capture, out = self.watched(request=replace(EVERYTHING, stack=stack))
             with torch.no_grad():
@@ -116,7 +118,7 @@ class Prover:
         self.capture, self.difference, self.keep = seen.capture, seen.difference, seen.keep
         self.numbers_seen = numbers_of(self.capture)
         mode = ReorderMode(module, shown=[record.weights for record in self.capture.attentions])
-        with mode:  # the mode of numbers hands calls down to it
+        with mode:  # the numbers mode passes calls on to it
             found = shapes_of(module, partial(self.under, self.numbers_seen), mode.program.calls)
         self.plain, self.shapes, self.head, self.mixing = found
         self.kernels, self.moved, self.steps = mode.kernels, mode.reordered, mode.steps
@@ -132,7 +134,7 @@ class Prover:
     def prove(
         self, alone: Call | None, together: Call | None, changed: Sequence[Changed] = ()
     ) -> Proof:
-        """All laws; each at all sites at once, and one by one where that fails."""
+        """Prove all laws, each at all sites together, or one by one where that fails."""
         laws = self.of_input()
         order_of_tokens(self, changed, None, laws)
         self.try_each(laws, together, alone)
@@ -153,10 +155,10 @@ class Prover:
         return self.made(laws)
 
     def of_input(self) -> Laws:
-        """The laws that the first passes tell: numbers, rows, and how keys grew."""
+        """Return the laws that the first passes show: numbers, rows, and growth of the keys."""
         laws: Laws = {}
         begun = [a.record for a in self.accounts if not a.record.offset and not a.again]
-        runs = Counter(map(name, begun))  # later rows of one are told by how its keys grew
+        runs = Counter(map(name, begun))  # later rows: see growth of the keys
         self.untold += [
             f"{where}: {count} attentions ran there, and an edit of it acts on all of them; "
             "whether they are heads or parts of one attention is not told"
@@ -171,18 +173,18 @@ class Prover:
         return laws
 
     def try_each(self, laws: Laws, together: Call | None = None, alone: Call | None = None) -> None:
-        """Try the batch and each law by itself."""
+        """Test the batch and each law separately."""
         for site, errors in self.batch(alone, together).items():
             laws.setdefault(site, {}).update(errors)
         for law in self.tried():
             for site, error in self.law(law).items():
                 laws.setdefault(site, {})[law.name] = error
-            if law.name == "heads" and not self.holds(laws, law):  # an einsum may turn the features
+            if law.name == "heads" and not self.holds(laws, law):  # an einsum may transpose
                 for site, error in self.law(replace(law, interleaved=True)).items():
                     laws[site][law.name] = nearer(error, laws[site][law.name])
 
     def made(self, laws: Laws) -> Proof:
-        """The proof with these laws."""
+        """Return the proof with these laws."""
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
         fates += tuple(KernelRun(kind, path, 0, 0, kind) for path, kind in self.mixers.items())
         pairs = dict.fromkeys(kernel.path for kernel in self.kernels if kernel.summed == "sub")
@@ -192,8 +194,8 @@ class Prover:
         return Proof(self.difference, fates, laws, untold, self.tolerance)
 
     def let_go(self) -> None:
-        """Drop scores and values that no later law compares, unless they are wanted."""
-        for account in self.accounts[1:]:  # hard attention asks the first scores
+        """Release scores and values that no later law compares, unless requested."""
+        for account in self.accounts[1:]:  # hard attention needs the first scores
             if "scores" not in self.keep:
                 account.record.scores = None
         for account in self.accounts:
@@ -201,7 +203,7 @@ class Prover:
                 account.record.v = None
 
     def holds(self, laws: Laws, law: Law) -> bool:
-        """Whether a law holds at all places."""
+        """Return True if a law holds at all sites."""
         errors = [found[law.name] for found in laws.values()]
         return all(error is not None and error <= self.tolerance for error in errors)
 
@@ -211,21 +213,23 @@ class Prover:
         call: Call | None = None,
         request: CaptureRequest | None = None,
     ) -> tuple[Capture, list[Tensor]]:
-        """A watched pass: what was captured of it, and the tensors that came out."""
+        """Capture a pass; return the capture and the output tensors."""
         with torch.no_grad(), probe(self.module, edits, request or self.nothing) as capture:
             out = (call or self.call)()
         return capture, flat(out)
 
     def under(self, mode: Any, call: Call | None = None) -> list[Tensor]:
-        """The tensors of a pass under a dispatch mode; the other one keeps PyTorch's modules from
-        putting whole layers into one kernel."""
+        """Return the output tensors of a pass under a dispatch mode.
+
+        `InterceptCalls` keeps PyTorch's modules from running whole layers as one kernel.
+        """
         with torch.no_grad(), InterceptCalls(), mode:
             return flat((call or self.call)())
 
     def batch(
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
-        """Tell for each attention whether an item of the batch gives what it gives alone."""
+        """Test for each attention that an item of the batch gives its single results."""
         if together is None:
             return {}
         try:
@@ -257,7 +261,7 @@ class Prover:
         return found
 
     def tried(self) -> list[Law]:
-        """The laws that this input can show: a hidden key must leave every row another one."""
+        """Return the laws that this input can show: a hidden key must leave a key for every row."""
         records = [account.record for account in self.accounts]
         if not records:
             return []
@@ -267,7 +271,7 @@ class Prover:
         return [law for law in laws if law.name != "hidden key" or key is not None]
 
     def key(self) -> int | None:
-        """A key of every attention that no row looks at alone; None where there is none."""
+        """Return a key of every attention that is no row's only key; None without one."""
         fits: set[int] | None = None
         for record in (account.record for account in self.accounts):
             if record.weights is None:
@@ -278,7 +282,7 @@ class Prover:
         return min(fits or (), key=lambda k: (k == 0, k), default=None)
 
     def law(self, law: Law) -> dict[str, float | None]:
-        """The difference of a law at each site: at all at once, and one by one if that fails."""
+        """Return the error of a law at each site: all together, or one by one if that fails."""
         told = [account for account in self.accounts if account.parts]
         sites = [name(account.record) for account in self.accounts]
         found: dict[str, float | None] = dict.fromkeys(sites)
@@ -297,15 +301,15 @@ class Prover:
         return found
 
     def measured(self, law: Law, edits: Intervention, told: Sequence[Account]) -> float | None:
-        """How far a probe's edit is from the law at the kernels; None where it is refused."""
+        """Return the difference of a probe's edit and the law at the kernels; None if refused."""
         mode = KernelMode(self.module, self.law_at_kernels(law, told), keep=False)
         return self.edited(edits, self.under(mode))
 
     def law_at_kernels(self, law: Law, told: Sequence[Account] | None = None) -> LawAtKernels:
-        """A law as the kernels make it, of all attentions or of those that are named."""
+        """Return a law at the kernels, for all attentions or the given ones."""
         known = enumerate(self.kernels)
         bare = {n for n, kernel in known if kernel.projected is None or kernel.summed}
-        for account in self.accounts:  # experts take some of the heads each
+        for account in self.accounts:  # each expert takes some of the heads
             for n, kernel in ((n, self.kernels[n]) for n in account.parts):
                 whole = account.record.heads * kernel.width
                 if kernel.shared() and kernel.projected and kernel.projected[-1] < whole:
@@ -314,7 +318,7 @@ class Prover:
         return LawAtKernels(law, self.accounts if told is None else told, bare, widths)
 
     def edited(self, edits: Intervention, expected: list[Tensor]) -> float | None:
-        """How far a watched edit's output is from what is expected; None if it is refused."""
+        """Return the error of a captured edit's output; None if the edit is refused."""
         try:
             _, got = self.watched(edits)
         except ValueError as error:
@@ -323,7 +327,7 @@ class Prover:
         return apart(got, expected)
 
     def fate(self, number: int, kernel: Kernel) -> KernelRun:
-        """What a kernel is: an attention that is shown, something else, or missed."""
+        """Return the role of a kernel: a shown attention, something else, or missed."""
         rows, keys = kernel.shape
         where = [name(a.record) for a in self.accounts if number in a.parts]
         others = self.capture.others
@@ -341,12 +345,12 @@ class Prover:
 
 
 def tolerance(types: Sequence[torch.dtype]) -> float:
-    """What rounding may leave in outputs and softmaxes of these precisions."""
+    """Return the rounding tolerance for outputs and softmaxes of these precisions."""
     return max((near(dtype) for dtype in types if dtype.is_floating_point), default=NEAR)
 
 
 def proof_or_reason(make: Callable[[], Proof]) -> Proof:
-    """Return the proof that ``make`` makes, or an empty one with the error that PyTorch raised."""
+    """Return the proof of ``make``, or an empty one with the error that PyTorch raised."""
     try:
         return make()
     except (RuntimeError, TypeError, IndexError) as error:

@@ -1,9 +1,9 @@
-"""Follow tensors through a pass: tokens that numbers of the input sorted, chose or moved, and
-weights that are read for something else than the weighted sum of values.
+"""Data flow of a pass: tokens reordered by the input's own numbers, and other uses of weights.
 
-While each row looks at its own token alone, weights are ones and zeros, and no exchanged token
-shows what else is made of them: a gate of their entropy, rows scaled by the attention that they
-receive, a second step with the same weights.
+Reordering means sorting, selecting or moving. Other uses are anything but the weighted sum of
+values. While each row looks only at its own token, weights are ones and zeros, so exchanged tokens
+do not reveal such uses. Examples are a gate of their entropy, rows scaled by received attention, a
+second step with the same weights.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .kernels import PARTS, PRODUCTS, WHOLE, Changes, KernelMode, flat, short
 from .mixing import ways
 from .program import Program, content
 
-#: Calls that take or put numbers by an index: the places of what is moved, and of the index.
-#: `masked_scatter` is none: it fills places in their order, as patches stand among words.
+#: Calls that read or write by an index: argument positions of the data and of the index.
+#: `masked_scatter` is excluded: it fills positions in order, as for patches among text tokens.
 MOVES = (
     dict.fromkeys(("index", "_unsafe_index", "take", "take_along_dim", "masked_select"), (0, 1))
     | dict.fromkeys(("gather", "index_select"), (0, 2))
@@ -29,25 +29,25 @@ MOVES = (
     | dict.fromkeys(("index_put", "_unsafe_index_put", "_index_put_impl"), (2, 1))
     | dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), (3, 2))
 )
-SORTS = frozenset(("sort", "msort", "topk"))  # their numbers are moved by themselves
-TAKEN = frozenset(("sort", "topk", "max", "min", "kthvalue", "median", "mode"))  # with places
-MOST_KNOWN = 64  # freed tensors of which something is known
-LIFTED = "lift_fresh"  # what Python's numbers become
+SORTS = frozenset(("sort", "msort", "topk"))  # they move their own numbers
+TAKEN = frozenset(("sort", "topk", "max", "min", "kthvalue", "median", "mode"))  # with indices
+MOST_KNOWN = 64  # entries of freed tensors kept
+LIFTED = "lift_fresh"  # dispatch name of Python's numbers
 #: Calls that take a part of a tensor by Python's numbers.
 NUMBERED = frozenset(("select", "slice", "narrow", "roll", "split_with_sizes", LIFTED))
 Step = tuple[str, Any]  # such a call, and its numbers
-Choice = tuple[str, list[Tensor]]  # a call that made whole numbers of others, and these
+Choice = tuple[str, list[Tensor]]  # a call that made integers from other numbers, and its result
 
 
 class Facts(NamedTuple):
-    """Facts about a tensor's numbers; a bit of each whole number stands for a kernel.
+    """Facts about a tensor's numbers; kernels are bits of an integer.
 
     Attributes:
-        made: made of the input.
-        moved: moved about by other numbers of the input.
-        cells: weights of these kernels, one number for each cell.
-        derived: made of weights of these kernels, no longer one number for each cell.
-        weighed: made of what these kernels' weights weighed.
+        made: Derived from the input.
+        moved: Reordered by other numbers of the input.
+        cells: Weights of these kernels, one number per cell.
+        derived: Derived from weights of these kernels, no longer one number per cell.
+        weighed: Derived from products of these kernels' weights.
     """
 
     made: bool = False
@@ -57,7 +57,7 @@ class Facts(NamedTuple):
     weighed: int = 0
 
     def joined(self, other: Facts) -> Facts:
-        """Return what is known of numbers that come of both."""
+        """Return the facts of numbers derived from both."""
         return Facts(
             self.made or other.made,
             self.moved or other.moved,
@@ -69,12 +69,12 @@ class Facts(NamedTuple):
 
 @dataclass
 class WeightReads:
-    """The calls of a pass that read weights, as `Facts` of their results tell them.
+    """Calls of a pass that read weights, by the `Facts` of their arguments.
 
     Attributes:
-        others: of each kernel the first call that made numbers of the model of its weights, without
-            a weighted sum, and the module that ran it.
-        again: the kernels whose weights weighed what they had given before.
+        others: For each kernel, the first call that used its weights without a weighted sum, and
+            its module.
+        again: Kernels whose weights multiplied their own product.
     """
 
     others: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class WeightReads:
     def note(
         self, name: str, path: str, given: Sequence[Tensor], facts: Sequence[Facts], out: Tensor
     ) -> Facts:
-        """Enter a call, and return the facts about weights of what it gave."""
+        """Record a call, and return the facts about weights of its result."""
         mine = [
             (x, fact) for x, fact in zip(given, facts, strict=True) if fact.cells | fact.derived
         ]
@@ -114,7 +114,7 @@ class WeightReads:
         return Facts(derived=cells | derived, weighed=weighed)
 
     def untold(self, numbers: Sequence[int]) -> str:
-        """Return what is not told of an attention that these kernels made; empty if nothing."""
+        """Return the undecided point of an attention by these kernels; empty without any."""
         if not self.again.isdisjoint(numbers):
             return (
                 "its weights weigh what they gave before, so that its map shows one step of several"
@@ -130,18 +130,20 @@ class WeightReads:
 
 
 def largest(mine: Sequence[tuple[Tensor, Facts]]) -> int:
-    """Return how many numbers the largest tensor of weights has."""
+    """Return the size of the largest tensor of weights."""
     return max(x.numel() for x, fact in mine if fact.cells)
 
 
 def numbers_of(bits: int) -> list[int]:
-    """Return the kernels that the bits of a whole number stand for."""
+    """Return the kernels whose bits are set."""
     return [n for n in range(bits.bit_length()) if bits >> n & 1]
 
 
 class StepMode(KernelMode):
-    """Lists kernels, and in ``steps`` the numbers by which parts of tensors were taken and that
-    came from outside PyTorch: from Python, or as an index that no call made."""
+    """Kernel list, with ``steps``: numbers from outside PyTorch that select parts of tensors.
+
+    These come from Python, or from an index that no call made.
+    """
 
     def __init__(
         self,
@@ -154,21 +156,21 @@ class StepMode(KernelMode):
         self.steps = list[Step]()
         self.tables = {storage(x) for x in self.names.tensors}
         self.made = set(self.tables)
-        self.counted = set[StorageWeakRef | None]()  # made of whole numbers alone
+        self.counted = set[StorageWeakRef | None]()  # made of integers alone
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         self.note_step(short(func), args)
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        self.made.update(map(storage, chosen(out)))  # an index is made of whole numbers
+        self.made.update(map(storage, chosen(out)))  # an index consists of integers
         given = flat((args, kwargs or {}))
         if given and not any(map(self.measured, given)):
             self.counted.update(map(storage, flat(out)))
         return out
 
     def note_step(self, name: str, args: tuple[Any, ...]) -> None:
-        """Enter the numbers of a call of the model."""
+        """Record the numbers of a call of the model."""
         if name in NUMBERED and not self.names.outside():
             self.steps.append((name, content(args[0]) if name == LIFTED else args[1:]))
             return
@@ -179,11 +181,11 @@ class StepMode(KernelMode):
                     self.steps.append((name, content(x)))
 
     def measured(self, x: Tensor) -> bool:
-        """Whether a tensor is made of other numbers than whole ones."""
+        """Return True if a tensor is not made of integers alone."""
         return x.is_floating_point() and storage(x) not in self.counted
 
     def chooses(self, name: str, given: Sequence[Tensor], out: Any) -> bool:
-        """Whether a call makes whole numbers, or yes and no, of other numbers."""
+        """Return True if a call makes integers or booleans from other numbers."""
         if not chosen(out) or name.endswith("_like"):
             return False
         if name.startswith(("new_", "_scaled_dot", "view")):
@@ -192,13 +194,13 @@ class StepMode(KernelMode):
 
 
 class ReorderMode(StepMode):
-    """Lists kernels, and in ``reordered`` the numbers of those whose rows or keys may have been
-    moved about by an index that the input's numbers made.
+    """Kernel list, with ``reordered``: kernels whose rows or keys may have been reordered.
 
-    An index that went through Python's numbers is known by being another one than in the
-    ``steps`` of ``before``, a pass on another input. Views share what is known of their storage; it
-    holds no tensor alive. ``program`` are all calls of the pass, and ``choices`` what its numbers
-    decided; ``chose`` whether numbers of the input chose others, as a top-k does.
+    Only reordering by an index that the input's numbers made counts. An index that passed through
+    Python is detected by a difference from the ``steps`` of ``before``, a pass on another input.
+    Views share the facts of their storage, which is weakly referenced. ``program`` lists all calls
+    of the pass, and ``choices`` its data-dependent decisions. ``chose`` is True if numbers of the
+    input selected others, as in a top-k.
     """
 
     def __init__(
@@ -247,8 +249,8 @@ class ReorderMode(StepMode):
             whole = any(x.dtype != torch.bool for x in chosen(out))
             self.chose = self.chose or (made and whole and not self.names.outside())
         for x in flat(out):
-            threshold = level and x.dtype == torch.bool  # which numbers reach it is no order
-            whole = sized or func in WHOLE  # the calls that it is made of were noted
+            threshold = level and x.dtype == torch.bool  # a threshold is no reordering
+            whole = sized or func in WHOLE  # its component calls were recorded
             found = Facts() if whole else self.reads_of(name, given, facts, x, first)
             self.mark(x, found._replace(made=made, moved=moved and not sized and not threshold))
         return out
@@ -256,8 +258,10 @@ class ReorderMode(StepMode):
     def reads_of(
         self, name: str, given: Sequence[Tensor], facts: Sequence[Facts], out: Tensor, first: int
     ) -> Facts:
-        """Return what a result of a call holds of attention weights; ``first`` is the number of the
-        first kernel that ran in the call."""
+        """Return the facts about attention weights in a result of a call.
+
+        ``first`` is the number of the first kernel that ran in the call.
+        """
         if len(given) != len(facts):
             return Facts()
         found = self.reads.note(name, self.names.path(), given, facts, out)
@@ -267,7 +271,7 @@ class ReorderMode(StepMode):
         return found
 
     def note_call(self, func: Any, args: Any, kwargs: Any, given: Sequence[Tensor]) -> None:
-        """Enter a call into the program, and numbers that came from outside PyTorch."""
+        """Record a call in the program, and numbers that came from outside PyTorch."""
         self.program.note(func, args, kwargs)
         for x in given:
             place = storage(x)
@@ -278,7 +282,7 @@ class ReorderMode(StepMode):
                 self.program.note_content(x)
 
     def moves(self, name: str, args: tuple[Any, ...]) -> bool:
-        """Whether a call moves numbers of the input about by others."""
+        """Return True if a call reorders numbers of the input by others."""
         if name in SORTS:
             return self.of_input(args[0]) and not self.names.outside()
         places = MOVES.get(name)
@@ -289,35 +293,34 @@ class ReorderMode(StepMode):
         return moved and not self.names.outside()
 
     def other_numbers(self, turn: int) -> bool:
-        """Whether a call of the model has other numbers than its turn had before, or is another
-        call."""
+        """Return True if a call differs in its numbers from the same call of the other pass."""
         if self.before is None or turn == len(self.steps):
             return False
         return turn >= len(self.before) or self.before[turn] != self.steps[turn]
 
     def of_input(self, value: Any) -> bool:
-        """Whether a tensor, or one of several, was made of the input."""
+        """Return True if a tensor, or one of several, derives from the input."""
         return any(self.facts(x).made for x in flat([value]))
 
     def facts(self, x: Tensor) -> Facts:
-        """Return what is known of a tensor; one that no call made is the input."""
+        """Return the facts of a tensor; one that no call made is the input."""
         place = storage(x)
         return Facts(True) if place is None else self.known.get(place, Facts(True))
 
     def mark(self, x: Tensor, found: Facts) -> None:
-        """Note what was found of a tensor, beside what was known of its storage."""
+        """Add facts of a tensor to those of its storage."""
         place = storage(x)
         if place is not None:
             self.known[place] = self.known.get(place, Facts()).joined(found)
-        if len(self.known) > self.most:  # what is freed keeps its place in memory from being used
+        if len(self.known) > self.most:  # dead references keep their memory
             self.known = {x: facts for x, facts in self.known.items() if not x.expired()}
             self.most = 2 * len(self.known) + MOST_KNOWN
 
 
 class HeldMode(StepMode):
-    """Makes all choices as another pass made them, for each of ``count`` items of a batch.
+    """Mode that repeats the choices of another pass, for each of ``count`` items of a batch.
 
-    ``lost`` where it makes other ones.
+    ``lost`` is True if its calls do not match.
     """
 
     def __init__(self, module: nn.Module, changes: Changes, choices: Sequence[Choice], count: int):
@@ -333,7 +336,7 @@ class HeldMode(StepMode):
         return out
 
     def hold(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
-        """Give what a call made the numbers of the other pass."""
+        """Overwrite a call's result with the numbers of the other pass."""
         known = self.choices[self.turn] if self.turn < len(self.choices) else ("", [])
         self.turn += 1
         made = chosen(out)
@@ -347,7 +350,7 @@ class HeldMode(StepMode):
                 return
             found[0].copy_(other)
         numbers = flat(out)
-        if len(numbers) == 2 and numbers[0].is_floating_point():  # numbers, and where they stood
+        if len(numbers) == 2 and numbers[0].is_floating_point():  # values and their indices
             given = dict(zip((one.name for one in func._schema.arguments), args, strict=False))
             dim, x = (given | kwargs).get("dim", -1), args[0]
             if short(func) in TAKEN and isinstance(dim, int):
@@ -356,12 +359,12 @@ class HeldMode(StepMode):
 
 
 def chosen(out: Any) -> list[Tensor]:
-    """Return the tensors of whole numbers, or of yes and no, in what a call gave."""
+    """Return the integer and boolean tensors in a call's result."""
     return [x for x in flat([out]) if not (x.is_floating_point() or x.is_complex())]
 
 
 def storage(x: Tensor) -> StorageWeakRef | None:
-    """What tells where a tensor's numbers lie; None for one without a storage of its own."""
+    """Return a reference to a tensor's storage; None for a tensor without one."""
     try:
         return StorageWeakRef(x.untyped_storage())
     except (NotImplementedError, RuntimeError):

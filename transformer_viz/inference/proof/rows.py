@@ -1,4 +1,4 @@
-"""What the first passes tell of each attention: its numbers, its rows, and how its keys grew."""
+"""Laws from the first passes, for each attention: numbers, rows, and growth of the keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .numbering import first_of_stairs, looked_at
 
 
 def numbers_gap(passes: Passes, account: Account) -> float | None:
-    """How far the captured weights are from those of the kernels; None without any kernel."""
+    """Return the error of the captured weights against the kernels; None without a kernel."""
     if not account.parts:
         where = name(account.record)
         passes.untold.append(
@@ -32,7 +32,7 @@ def numbers_gap(passes: Passes, account: Account) -> float | None:
 
 
 def rows_gap(passes: Passes, account: Account) -> float | None:
-    """0 where each row is one row of what the output projection got; None if not told."""
+    """Return 0 if each row is one row of the output projection's input; None if unknown."""
     batch, _, queries, _ = account.shape
     where = name(account.record)
     kernels = [passes.kernels[number] for number in account.parts]
@@ -69,7 +69,7 @@ def rows_gap(passes: Passes, account: Account) -> float | None:
 
 
 def first_row_gap(passes: Passes, account: Account) -> dict[str, float | None]:
-    """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
+    """Return the law of the first row, for a self-attention with more keys than rows."""
     queries, keys = account.record.shape
     first = account.record.offset - account.record.first_key
     if account.record.kind != "self" or queries == keys:

@@ -1,4 +1,4 @@
-"""Whether row 3 of a map is token 3: told by what changes when several tokens are exchanged."""
+"""Test that row 3 of a map is token 3, by the effect of exchanging several tokens."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .kernel_rows import BLOCK
 from .kernels import Kernel, KernelMode
 from .mixing import Changed, ways
 
-CHANGED = 1e-4  # of the largest score: above what rounding leaves
-MOVED = 2e-6  # of the largest score: a row or column below it stayed
-ROUNDED = 4  # units of the last digit by which a row may differ to which a number was added
+CHANGED = 1e-4  # relative to the largest score; above rounding
+MOVED = 2e-6  # relative to the largest score; less counts as no change
+ROUNDED = 4  # units of the last digit by which a row may differ after adding a constant
 WRONG = float("inf")
 
 
 class Exchange(NamedTuple):
-    """A text with some tokens exchanged for others of the same text.
+    """Text with some tokens replaced by others of the same text.
 
     Attributes:
-        tokens: numbers of the exchanged tokens.
-        made: the changed text.
+        tokens: Indices of the exchanged tokens.
+        made: The changed text.
     """
 
     tokens: tuple[int, ...]
@@ -40,17 +40,17 @@ class Exchange(NamedTuple):
 def exchanges(
     x: Tensor, among: Sequence[int] | None = None, every: bool = False
 ) -> Iterator[Exchange]:
-    """Exchange tokens for others of the same text, about half of them at a time.
+    """Yield texts with about half of the tokens replaced by others of the same text.
 
-    Of any two tokens each is exchanged once while the other one stays.
+    For any two tokens, each is exchanged once while the other one stays.
 
     Args:
-        x: ids ``[batch, token]`` or vectors ``[batch, token, width]``.
-        among: numbers of the tokens that may be exchanged; None for all.
-        every: exchange each token alone too.
+        x: Ids ``[batch, token]`` or vectors ``[batch, token, width]``.
+        among: Indices of the tokens that may be exchanged; None for all.
+        every: True to exchange each token alone too.
 
     Yields:
-        The exchanges; none where all tokens are alike.
+        The exchanges; none if all tokens are equal.
     """
     draw = torch.Generator().manual_seed(x.shape[1])
     values = torch.unique(x.transpose(0, 1).flatten(1), dim=0, return_inverse=True)[1].tolist()
@@ -83,9 +83,9 @@ def exchanges(
 
 
 def codes(count: int, draw: torch.Generator) -> list[tuple[int, ...]]:
-    """Return a code for each of some tokens: in which exchanges it takes part.
+    """Return a code for each token: the exchanges that include it.
 
-    All codes have equally many ones, so that none contains another one.
+    All codes have equally many ones, so none contains another one.
     """
     length = next(n for n in range(1, count + 2) if comb(n, (n + 1) // 2) >= count)
     ones = list(combinations(range(length), (length + 1) // 2))
@@ -94,16 +94,17 @@ def codes(count: int, draw: torch.Generator) -> list[tuple[int, ...]]:
 
 
 class Stilled:
-    """Edit that lets each row look at its own token alone and compares the scores of changed texts
-    with those of the unchanged one: a changed token stays in its own row through all layers.
+    """Edit that restricts each row to its own token, and compares scores of changed texts.
+
+    A changed token then stays in its own row through all layers.
 
     Attributes:
-        turns: the changed texts of this pass. In a batch the unchanged text stands before and
-            behind them; else it ran in the pass ``before``.
-        gaps: of each account what `order_gap` found in each of them.
-        out: what the pass gave.
-        carried: modules that carried tokens to other rows, which got their numbers back.
-        torn: whether the pass is no batch of such texts.
+        turns: Changed texts of this pass. In a batch the unchanged text is first and last; else it
+            ran in the pass ``before``.
+        gaps: For each account, the results of `order_gap` for each text.
+        out: Output of the pass.
+        carried: Modules that mixed tokens, whose other rows were reset.
+        torn: True if the pass is not a batch of such texts.
     """
 
     def __init__(
@@ -115,19 +116,19 @@ class Stilled:
         carried: Mapping[str, str] | None = None,
     ):
         self.accounts, self.kernels, self.turns = accounts, kernels, turns
-        self.carried = {} if carried is None else carried  # it grows
+        self.carried = {} if carried is None else carried  # shared, and grows
         self.by_kernel = by_kernel(accounts)
         self.count = len(turns) + 2 if before is None and turns else 1
         self.kept: dict[int, AttentionRecord] = {} if before is None else before.kept
         self.gaps: dict[int, list[float | None]] = {}
         self.torn = False
         self.seen: dict[int, Tensor] = {}
-        self.rows: dict[int, Tensor] = {}  # numbers of a kernel's rows [item, row]
+        self.rows: dict[int, Tensor] = {}  # indices of a kernel's rows [item, row]
         self.mode: KernelMode | None = None
         self.out: list[Tensor] = []
 
     def scores(self, number: int, scores: Tensor) -> Tensor:
-        """Compare the scores of an attention whose kernels all ran."""
+        """Compare the scores of an attention once all its kernels have run."""
         if number not in self.by_kernel or self.mode is None:
             return scores
         self.rows.pop(number, None)
@@ -171,7 +172,7 @@ class Stilled:
         ]
 
     def weights(self, number: int, weights: Tensor) -> Tensor:
-        """1 for a row's own key, and nothing for any other, nor for those of another sequence."""
+        """Return weights of 1 for a row's own key, and 0 for all others."""
         if number not in self.rows:
             return weights
         account, rows = self.by_kernel[number]
@@ -183,11 +184,11 @@ class Stilled:
         return still
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """As it is."""
+        """Return the input unchanged."""
         return x
 
     def record(self, account: Account, item: int) -> AttentionRecord:
-        """Return an attention with the scores that an item had here."""
+        """Return an attention with the scores of an item of this pass."""
         batch, heads, queries, keys = account.shape
         kind = self.seen[next(iter(account.parts))].dtype
         scores = torch.full((batch * heads * queries, keys), -torch.inf, dtype=kind, device="cpu")
@@ -198,7 +199,7 @@ class Stilled:
 
 
 def ends_apart(x: Tensor, rows: Tensor) -> float:
-    """Return how far the rows of the last item are from those of the first one."""
+    """Return the difference between the rows of the last and the first item."""
     return float((x[rows[-1]].float() - x[rows[0]].float()).nan_to_num().abs().max())
 
 
@@ -210,20 +211,20 @@ def order_gap(
     stack: str | None,
     excused: bool = True,
 ) -> float | None:
-    """Compare the cells that exchanged tokens changed with those that carry their numbers.
+    """Compare the cells that exchanged tokens changed with their rows and columns.
 
     Args:
-        before: an attention with its scores while each row looks at its own token alone.
-        after: the same with some tokens of one stack exchanged.
-        tokens: their numbers.
-        size: how many tokens the stack reads.
-        stack: the stack that reads them; None if there is only one.
-        excused: whether a token that changes nothing was exchanged for one that is alike. Where a
-            convolution carries tokens, its number may have been put back in another row instead.
+        before: Attention with its scores while each row looks only at its own token.
+        after: The same with some tokens of one stack exchanged.
+        tokens: Their indices.
+        size: Number of tokens that the stack reads.
+        stack: Stack that reads them; None if there is only one.
+        excused: True if a token without effect counts as exchanged for an equal one. After a
+            convolution, its number may have been reset in another row instead.
 
     Returns:
-        0 where each exchanged token changes its own row and column, and nothing else changes;
-        infinity where another row or column changes; None where it cannot be told.
+        0 if each exchanged token changes its own row and column, and nothing else changes; infinity
+        if another row or column changes; None if undecided.
     """
     if before is None or after is None:
         return None
@@ -249,8 +250,10 @@ def order_gap(
 def _gap(
     one: Tensor, other: Tensor, rows: Tensor, columns: Tensor, excused: bool = True
 ) -> float | None:
-    """Return the verdict on scores ``[item, head, query, key]`` before and after, where only these
-    rows ``[item, query]`` and columns ``[item, key]`` may change."""
+    """Return the verdict on scores ``[item, head, query, key]`` before and after.
+
+    Only these rows ``[item, query]`` and columns ``[item, key]`` may change.
+    """
     if torch.equal(one, other):  # reads each number once
         return None
     cells, moved, seen, several = differing(one, other, columns)
@@ -259,12 +262,12 @@ def _gap(
     across, down = rows[..., :, None], columns[..., None, :]
     if bool((cells & ~(across | down)).any()):
         return WRONG
-    told = [  # the exchanged rows by other columns, of which their mean is taken off; and columns
+    told = [  # exchanged rows by other columns (their mean subtracted), and columns
         (rows & several, (cells & ~down).any(-1), (moved & ~down).any(-1)),
         (columns & (seen & ~across).any(-2), (cells & ~across).any(-2), (moved & ~across).any(-2)),
     ]
     square = rows.shape == columns.shape
-    # A token that changes neither its row nor its column was exchanged for one that is alike.
+    # A token that changes neither its row nor its column was exchanged for an equal one.
     still = ~told[0][2] & ~told[1][2] if square else torch.zeros_like(rows[..., :1])
     alike = still & excused
     for asked, changed, any_change in told:
@@ -276,8 +279,11 @@ def _gap(
 
 
 def _carry(tokens: Collection[int], first: int, size: int, items: int, count: int) -> Tensor:
-    """Whether rows (or keys) ``[item, row]`` carry one of the tokens, whose first is number
-    ``first``. Windows that tile the tokens come one after the other; items of a batch have all."""
+    """Return True for rows (or keys) ``[item, row]`` with one of the tokens.
+
+    ``first`` is the index of the first row. Windows that tile the tokens are consecutive; items of
+    a batch have all tokens.
+    """
     numbers = torch.arange(items * count, device="cpu").view(items, count)
     windows = items > 1 and count < size and items * count % size == 0
     numbers = numbers % (size if windows else count)
@@ -286,18 +292,19 @@ def _carry(tokens: Collection[int], first: int, size: int, items: int, count: in
 
 
 def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Find the cells ``[item, query, key]`` that differ in any head by `CHANGED`, those that differ
-    by `MOVED`, those that any head sees, and the rows ``[item, query]`` of which some head sees two
-    unlike cells outside ``columns``.
+    """Find changed cells, over all heads.
 
-    A number added to a whole row changes no softmax: the mean change of a row's cells
-    outside ``columns`` ``[item, key]`` is taken off; such a row may also be rounded otherwise.
+    Returns four masks: cells ``[item, query, key]`` that differ in any head by `CHANGED`, those
+    that differ by `MOVED`, those visible in any head, and rows ``[item, query]``. In these rows
+    some head sees two unequal cells outside ``columns``. A constant added to a whole row changes no
+    softmax. So the mean change of a row's cells outside ``columns`` ``[item, key]`` is subtracted;
+    rounding may then differ too.
     """
     rows = max(1, BLOCK // max(1, one.shape[0] * one.shape[1] * one.shape[3]))
     blocks = list(zip(one.split(rows, 2), other.split(rows, 2), strict=True))
     sizes = [torch.where(_seen(x, y), x.abs(), -1.0).amax() for x, y in blocks if x.numel()]
     size = torch.stack(sizes).amax() if sizes else one.new_ones(())
-    size = torch.where(size < 0, 1.0, size).float()  # no cell is seen
+    size = torch.where(size < 0, 1.0, size).float()  # no cell is visible
     outside = ~columns[:, None, None]
     found = [_differing_rows(x, y, outside, size) for x, y in blocks]
     cells, moved, seen, unlike = (torch.cat(x, 1) for x in zip(*found, strict=True))
@@ -305,7 +312,7 @@ def differing(one: Tensor, other: Tensor, columns: Tensor) -> tuple[Tensor, Tens
 
 
 def _seen(one: Tensor, other: Tensor) -> Tensor:
-    """Return which cells neither of two tensors of scores masks."""
+    """Return True for cells that neither of two score tensors masks."""
     return (one > MASK_SCORE) & (other > MASK_SCORE)
 
 
@@ -322,7 +329,7 @@ def _differing_rows(
     shift = ones.mul_(gap).sum(-1, keepdim=True) / count.clamp(min=1)
     gap = torch.where(seen, gap - shift, 0.0).abs_()
     rounded = torch.where(shift != 0, ROUNDED * eps, 0.0) * size
-    gap = torch.where(gap > rounded, gap, 0.0)  # NaN is not
+    gap = torch.where(gap > rounded, gap, 0.0)  # False for NaN
     most, least = (torch.where(kept, x, -torch.inf).amax(-1) for x in (one, -one))
     unlike = (count[..., 0] > 1) & (most + least > CHANGED * size)  # equal tokens change alike
     largest = gap.amax(1)  # reads all heads at once

@@ -1,6 +1,6 @@
-"""Queries, keys, their scale, norms and lengths of the stream, found again among what really ran.
+"""Check that captured queries, keys, scales, norms and residual lengths occur in a plain run.
 
-What is shown is compared by its numbers with all tensors of a plain pass, whoever made them.
+Captured numbers are compared with all tensors of the run, regardless of their origin.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from .kernel_rows import allow_mask_objects, formula
 from .kernels import FUSED, WHOLE, flat, short
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
-PIECE = 64  # small tensors in a piece of memory
+PIECE = 64  # small tensors per allocation
 Shown = dict[str, Tensor]  # numbers of each row, by name
 Place = tuple[int, tuple[int, ...], torch.dtype]
 
 
 class Pile:
-    """Small tensors of one shape in few pieces of memory, so that what is freed between them can
-    be used again."""
+    """Small tensors of one shape in few allocations, so that freed memory can be reused."""
 
     def __init__(self) -> None:
         self.count, self.pieces = 0, list[Tensor]()
 
     def add(self, x: Tensor) -> None:
-        """Copy a tensor onto the pile."""
+        """Copy a tensor into the pile."""
         if self.count == PIECE * len(self.pieces):
             self.pieces.append(x.new_empty(PIECE, *x.shape))
         self.pieces[-1][self.count % PIECE] = x
@@ -47,8 +46,11 @@ class Pile:
 
 
 class NumbersMode(TorchDispatchMode):
-    """Keeps what tells the numbers of each tensor of a pass: ``sums`` of those of some sizes,
-    and the mean and length of the rows of those with as many ``rows`` as some."""
+    """Dispatch mode that records statistics of each tensor of a pass.
+
+    ``sums`` are kept for tensors of some sizes, means and lengths of rows for tensors with certain
+    ``rows``.
+    """
 
     def __init__(self, sizes: Iterable[int], rows: Iterable[int]):
         super().__init__()  # type: ignore[no-untyped-call]
@@ -67,7 +69,7 @@ class NumbersMode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         for x in flat((args, kwargs)):
-            if place(x) not in self.known:  # most are what an earlier call gave
+            if place(x) not in self.known:  # most are results of earlier calls
                 self.note(x)
         self.mixed = self.mixed or short(func) in MIXED
         if func in FUSED:
@@ -82,12 +84,12 @@ class NumbersMode(TorchDispatchMode):
         return out
 
     def note(self, x: Tensor) -> None:
-        """Keep what tells the numbers of one tensor."""
+        """Record the statistics of one tensor."""
         if not x.is_floating_point() or not x.dim() or x.is_meta or not dense(x):
             return
-        if x._is_zerotensor():  # a derivative that is 0 has no numbers
+        if x._is_zerotensor():  # a zero derivative has no numbers
             return
-        with _disable_current_modes():  # another mode may list what the pass runs
+        with _disable_current_modes():  # another mode may record calls
             self.known.add(place(x))
             if x.numel() in self.sizes:
                 self.sums[x.numel()].add(sums(x))
@@ -97,15 +99,15 @@ class NumbersMode(TorchDispatchMode):
 
 
 def place(x: Tensor) -> Place:
-    """Return where a tensor lies and in which shape."""
+    """Return address, shape and dtype of a tensor."""
     stored = dense(x) and not x.is_meta
     return x.data_ptr() if stored else 0, tuple(x.shape), x.dtype
 
 
 def sums(x: Tensor) -> Tensor:
-    """Return six numbers that tell a tensor's numbers, in whatever order they lie.
+    """Return six statistics that identify a tensor's numbers in any order.
 
-    They are summed in float64, a block after the other.
+    They are summed in float64, one block at a time.
     """
     line, kind = x.detach().reshape(-1), torch.float64
     count, blocks = max(1, line.numel()), line.split(BLOCK)
@@ -120,8 +122,7 @@ def sums(x: Tensor) -> Tensor:
 
 
 def means_and_lengths(x: Tensor, count: int) -> Tensor:
-    """Return the mean and the length ``[2, row]`` of so many rows, in float64, a block after the
-    other."""
+    """Return mean and length ``[2, row]`` of ``count`` rows, in float64, one block at a time."""
     wide, kind = x.reshape(count, -1), torch.float64
     blocks = wide.split(max(1, BLOCK // max(1, wide.shape[1])))
     return torch.stack(
@@ -133,14 +134,14 @@ def means_and_lengths(x: Tensor, count: int) -> Tensor:
 
 
 def ran(numbers: Tensor, among: Iterable[Tensor], close: float) -> bool:
-    """Whether some tensor of a pass held these numbers."""
+    """Return True if some tensor of a pass held these numbers."""
     mine = sums(numbers)
     scale = float(mine.nan_to_num().abs().max().clamp(min=1e-30))
     return any(float((mine - other).abs().max()) <= close * scale for other in among)
 
 
 def product(record: AttentionRecord) -> Tensor | None:
-    """Queries times keys ``[batch, head, query, key]`` as they are shown; None without them."""
+    """Return captured queries times keys ``[batch, head, query, key]``; None without them."""
     if record.q is None or record.k is None or record.form != "softmax":
         return None
     if record.q.is_complex() or record.k.is_complex():
@@ -152,8 +153,10 @@ def product(record: AttentionRecord) -> Tensor | None:
 
 
 def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | None:
-    """0 where queries times keys with their scale are the scores, or really ran beside a bias; None
-    where that cannot be told, as the model adds a bias in the same call or takes head by head."""
+    """Return 0 if scaled queries times keys are the scores, or occurred before a bias was added.
+
+    None if undecidable, as the model adds a bias in the same call or runs head by head.
+    """
     record = account.record
     made = product(record)
     if made is None or record.scores is None or len(account.parts) > 1:
@@ -171,12 +174,12 @@ def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | 
     if scaled is None:
         return None
     if plain(fitted(made, scores), scores, close) or plain(scaled.mT, scores, close):
-        return math.inf  # another factor, or queries for keys
+        return math.inf  # another factor, or queries and keys swapped
     return 0.0 if ran(scaled, among, close) else None
 
 
 def fitted(made: Tensor, scores: Tensor) -> Tensor:
-    """Products times the one factor that brings them nearest to the scores."""
+    """Return products times the one factor that fits the scores best."""
     scores = scores[..., : made.shape[-1]].double()
     if scores.shape != made.shape:
         return made
@@ -190,7 +193,7 @@ def fitted(made: Tensor, scores: Tensor) -> Tensor:
 
 
 def plain(scaled: Tensor, scores: Tensor, close: float) -> bool:
-    """Whether scores are these numbers where nothing hides them, but for one number a row."""
+    """Return True if unmasked scores are these numbers, up to a constant per row."""
     scores = scores[..., : scaled.shape[-1]]
     if scores.shape != scaled.shape:
         return False
@@ -206,7 +209,7 @@ def plain(scaled: Tensor, scores: Tensor, close: float) -> bool:
 
 
 def lines_of(record: NormRecord | ResidualRecord) -> list[tuple[Tensor | None, Tensor]]:
-    """Means (None where they are not shown) and lengths of rows, as a record shows them."""
+    """Return means (None if not captured) and lengths of rows of a record."""
     if isinstance(record, ResidualRecord):
         return [(None, record.norm)]
     found = record.statistics
@@ -214,7 +217,7 @@ def lines_of(record: NormRecord | ResidualRecord) -> list[tuple[Tensor | None, T
 
 
 def lines_apart(record: NormRecord | ResidualRecord, seen: NumbersMode, close: float) -> float:
-    """0 where a norm's input and output, or the stream, really ran with these numbers."""
+    """Return 0 if a norm's input and output, or the residual stream, occurred in the run."""
     for mean, length in lines_of(record):
         wanted = length.double().reshape(-1)
         middle = None if mean is None else mean.double().reshape(-1)
@@ -229,7 +232,7 @@ def lines_apart(record: NormRecord | ResidualRecord, seen: NumbersMode, close: f
 
 
 def spread_apart(record: NormRecord) -> float:
-    """How far spread and root mean square are from what mean and length say of the same rows."""
+    """Return the error of spread and root mean square against mean and length of the rows."""
     found = {name: value.double() for name, value in record.statistics.items()}
     width = (found["input_norm"] / found["rms"]).square()
     rms = found["mean"].square() + found["std"].square()

@@ -1,4 +1,4 @@
-"""Cross-attention as a word alignment: links, files of them, and their error against gold (M16).
+"""Word alignment from cross-attention: links, link files, and their error against gold (M16).
 
 May import numpy, pandas, metrics' head measures, its word merging, and core.
 """

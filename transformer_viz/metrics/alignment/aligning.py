@@ -1,4 +1,4 @@
-"""`tv.align`: the words that cross-attention joins, of one run."""
+"""Implementation of `tv.align`: word alignment of one run from cross-attention."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from .walking import DEAD, Walk, cross_rows, mean_map, shares, walks
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Which words of a source the words of a target look at, in one run.
+    """Word alignment of one run.
 
-    ``source`` and ``target`` are the words, special tokens not among them, repeated ones numbered.
-    ``weights`` float32 ``[target word, source word]``: pieces of a source word added, those of a
-    target word averaged; a row falls short of 1 by what special tokens got. ``pairs`` are the
-    links (source word, target word), from 0; ``walks`` monotonicity, diagonality and coverage (M13
-    to M15) with chance and rows; ``shares`` ``[source word]`` how much of its fair part each source
-    word got, 1 where all are read alike. ``card`` says what was measured.
+    Attributes:
+        source: Source words without special tokens; repeated ones are numbered.
+        target: Target words, likewise.
+        weights: Float32 ``[target word, source word]``: pieces of a source word summed, those of a
+            target word averaged. Rows sum to 1 minus the weight on special tokens.
+        pairs: Links (source word, target word), from 0.
+        walks: Monotonicity, diagonality and coverage (M13 to M15) with chance and rows.
+        shares: Weight of each source word relative to its fair share, ``[source word]``; 1 for
+            uniform attention.
+        card: Details of the measurement.
     """
 
     source: tuple[str, ...]
@@ -40,7 +44,7 @@ class Alignment:
     card: dict[str, object]
 
     def __repr__(self) -> str:
-        """What it is in one line; ``links`` and ``pharaoh()`` give the links."""
+        """Return a one-line summary; ``links`` and ``pharaoh()`` give the links."""
         said = (
             f"<Alignment of {len(self.source)} source and {len(self.target)} target words: "
             f"{len(self.pairs)} links"
@@ -49,7 +53,7 @@ class Alignment:
 
     @property
     def links(self) -> pd.DataFrame:
-        """A row a link: source, target (numbers from 0), source_word, target_word, weight."""
+        """Table with a row per link: source, target (indices from 0), their words, and weight."""
         rows = [
             (s, t, self.source[s], self.target[t], float(self.weights[t, s]))
             for s, t in sorted(self.pairs)
@@ -60,18 +64,18 @@ class Alignment:
 
     @property
     def unread(self) -> tuple[int, ...]:
-        """The source words that nobody read: less than a tenth of their fair part (M15)."""
+        """Source words with less than a tenth of their fair share (M15)."""
         return tuple(int(word) for word in np.flatnonzero(self.shares < DEAD))
 
     def pharaoh(self) -> str:
-        """The links as one line of a Pharaoh file, ``0-0 1-2``: source, target, from 0."""
+        """Return the links as one line of a Pharaoh file, ``0-0 1-2``: source, target, from 0."""
         return pharaoh(self.pairs) + "\n"
 
     def counts(self, gold: Gold) -> LinkCounts:
-        """The links against gold; add the counts of all sentences and take their ``error_rate``.
+        """Return link counts against gold; sum them over sentences for the ``error_rate``.
 
         Raises:
-            ValueError: the gold speaks of words that are not there; says how many there are.
+            ValueError: The gold links words that do not exist.
         """
         if not gold.within(len(self.source), len(self.target)):
             raise ValueError(
@@ -83,12 +87,12 @@ class Alignment:
         return counted(self.pairs, gold)
 
     def beside(self, reverse: Alignment, how: str = "grow-diag") -> Links:
-        """These links joined with those of a model of the other direction, on the same words.
+        """Merge these links with those of a model of the other direction, on the same words.
 
-        ``how``: intersection, union or grow-diag. Och and Ney 2003.
+        ``how`` is intersection, union or grow-diag. Och and Ney 2003.
 
         Raises:
-            ValueError: the other one is not of as many words, its target being this source.
+            ValueError: The word counts differ; the other target must be this source.
         """
         sizes = (len(self.source), len(self.target))
         if sizes != (len(reverse.target), len(reverse.source)):
@@ -108,30 +112,31 @@ def align(
     head: int | None = None,
     symmetric: str | None = None,
 ) -> Alignment:
-    """Join the words of a target with the source words that they look at.
+    """Link target words to source words by cross-attention.
 
-    Pieces become words (columns added, rows averaged); a target word is linked to the source word
-    with the largest weight, to none where a special token such as the end mark has more, or where
-    two words are equal. No renormalising.
+    Pieces are merged to words (columns summed, rows averaged). A target word is linked to the
+    source word with the largest weight. It has no link if a special token such as the end mark has
+    more, or if two words are equal. Weights are not renormalized.
 
     Args:
-        trace: a run with cross-attention and its matrices.
-        shift: ``out`` reads the row that writes a word; ``in`` the row that reads it, one later
-            (Kobayashi et al. 2020; Chen et al. 2020). Which aligns better depends on the layer.
-        layer: of one layer; left out, the mean over all heads of the model.
-        head: one head of that layer; left out, the mean of its heads.
-        symmetric: asks each source word too for the target word that looks at it most, and joins
-            both: ``intersection``, ``union`` or ``grow-diag``.
+        trace: Run with cross-attention and its matrices.
+        shift: ``out`` reads the row that predicts a word; ``in`` the row that reads it, one later
+            (Kobayashi et al. 2020; Chen et al. 2020). The better one depends on the layer.
+        layer: Layer to use; by default the mean over all heads of the model.
+        head: Head of that layer; by default the mean of its heads.
+        symmetric: Also link each source word to its strongest target word, and merge both:
+            ``intersection``, ``union`` or ``grow-diag``.
 
     Raises:
-        LookupError: a model without cross-attention, a trace without matrices, or no such head.
-        ValueError: another shift, or a source that has no words.
+        LookupError: The model has no cross-attention, the trace no matrices, or the head does not
+            exist.
+        ValueError: Unknown shift, or a source without words.
     """
     _alignable(trace)
     if symmetric is not None and symmetric not in SYMMETRIC:
         raise ValueError(f"symmetric is one of {', '.join(SYMMETRIC)}; got {symmetric!r}.")
     target = trace.tokens("target")
-    row_axis(target, shift)  # another shift is refused before anything is computed
+    row_axis(target, shift)  # checks the shift before any computation
     merged = by_words(mean_map(trace, layer, head), trace.source, target, shift)
     rows, columns = words_in(merged.queries), words_in(merged.keys)
     asked = cross_rows(trace, shift, layer, head)
@@ -153,7 +158,7 @@ def align(
 
 
 def _alignable(trace: Trace) -> None:
-    """Refuse a run in which no target looks at words of a source."""
+    """Raise if a run has no cross-attention to words of a source."""
     given: object = trace
     if not isinstance(given, Trace):
         raise ValueError(
@@ -179,7 +184,7 @@ def _said(layer: int | None, head: int | None) -> str:
 
 
 def _card(trace: Trace) -> dict[str, Any]:
-    """What one needs to repeat and to judge the links."""
+    """Return the details needed to reproduce and judge the links."""
     source, target = trace.source, trace.tokens("target")
     read = repr((source.ids or source.pieces, target.ids or target.pieces)).encode()
     manifest = trace.manifest

@@ -1,4 +1,4 @@
-"""Links against gold (M16), and the files that links are written in."""
+"""Evaluation of links against gold (M16), and the link file format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINK = re.compile(r"(\d+)([-p])(\d+)")
 
 @dataclass(frozen=True)
 class Gold:
-    """The links of one sentence that people drew: ``sure`` ones, and all that are ``possible``."""
+    """Human links of one sentence: ``sure`` ones, and all ``possible`` ones."""
 
     sure: Links
     possible: Links
@@ -24,12 +24,12 @@ class Gold:
             raise ValueError("Sure links are possible too; put them into both sets.")
 
     def within(self, source: int, target: int) -> bool:
-        """Whether every link joins words of sentences of so many words."""
+        """Return True if every link is within these word counts."""
         return all(s < source and t < target for s, t in self.possible)
 
 
 class LinkCounts(NamedTuple):
-    """How many links were right, found and sure: add them over sentences, then take the rate."""
+    """Counts of right, found and sure links; sum them over sentences before taking the rate."""
 
     right_sure: int = 0
     right_possible: int = 0
@@ -37,21 +37,21 @@ class LinkCounts(NamedTuple):
     sure: int = 0
 
     def plus(self, other: LinkCounts) -> LinkCounts:
-        """The counts of both."""
+        """Return the sum of both counts."""
         return LinkCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
     def error_rate(self) -> float:
         """M16: ``1 - (#(A and S) + #(A and P)) / (#A + #S)``, 0 best, 1 worst; Och and Ney 2003.
 
-        NaN where neither gold nor links are there.
+        NaN without gold and links.
         """
         asked = self.found + self.sure
         return 1 - (self.right_sure + self.right_possible) / asked if asked else float("nan")
 
 
 def counted(found: Collection[Link], gold: Gold) -> LinkCounts:
-    """The counts of one sentence: A found, S sure, P possible."""
+    """Return the counts of one sentence: A found, S sure, P possible."""
     links = frozenset(found)
     return LinkCounts(
         len(links & gold.sure), len(links & gold.possible), len(links), len(gold.sure)
@@ -59,15 +59,15 @@ def counted(found: Collection[Link], gold: Gold) -> LinkCounts:
 
 
 def gold_of(line: str, first: int = 0, reverse: bool = False) -> Gold:
-    """A line such as ``0-0 1p2``: ``a-b`` is a sure link, ``apb`` a possible one.
+    """Parse a line such as ``0-0 1p2``: ``a-b`` is a sure link, ``apb`` a possible one.
 
     Args:
-        line: links between blanks, source word first.
-        first: the number of the first word, 0 or 1.
-        reverse: the target word stands first.
+        line: Links separated by blanks, source word first.
+        first: Index of the first word, 0 or 1.
+        reverse: True if the target word comes first.
 
     Raises:
-        ValueError: something that is no link, or a number below ``first``; names it.
+        ValueError: An item is not a link, or an index is below ``first``.
     """
     sure, possible = set[Link](), set[Link]()
     for word in line.split():
@@ -86,5 +86,5 @@ def gold_of(line: str, first: int = 0, reverse: bool = False) -> Gold:
 
 
 def pharaoh(links: Iterable[Link]) -> str:
-    """The links of one sentence as ``0-0 1-2``: source word, target word, both from 0."""
+    """Return the links of one sentence as ``0-0 1-2``: source word, target word, both from 0."""
     return " ".join(f"{s}-{t}" for s, t in sorted(links))

@@ -1,4 +1,4 @@
-"""Every map of a run against gold: each head, the mean of each layer's heads, and of all."""
+"""Evaluation of every map of a run against gold: heads, means per layer, and mean of all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .walking import mean_map
 
 
 class Place(NamedTuple):
-    """Which map of a run is read; None stands for the mean over all of them."""
+    """Map of a run; None stands for the mean over all layers or heads."""
 
     layer: int | None = None
     head: int | None = None
 
 
 def places(run: Trace) -> list[tuple[Place, str]]:
-    """Every map that is judged, by both shifts: each head, the mean of each layer, of all."""
+    """Return every evaluated map with both shifts: heads, means per layer, and mean of all."""
     maps = [
         Place(block.site.layer, head)
         for block in run.blocks("cross")
@@ -30,15 +30,18 @@ def places(run: Trace) -> list[tuple[Place, str]]:
 
 
 def judged(run: Trace, gold: Gold) -> list[LinkCounts]:
-    """The links of every map of `places` against the gold of one sentence."""
+    """Return the link counts of every map of `places` against the gold of one sentence."""
     target = run.tokens("target")
     maps = (by_words(mean_map(run, *p), run.source, target, shift) for p, shift in places(run))
     return [counted(links_of(merged), gold) for merged in maps]
 
 
 def judged_table(run: Trace, gold: Gold) -> pd.DataFrame:
-    """A row a map and shift, the least error first: layer, head (missing: the mean), shift,
-    ``error_rate`` (M16), and the counts that it is made of. Of one sentence, so it is rough."""
+    """Return a table with a row per map and shift, the lowest error first.
+
+    Columns are layer, head (missing: the mean), shift, ``error_rate`` (M16), and its counts. A
+    single sentence gives only a rough estimate.
+    """
     rows = [
         (place.layer, place.head, shift, counts.error_rate, *counts)
         for (place, shift), counts in zip(places(run), judged(run, gold), strict=True)

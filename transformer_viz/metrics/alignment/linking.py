@@ -1,4 +1,4 @@
-"""Which source word a target word is linked to, from cross-attention alone."""
+"""Links between source and target words, from cross-attention alone."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ...core.trace_parts import Tokens
 from ..attention.word_merging import Axis, Regrouped, axis, merge_words
 from ..head_measures.rows import TIE
 
-#: ``out``: the row that writes a word; ``in``: the row that reads it (Chen et al. 2020).
+#: ``out``: the row that predicts a word; ``in``: the row that reads it (Chen et al. 2020).
 SHIFTS = ("out", "in")
 SYMMETRIC = ("intersection", "union", "grow-diag")
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
-#: A link: number of the source word and of the target word, from 0, without special tokens.
+#: Link: index of the source word and of the target word, from 0, without special tokens.
 Link = tuple[int, int]
 Links = frozenset[Link]
 
 
 def row_axis(target: Tokens, shift: str) -> Axis:
-    """What each row of a decoder is about: the token that it reads, or the one that it writes.
+    """Return the token of each decoder row: the one it reads, or the one it predicts.
 
-    Row t reads token t and writes token t + 1. Of the last row it is not known here what it writes;
-    it counts as the end of the sentence.
+    Row t reads token t and predicts token t + 1. The last row's prediction is unknown here; it
+    counts as the end of the sentence.
 
     Raises:
-        ValueError: another shift.
+        ValueError: Unknown shift.
     """
     if shift not in SHIFTS:
         raise ValueError(f'shift is "out" or "in"; got {shift!r}.')
@@ -42,23 +42,22 @@ def row_axis(target: Tokens, shift: str) -> Axis:
 
 
 def by_words(weights: np.ndarray, source: Tokens, target: Tokens, shift: str) -> Regrouped:
-    """Cross-attention ``[..., row, key]`` by words: columns of a source word added, rows averaged.
+    """Return cross-attention ``[..., row, key]`` by words: columns summed, rows averaged.
 
-    Special tokens stay as rows and columns of their own (`Axis.special`).
+    Special tokens stay separate rows and columns (`Axis.special`).
     """
     return merge_words(weights, row_axis(target, shift), axis(source))
 
 
 def words_in(side: Axis) -> np.ndarray:
-    """The places of an axis that are words, in reading order."""
+    """Return the indices of an axis that are words, in reading order."""
     return np.flatnonzero(~np.array(side.special, bool))
 
 
 def strongest(weights: np.ndarray) -> np.ndarray:
-    """The place of each row's largest weight, ``[..., row]``; -1 where two are equal, or none.
+    """Return the index of each row's largest weight, ``[..., row]``; -1 for ties or zeros.
 
-    Equal weights (a head that looks everywhere alike) name nobody, where an arg max would name the
-    first word.
+    For equal weights (a uniform head), argmax would select the first word.
     """
     if not weights.shape[-1]:
         return np.full(weights.shape[:-1], -1)
@@ -68,11 +67,10 @@ def strongest(weights: np.ndarray) -> np.ndarray:
 
 
 def links_of(merged: Regrouped, symmetric: str | None = None) -> Links:
-    """The links of one map ``[row word, key word]``: each target word and the source word that it
-    looks at most; none where that is a special token.
+    """Return the links of one map ``[row word, key word]``, to each target word's strongest source.
 
-    With ``symmetric`` the columns are asked too, each source word for the target word that looks at
-    it most, and both sets are joined (`joined`).
+    A word has no link if a special token is strongest. With ``symmetric``, each source word is also
+    linked to its strongest target word, and both sets are merged (`joined`).
     """
     rows, columns = words_in(merged.queries), words_in(merged.keys)
     forward = _pairs(merged.weights, rows, columns)
@@ -90,14 +88,14 @@ def _pairs(weights: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Links:
 
 
 def joined(one: Collection[Link], other: Collection[Link], how: str) -> Links:
-    """Two sets of links, one of each direction, made one.
+    """Merge the links of two directions.
 
-    ``intersection`` and ``union``; ``grow-diag`` begins with the intersection and adds links of the
-    union beside one that is there already, also diagonally, as long as one of the two words has
-    none yet. Och and Ney 2003, section 3; Koehn et al. 2003, section 3.
+    ``intersection`` and ``union`` are set operations. ``grow-diag`` starts with the intersection
+    and adds links of the union next to an existing one, also diagonally, while one of the two words
+    has none yet. Och and Ney 2003, section 3; Koehn et al. 2003, section 3.
 
     Raises:
-        ValueError: another word.
+        ValueError: Unknown method.
     """
     if how not in SYMMETRIC:
         raise ValueError(f"Links are joined by {', '.join(SYMMETRIC)}; got {how!r}.")

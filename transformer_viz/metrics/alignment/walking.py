@@ -1,4 +1,4 @@
-"""How heads walk through the source while words are written or read: M13 to M15 by shift."""
+"""Order in which heads attend to the source while words are predicted or read: M13 to M15."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .linking import row_axis
 
 WALKS = ("monotonicity", "diagonality", "coverage")
 CROSS = Site("decoder", "cross", 0)
-DEAD = 0.1  # of its fair share: a source word with less is read by nobody
+DEAD = 0.1  # share of the fair weight below which a source word counts as unread
 
 
 @dataclass(frozen=True)
 class Walk:
-    """One of M13 to M15: its value, what a head that looks everywhere alike gets, rows asked.
+    """Measure M13, M14 or M15: its value, that of a uniform head, and the number of rows.
 
-    ``value`` and ``chance`` are NaN where nobody could be asked.
+    ``value`` and ``chance`` are NaN without usable rows.
     """
 
     name: str
@@ -34,10 +34,10 @@ class Walk:
 
 
 def cross_rows(trace: Trace, shift: str, layer: int | None, head: int | None) -> HeadRows:
-    """One head of a trace's cross-attention; the mean of a layer's heads, or of all, as a head.
+    """Return one head of a trace's cross-attention, or the mean of a layer or of all as one head.
 
-    Rows are about the word that they write (``out``) or read (``in``); special tokens are left out
-    and each row is divided by what remains (the view ``content``).
+    Rows belong to the word that they predict (``out``) or read (``in``). Special tokens are left
+    out and each row is renormalized (the view ``content``).
     """
     blocks = trace.blocks("cross") if layer is None else (trace.block("cross", layer),)
     first = rows_of(trace, blocks[0], "content")
@@ -49,11 +49,11 @@ def cross_rows(trace: Trace, shift: str, layer: int | None, head: int | None) ->
 
 
 def mean_map(trace: Trace, layer: int | None = None, head: int | None = None) -> np.ndarray:
-    """Cross-attention ``[row, key]``: of one head, the mean of a layer's heads, or of all heads.
+    """Return cross-attention ``[row, key]``: one head, or the mean of a layer or of all heads.
 
     Raises:
-        LookupError: no such layer or head; names those there are.
-        ValueError: a head without its layer, or layers of different shape.
+        LookupError: No such layer or head.
+        ValueError: A head without its layer, or layers of different shape.
     """
     if layer is None:
         if head is not None:
@@ -85,16 +85,16 @@ def walks(rows: HeadRows) -> tuple[Walk, ...]:
 
 
 def walk_tallies(rows: HeadRows) -> list[tuple[Tally, Tally]]:
-    """Return the tally of each of `WALKS`, and that of a head that looks everywhere alike."""
+    """Return the tally of each of `WALKS`, and that of a uniform head."""
     found = measured(CROSS, rows)
     return [(found.own[name], found.chance[name]) for name in WALKS]
 
 
 def shares(rows: HeadRows, keys: Axis) -> np.ndarray:
-    """Of each source word how much of its fair part it got, ``[word]``; 1 where all are read alike.
+    """Return each source word's weight relative to its fair share, ``[word]``; 1 if uniform.
 
-    The mean over the pieces of a word of M15's ``cov_j Tk / Tq``, special words left out. NaN where
-    all rows are sink rows.
+    The mean over the pieces of a word of M15's ``cov_j Tk / Tq``, without special words. NaN if all
+    rows are sink rows.
     """
     shared, asked = source_shares(Stacked.of(rows).own)
     known, given = asked[0] > 0, shared[:, 0]

@@ -1,4 +1,4 @@
-"""How strong the links between words are, by how far apart the words stand."""
+"""Attention weight as a function of the distance between tokens."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Links by distance: ``steps`` ``[distance]`` in tokens, from 0.
+    """Attention by distance.
 
-    ``strength`` ``[head, distance]`` is the mean weight of a link of that length, ``uniform``
-    ``[distance]`` that of a head which looks at all visible words alike, ``pairs`` ``[distance]``
-    how many links there are. ``share`` ``[head, distance]`` is the part of all weight that links of
-    that length have together.
+    Attributes:
+        steps: Distances in tokens, from 0, ``[distance]``.
+        strength: Mean weight of a link of that length, ``[head, distance]``.
+        share: Share of all weight on links of that length, ``[head, distance]``.
+        uniform: Mean weight for uniform attention over visible tokens, ``[distance]``.
+        pairs: Number of links, ``[distance]``.
     """
 
     steps: np.ndarray
@@ -25,14 +27,14 @@ class Reach:
 
 
 def reach(weights: np.ndarray, visible: np.ndarray) -> Reach:
-    """How strong links are, by the distance |query - key|.
+    """Measure attention by the distance |query - key|.
 
     Args:
-        weights: ``[head, query, key]`` of one sentence that looks at itself.
-        visible: ``[query, key]``, true where a query may look; other links are not counted.
+        weights: ``[head, query, key]`` of one sentence's self-attention.
+        visible: ``[query, key]``, True where a query may look; other links are not counted.
 
     Raises:
-        ValueError: queries and keys are not of one sentence, or nothing is visible.
+        ValueError: Queries and keys are not of one sentence, or nothing is visible.
     """
     queries, keys = weights.shape[1:]
     if queries != keys or visible.shape != (queries, keys):
@@ -58,6 +60,6 @@ def reach(weights: np.ndarray, visible: np.ndarray) -> Reach:
 
 
 def _by_distance(cells: np.ndarray, apart: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Sums of the visible cells of each distance: ``[head, distance]``."""
+    """Return the sums of the visible cells of each distance: ``[head, distance]``."""
     places, size = apart[visible], apart.max() + 1
     return np.stack([np.bincount(places, head[visible], size) for head in cells])

@@ -1,4 +1,4 @@
-"""Head metrics of whole matrices of weights: an edited matrix, merged words, a file.
+"""Head metrics of whole weight matrices: edited matrices, merged words, files.
 
 The probe computes the same ``HEAD_METRICS`` while a model runs (``trace.heads``).
 """
@@ -13,13 +13,13 @@ from ...core.numerics import weight_bits
 
 
 def head_statistics(weights: np.ndarray) -> pd.DataFrame:
-    """All metrics of one block's heads: a column ``head`` and one column a metric.
+    """Return all metrics of one block's heads: a column ``head`` and one per metric.
 
     Args:
         weights: ``[head, query, key]``; query and key are positions counted from 0.
 
     Raises:
-        ValueError: another number of axes, or an axis of length 0; names the shape that came.
+        ValueError: The number of axes is wrong, or an axis is empty.
     """
     if weights.ndim != 3 or 0 in weights.shape:
         raise ValueError(
@@ -37,7 +37,7 @@ def _rows(w: np.ndarray) -> Rows:
 
 
 def _combined(metric: HeadMetric, rows: Rows) -> np.ndarray:
-    """A metric of all query rows of one sentence, ``[head]`` float64."""
+    """Return a metric over all query rows of one sentence, ``[head]`` float64."""
     values: np.ndarray = metric.of_rows(rows)[0]
     behind = tuple(range(1, values.ndim))
     if metric.combined == "max":

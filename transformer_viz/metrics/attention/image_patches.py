@@ -1,4 +1,4 @@
-"""One row of a picture's attention, put back where its patches stand."""
+"""Attention row of a picture, arranged as the grid of its patches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ PARTS = ("weights", "gradients")
 
 @dataclass(frozen=True, eq=False)
 class PatchRow:
-    """What one token of a picture has to do with every other.
+    """Values between one token of a picture and all others.
 
-    ``patches`` float32 ``[row, column]`` are the values at the patches, ``front`` those at the
-    tokens before them ``[token]``; ``names`` are the labels of all, in the order of the tokens, and
-    ``first`` the number of the first patch. Of a text with a picture beside it ``front`` is empty:
-    words are no part of a picture.
+    Attributes:
+        patches: Values at the patches, float32 ``[row, column]``.
+        front: Values at the tokens before the patches, ``[token]``; empty for a text with a picture
+            beside it.
+        names: Labels of all tokens, in order.
+        first: Index of the first patch.
     """
 
     patches: np.ndarray
@@ -27,17 +29,17 @@ class PatchRow:
     first: int
 
     def place(self, query: int) -> tuple[int, int] | None:
-        """Row and column of a token; None where it is no patch."""
+        """Return row and column of a token; None if it is not a patch."""
         inside = 0 <= query - self.first < self.patches.size
         return divmod(query - self.first, self.patches.shape[1]) if inside else None
 
     @property
     def values(self) -> np.ndarray:
-        """The row as the model has it, ``[token]``, as far as it is the picture's."""
+        """Row of the picture's tokens as in the model, ``[token]``."""
         return np.concatenate([self.front, self.patches.ravel()])
 
     def strongest(self, count: int = 5) -> list[tuple[str, float]]:
-        """The patches with the largest values, whatever their sign, largest first."""
+        """Return the patches with the largest absolute values, in order."""
         flat = self.patches.ravel()
         order = np.argsort(-np.abs(flat), kind="stable")[:count]
         return [(self.names[self.first + int(place)], float(flat[place])) for place in order]
@@ -52,18 +54,20 @@ def patch_row(
     what: str = "weights",
     minus: Trace | None = None,
 ) -> PatchRow:
-    """One row of a head as a picture's grid: its ``weights``, or its ``gradients``.
+    """Return one row of a head as a picture's grid: its ``weights``, or its ``gradients``.
 
     Args:
-        trace: a run over a picture.
-        block: a map that the trace has.
-        layer, head, query: from 0; ``query`` counts the tokens in front of the patches too.
-        what: ``weights``, or d(chosen logit)/d(weights) where it was kept.
-        minus: another run over the same picture, whose values are taken away.
+        trace: Run on a picture.
+        block: Map of the trace.
+        layer: Layer, from 0.
+        head: Head, from 0.
+        query: Token, from 0; tokens before the patches count too.
+        what: ``weights``, or d(chosen logit)/d(weights) if captured.
+        minus: Another run on the same picture, whose values are subtracted.
 
     Raises:
-        LookupError: a run over no picture, or a map, layer, head or token that it lacks.
-        ValueError: another word than these two.
+        LookupError: The run has no picture, or lacks the map, layer, head or token.
+        ValueError: Unknown ``what``.
     """
     if what not in PARTS:
         raise ValueError(f"A picture shows {' or '.join(PARTS)}; got {what!r}.")

@@ -1,4 +1,4 @@
-"""Which head's "it" looks most at a noun: the famous picture, found from the weights of a run."""
+"""Search for the head in which "it" has the largest weight on a noun."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from .word_merging import REPEATED
 
-#: A noun stands behind one of these; an adjective may come between, which is not seen here.
+#: Determiners before a noun; an adjective in between is not handled.
 DETERMINERS = frozenset(
     (
         *("the", "a", "an", "my", "your", "his", "her", "its", "our", "their"),
@@ -24,7 +24,7 @@ DETERMINERS = frozenset(
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a sentence: its text, and the numbers of its tokens."""
+    """Word of a sentence: its text, and the indices of its tokens."""
 
     text: str
     tokens: tuple[int, ...]
@@ -32,7 +32,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Look:
-    """The head that gives a word the most weight: ``site`` with its head, the word, the weight."""
+    """Head with the largest weight on a word: ``site`` with head, the word, the weight."""
 
     site: Site
     word: Word
@@ -40,7 +40,7 @@ class Look:
 
 
 def words(tokens: Tokens) -> list[Word]:
-    """The whole words of a sentence, special tokens left out."""
+    """Return the whole words of a sentence, without special tokens."""
     parts: dict[int, list[int]] = {}
     for token, (word, special) in enumerate(zip(tokens.words, tokens.special, strict=True)):
         if not special:
@@ -52,14 +52,14 @@ def words(tokens: Tokens) -> list[Word]:
 
 
 def its(tokens: Tokens) -> list[Word]:
-    """Every "it" of an English sentence."""
+    """Return every "it" of an English sentence."""
     return [word for word in words(tokens) if word.text.lower() == "it"]
 
 
 def nouns(tokens: Tokens, it: Word) -> list[Word]:
-    """The words before "it" that stand right behind a determiner.
+    """Return the words before "it" that follow a determiner directly.
 
-    A sentence is not parsed: of "the old tree" this is "old".
+    Sentences are not parsed: in "the old tree" this is "old".
     """
     return [
         word
@@ -69,7 +69,7 @@ def nouns(tokens: Tokens, it: Word) -> list[Word]:
 
 
 def candidates(tokens: Tokens, it: Word) -> list[Word]:
-    """What "it" may stand for: the nouns, or, without any, all words before it."""
+    """Return possible referents of "it": the nouns, or, without any, all words before it."""
     others = [word for word in _before(tokens, it) if word.text.isalpha()]
     return nouns(tokens, it) or others
 
@@ -79,11 +79,12 @@ def _before(tokens: Tokens, it: Word) -> list[Word]:
 
 
 def weight_on(weights: np.ndarray, row: Sequence[int], word: Word) -> np.ndarray:
-    """The weight that each head gives a word: its tokens summed, the rows averaged.
+    """Return each head's weight on a word: its tokens summed, the rows averaged.
 
     Args:
         weights: ``[head, query, key]``.
-        row: the queries.
+        row: Query indices.
+        word: The word.
 
     Returns:
         ``[head]`` float64.
@@ -95,13 +96,13 @@ def weight_on(weights: np.ndarray, row: Sequence[int], word: Word) -> np.ndarray
 def strongest(
     trace: Trace, block: str, row: Sequence[int], candidates: Sequence[Word]
 ) -> Look | None:
-    """The head of a map that gives one of some words the most weight; None without a word or map.
+    """Return the head of a map with the largest weight on one of the words; None without any.
 
     Args:
-        trace: a run with the weights of all layers of the map.
+        trace: Run with the weights of all layers of the map.
         block: ``encoder``, ``decoder`` or ``cross``.
-        row: the tokens that look.
-        candidates: the words that they may look at.
+        row: Query tokens.
+        candidates: Words as keys.
     """
     found: Look | None = None
     for attention in trace.blocks(block) if block in trace.maps else ():

@@ -1,4 +1,4 @@
-"""The cells of a head's map: weights with their words, and what is masked."""
+"""Cells of a head's map: weights with their token labels, and the mask."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ from .word_merging import (
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One head ready to draw: ``weights`` and ``masked`` ``[query, key]``, and the names of both.
+    """Map of one head, ready to draw.
 
-    ``members`` gives, for each row, the model's own rows that are in it, ``parts`` the same for
-    columns. ``note`` says what was done to the rows, in a sentence; empty when they are as the
-    model's.
+    Attributes:
+        weights: ``[query, key]``.
+        masked: ``[query, key]``.
+        rows: Labels of the rows.
+        columns: Labels of the columns.
+        members: Model rows merged in each row.
+        parts: Model columns merged in each column.
+        note: Sentence on the changes made to rows; empty if unchanged.
     """
 
     weights: np.ndarray
@@ -45,15 +50,15 @@ class Cells:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """The rows that have nothing left to look at."""
+        """Labels of rows that are masked completely."""
         return tuple(self.rows.labels[row] for row in np.flatnonzero(self.masked.all(axis=1)))
 
     def row_of(self, token: int | None) -> int | None:
-        """The row in which one of the model's rows stands, if it is shown."""
+        """Return the row that contains a model row, if shown."""
         return _place(self.members, token)
 
     def column_of(self, token: int | None) -> int | None:
-        """The column in which a token stands, if it is shown."""
+        """Return the column that contains a token, if shown."""
         return _place(self.parts, token)
 
 
@@ -70,10 +75,12 @@ def cells(
     words: bool = False,
     special: bool = True,
 ) -> Cells:
-    """The cells of one head; ``words`` merges pieces, ``special`` false leaves marks out.
+    """Return the cells of one head.
+
+    ``words`` merges pieces; ``special`` False leaves special tokens out.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
+        LookupError: The trace lacks the map, layer or head.
     """
     attention = trace.block(block, layer)
     if not 0 <= head < len(attention.weights):
@@ -90,15 +97,15 @@ def cells(
 
 
 def is_tiled(trace: Trace) -> bool:
-    """Whether a run keeps tiles in the place of matrices, and is too long for those."""
+    """Return True if a run has tiles instead of matrices, and is too long for those."""
     return any(max(one.shape) > LONG for one in trace.tiles)
 
 
 def refuse_difference(before: Trace | None) -> None:
-    """Refuse to subtract cells that stand for many weights each.
+    """Raise if a difference of pooled cells is requested.
 
     Raises:
-        ValueError: there is another run.
+        ValueError: There is another run.
     """
     if before is not None:
         raise ValueError(
@@ -108,10 +115,10 @@ def refuse_difference(before: Trace | None) -> None:
 
 
 def refuse_lines(trace: Trace) -> None:
-    """Refuse lines between more words than can be told apart.
+    """Raise if a text has too many words for lines.
 
     Raises:
-        ValueError: a text too long for its matrix.
+        ValueError: The text is too long for a matrix.
     """
     if is_tiled(trace):
         raise ValueError(
@@ -123,10 +130,10 @@ def refuse_lines(trace: Trace) -> None:
 def part_cells(
     trace: Trace, block: str, layer: int, head: int, rows: slice, columns: slice
 ) -> Cells:
-    """Some rows and columns of one head, token by token, of a text of any length.
+    """Return some rows and columns of one head, token by token, for a text of any length.
 
     Raises:
-        LookupError, ValueError: as of `Trace.tile`.
+        LookupError, ValueError: See `Trace.tile`.
     """
     place = block, layer, head
     weights = trace.tile(*place, rows, columns)
@@ -142,10 +149,10 @@ def part_cells(
 
 
 def coarse_cells(trace: Trace, block: str, layer: int, head: int, most: int) -> Cells:
-    """The whole of one head in at most ``most`` x ``most`` cells, each the largest weight under it.
+    """Return one whole head in at most ``most`` x ``most`` cells, each the maximum of its weights.
 
     Raises:
-        LookupError, ValueError: as of `Trace.pooled`.
+        LookupError, ValueError: See `Trace.pooled`.
     """
     shape = trace.map_shape(block, layer)
     step = -(-max(shape) // most)
@@ -162,7 +169,7 @@ def coarse_cells(trace: Trace, block: str, layer: int, head: int, most: int) -> 
 
 
 def _tiled_axes(trace: Trace, block: str, layer: int) -> tuple[Axis, Axis]:
-    """The names of rows and columns, without building a matrix."""
+    """Return the labels of rows and columns, without building a matrix."""
     kept: list[Attention | Tiles] = [*trace.attentions, *trace.tiles]
     return axes(
         trace, next(one for one in kept if (one.site.map, one.site.layer) == (block, layer))
@@ -170,7 +177,7 @@ def _tiled_axes(trace: Trace, block: str, layer: int) -> tuple[Axis, Axis]:
 
 
 def _picked(side: Axis, groups: Sequence[tuple[int, ...]]) -> Axis:
-    """Groups of tokens, each by the name of its first."""
+    """Return groups of tokens, each with the label of its first."""
     labels = (f"{side.labels[one[0]]} …" if len(one) > 1 else side.labels[one[0]] for one in groups)
     first = [one[0] for one in groups]
     words, special = tuple(side.words[n] for n in first), tuple(side.special[n] for n in first)
@@ -178,7 +185,7 @@ def _picked(side: Axis, groups: Sequence[tuple[int, ...]]) -> Axis:
 
 
 def axes(trace: Trace, attention: Attention | Tiles) -> tuple[Axis, Axis]:
-    """The names of rows and columns: a decoder's rows bear the words that they produce."""
+    """Return the labels of rows and columns; a decoder's rows get the tokens that they predict."""
     keys = axis(trace.tokens(attention.key))
     said = produced_by_row(trace)
     if attention.site.stack == "decoder" and said:
@@ -187,27 +194,27 @@ def axes(trace: Trace, attention: Attention | Tiles) -> tuple[Axis, Axis]:
 
 
 def row_meaning(trace: Trace, block: str) -> str:
-    """Return what the rows of a map are to its columns, and whose names the rows bear."""
+    """Return a sentence on the roles of a map's rows and columns, and on the row labels."""
     if MAPS[block][0] == "decoder" and produced_by_row(trace):
         return say("each row is named after the token it writes, and looks at columns")
     return say("rows look at columns")
 
 
 def visible(attention: Attention, head: int, intervention: Intervention) -> np.ndarray:
-    """Return which cells a head may see under the edits of its run, bool ``[query, key]``.
+    """Return True for the cells a head may see under its run's edits, bool ``[query, key]``.
 
-    See `visible_cells`: keep the scores where hard attention or heads switched off are drawn.
+    See `visible_cells`: keep the scores if hard attention or switched-off heads are drawn.
     """
     plan = HeadPlan.at(intervention, replace(attention.site, head=head))
     weights = attention.weights[head]
     if attention.scores is None:
-        return weights != 0  # a weight that is not a number is shown as such
+        return weights != 0  # NaN weights are shown as such
     divided = plan.edit(Temperature) is not None
     return np.asarray(visible_cells(weights, attention.scores[head], divided))
 
 
 def _regroup(part: np.ndarray, rows: Axis, columns: Axis, words: bool, special: bool) -> Regrouped:
-    """Leave special tokens out first, then merge: a word never swallows a mark."""
+    """Remove special tokens, then merge words, so that no word includes a special token."""
     found = Regrouped(part, rows, columns, "")
     notes = []
     if not special:

@@ -1,4 +1,4 @@
-"""What became more or less in a head between two runs, cell by cell."""
+"""Difference of a head's map between two runs, cell by cell."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from .thumbnails import extends, grown, sentences
 
 
 def difference(now: Cells, was: Cells) -> np.ndarray:
-    """By how much each weight of a head grew since another run over the same words.
+    """Return the growth of each weight of a head since another run on the same words.
 
-    Words may have been appended since: a column that was not there counts as 0.
+    Words may have been appended: a column that was missing before counts as 0.
 
     Returns:
-        ``[query, key]`` float32; NaN where nothing can be seen in either run, and in rows that
-        were not there before.
+        ``[query, key]`` float32; NaN for cells masked in both runs, and in new rows.
 
     Raises:
-        ValueError: the two runs speak about different words; states both sizes.
+        ValueError: The two runs have different words.
     """
     shape = now.weights.shape
     if shape != was.weights.shape:
@@ -32,10 +31,10 @@ def difference(now: Cells, was: Cells) -> np.ndarray:
 
 
 def require_same_words(trace: Trace, before: Trace, block: str) -> None:
-    """Refuse to compare a map of two runs that are about different sentences.
+    """Raise if a map of two runs belongs to different sentences.
 
     Raises:
-        ValueError: the later run's words are not the earlier one's, or those with some appended.
+        ValueError: The later run's words are neither equal nor an extension.
     """
     for now, was in zip(sentences(trace, block), sentences(before, block), strict=True):
         if not extends(now, was):
@@ -50,14 +49,14 @@ def require_same_words(trace: Trace, before: Trace, block: str) -> None:
 
 
 def appended(now: Cells, was: Cells) -> str:
-    """What a reader must know of a difference between sentences of different length."""
+    """Return a note on a difference between sentences of different length."""
     rows, columns = np.subtract(now.weights.shape, was.weights.shape)
     columns_note = say("What was appended had no weight before.") if columns else ""
     return columns_note + (" " + say("Its own rows are new, and left empty.") if rows else "")
 
 
 def _require_same_beginning(now: Cells, was: Cells) -> None:
-    """Words may be appended to a sentence; then its first ones must be the same."""
+    """Raise unless the later sentence begins with the earlier one."""
     for side, old in ((now.rows.labels, was.rows.labels), (now.columns.labels, was.columns.labels)):
         if side[: len(old)] != old:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""How many numbers an attention block learns, counted from the words of its config."""
+"""Parameter counts of an attention block, computed from the config."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Size:
-    """``heads`` of width ``d_k``, and the parameters of one attention block with them."""
+    """Number of ``heads`` of width ``d_k``, and the parameters of one attention block with them."""
 
     heads: int
     d_k: int
@@ -19,14 +19,14 @@ class Size:
 
 
 def attention_sizes(config: Mapping[str, Any], counts: tuple[int, ...] = HEADS) -> tuple[Size, ...]:
-    """One attention block's parameters if the model's width were cut into so many heads.
+    """Return one attention block's parameter counts for several numbers of heads.
 
-    Four matrices of d_model x d_model, however they are cut (Vaswani et al. 2017, section 3.2.2:
-    d_k = d_v = d_model / h), with their biases; and what a score function has of its own, which
-    for q·W·k does depend on the cut. Counts that do not divide the width are left out.
+    Four matrices of d_model x d_model, independent of the split (Vaswani et al. 2017, section
+    3.2.2: d_k = d_v = d_model / h), with their biases. Parameters of the score function are added;
+    for q·W·k they depend on the split. Counts that do not divide the width are left out.
 
     Raises:
-        LookupError: the config does not say how wide the model is.
+        LookupError: The config has no model width.
     """
     width = config.get("d_model")
     if not width:
@@ -40,7 +40,7 @@ def attention_sizes(config: Mapping[str, Any], counts: tuple[int, ...] = HEADS) 
 
 def _parameters(config: Mapping[str, Any], width: int, heads: int) -> int:
     score, d_k = config.get("score", "scaled_dot"), width // heads
-    matrices = 3 if score == "location" else 4  # location scores see no key
+    matrices = 3 if score == "location" else 4  # location scores use no key
     bias = width if config.get("attention_bias", True) else 0
     own = {
         "general": heads * d_k * d_k,

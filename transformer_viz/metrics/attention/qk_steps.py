@@ -1,8 +1,8 @@
-"""From q and k to one weight of a map, step by step, with the numbers that the model used.
+"""Steps from q and k to one weight of a map, with the model's own numbers.
 
-Vaswani et al. 2017, section 3.2.1: softmax(q·k / sqrt(d_k)); and what other models do between the
-product and the softmax. Nothing is assumed: what q·k was multiplied with comes from the run, and
-what is left of a score after the steps that are known is a step of its own.
+Vaswani et al. 2017, section 3.2.1: softmax(q·k / sqrt(d_k)); other models have more steps before
+the softmax. The factor of q·k comes from the run. A remainder of a score after the known steps is a
+separate step.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from ...core.trace_parts import Attention
 from ...i18n import say
 from .map_cells import visible
 
-#: Of a score's largest part: less than this is rounding, by the type that the model computes in.
+#: Rounding tolerance relative to a score's largest term, by the model's data type.
 ROUNDING = {"float64": 1e-6, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
 
 
 class NoProduct(LookupError):
-    """A head whose q·k cannot be shown; the message says why, in a sentence."""
+    """Error for a head without a q·k to show; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the chain: what it does to the number, and why.
+    """Step of the computation: its effect on the number, and the reason.
 
-    ``kind``: ``dot`` q·k; ``scale`` times ``amount``; ``cap`` amount x tanh(number / amount);
-    ``bias``, ``row`` and ``other`` plus ``amount`` (a bias of positions; the same for a whole row;
-    anything else); ``temperature`` divided by ``amount``; ``mask`` of a hidden key, ``seen`` of one
-    in a row that hides ``amount`` others; ``softmax`` exp(number - ``most``) / ``amount``, or in
-    its place ``hard``, ``even`` and ``nothing``; ``head`` times ``amount``; ``after`` plus it.
+    ``kind`` is one of: ``dot``: q·k. ``scale``: times ``amount``. ``cap``: amount x tanh(number /
+    amount). ``bias``, ``row``, ``other``: plus ``amount`` (a position bias; a constant per row;
+    anything else). ``temperature``: divided by ``amount``. ``mask``: of a hidden key; ``seen``: of
+    a key in a row that hides ``amount`` others. ``softmax``: exp(number - ``most``) / ``amount``,
+    or instead ``hard``, ``even`` or ``nothing``. ``head``: times ``amount``. ``after``: plus
+    ``amount``.
     """
 
     kind: str
@@ -50,12 +51,20 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class QKSteps:
-    """How one query comes to look at one key: vectors, steps, and the row of the softmax.
+    """Computation of one query's weight on one key.
 
-    ``q`` and ``k`` ``[d_k]`` as the model multiplies them, ``product`` element by element;
-    ``scores`` ``[key + sink]`` float64 as the softmax got them, ``weights`` and ``seen`` (which
-    keys are not masked) ``[key]``. The last step's result is the weight that the map shows.
-    ``notes`` are sentences about q and k.
+    Attributes:
+        site: Site with head.
+        query: Row.
+        key: Column.
+        q: ``[d_k]``, as multiplied by the model.
+        k: ``[d_k]``, as multiplied by the model.
+        product: Elementwise product.
+        steps: Steps; the last result is the weight in the map.
+        scores: Softmax input ``[key + sink]``, float64.
+        weights: ``[key]``.
+        seen: True for keys that are not masked, ``[key]``.
+        notes: Sentences about q and k.
     """
 
     site: Site
@@ -78,16 +87,19 @@ class QKSteps:
 
 
 def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int) -> QKSteps:
-    """The steps from q and k of one head to the weight of one cell of its map.
+    """Return the steps from q and k of one head to the weight of one cell of its map.
 
     Args:
-        trace: a run with ``keep=("scores", "qkv")``.
+        trace: Run with ``keep=("scores", "qkv")``.
         block: ``encoder``, ``decoder`` or ``cross``.
-        query, key: the model's own row and column, from 0.
+        layer: Layer, from 0.
+        head: Head, from 0.
+        query: Model row, from 0.
+        key: Model column, from 0.
 
     Raises:
-        LookupError: a map, layer, head, row or column that the trace lacks; names those it has.
-        NoProduct: (a LookupError) nothing was kept, or the scores are no product of q and k.
+        LookupError: The trace lacks the map, layer, head, row or column.
+        NoProduct: (a LookupError) Nothing was captured, or the scores are no product of q and k.
     """
     attention = require_product(trace, block, layer, head)
     rows, columns = attention.weights.shape[1:]
@@ -118,13 +130,13 @@ def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int)
 
 
 def require_product(trace: Trace, block: str, layer: int, head: int) -> Attention:
-    """The attention of one layer, if its scores are products of q and k that were kept.
+    """Return the attention of one layer if its scores are products of captured q and k.
 
-    Heads that share their keys (grouped queries) get them one by one.
+    Keys shared by heads (grouped queries) are repeated.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        NoProduct: (a LookupError) says why there is nothing to multiply.
+        LookupError: The trace lacks the map, layer or head.
+        NoProduct: (a LookupError) There is no product to show.
     """
     attention = trace.block(block, layer)
     if not 0 <= head < len(attention.weights):
@@ -179,7 +191,7 @@ def require_product(trace: Trace, block: str, layer: int, head: int) -> Attentio
 
 
 def _each_head(vectors: np.ndarray, heads: int) -> np.ndarray:
-    """One array a query head, also where several share their keys: ``[head, token, d_k]``."""
+    """Return one array per query head, ``[head, token, d_k]``, with shared keys repeated."""
     return vectors.repeat(heads // len(vectors), axis=0) if heads % len(vectors) == 0 else vectors
 
 
@@ -187,7 +199,7 @@ def _each_head(vectors: np.ndarray, heads: int) -> np.ndarray:
 
 
 def _score(trace: Trace, attention: Attention, at: QKSteps) -> list[Step]:
-    """From q·k to what the softmax gets."""
+    """Return the steps from q·k to the softmax input."""
     assert attention.q is not None and attention.k is not None
     keys, key = len(at.weights), at.key
     dots = attention.k[at.site.head].astype(np.float64) @ at.q.astype(np.float64)
@@ -217,7 +229,7 @@ def _score(trace: Trace, attention: Attention, at: QKSteps) -> list[Step]:
 
 
 def _scale(trace: Trace, attention: Attention, at: QKSteps) -> tuple[float, str]:
-    """What q·k is multiplied with, and where the number comes from."""
+    """Return the factor of q·k, and its origin."""
     if attention.scale is not None:
         return attention.scale, scale_source(attention.scale, len(at.q))
     found = _fitted(trace, attention, at)
@@ -227,7 +239,7 @@ def _scale(trace: Trace, attention: Attention, at: QKSteps) -> tuple[float, str]
 
 
 def scale_source(scale: float, width: int) -> str:
-    """Where a scale comes from, if it is a known one: 1/√d_k, 1/√(3·d_k), 1, another number."""
+    """Return the origin of a scale if known: 1/√d_k, 1/√(3·d_k), 1, or another number."""
     if math.isclose(scale, 1.0, rel_tol=1e-6):
         return say(
             "nothing is multiplied here: this model has no scale, or has scaled q or k before"
@@ -245,7 +257,7 @@ def scale_source(scale: float, width: int) -> str:
 
 
 def _fitted(trace: Trace, attention: Attention, at: QKSteps) -> float | None:
-    """The number that makes the scores of a whole head from q·k; None if no number does."""
+    """Return the factor that maps q·k to a whole head's scores; None if there is none."""
     assert attention.q is not None and attention.k is not None and attention.scores is not None
     head = at.site.head
     assert head is not None
@@ -263,7 +275,7 @@ def _fitted(trace: Trace, attention: Attention, at: QKSteps) -> float | None:
 
 
 def _bias(trace: Trace, attention: Attention, site: Site) -> np.ndarray | None:
-    """The recorded bias of a head ``[query, key]``."""
+    """Return the captured bias of a head ``[query, key]``."""
     found = trace.positions.get(f"bias.{site.map}.{site.layer}")
     if found is None or site.head is None:
         return None
@@ -274,7 +286,7 @@ def _bias(trace: Trace, attention: Attention, site: Site) -> np.ndarray | None:
 def _sums(
     start: float, at: QKSteps, bias: np.ndarray | None, left: np.ndarray, bound: float
 ) -> list[Step]:
-    """What is added to the scaled product; of a masked cell only what was recorded is known."""
+    """Return the terms added to the scaled product; for a masked cell only captured ones."""
     steps, key = [], at.key
     if bias is not None:
         start += float(bias[key])
@@ -282,13 +294,13 @@ def _sums(
     rest = left[at.seen]
     if not at.seen[key] or np.abs(rest).max() <= bound:
         return steps
-    shared = np.ptp(rest) <= bound  # the softmax does not notice it
+    shared = np.ptp(rest) <= bound  # no effect on the softmax
     amount = float(left[key])
     return [*steps, Step("row" if shared else "other", start + amount, amount)]
 
 
 def _slack(trace: Trace, attention: Attention, at: QKSteps, scale: float) -> float:
-    """What rounding may do to a row's scores: a part of the largest number that is summed."""
+    """Return the rounding tolerance of a row's scores, relative to the largest term."""
     assert attention.k is not None
     sizes = np.abs(attention.k[at.site.head].astype(np.float64)) @ np.abs(at.q.astype(np.float64))
     scores = at.scores[: len(at.seen)][at.seen]
@@ -300,7 +312,7 @@ def _slack(trace: Trace, attention: Attention, at: QKSteps, scale: float) -> flo
 
 
 def _weight(trace: Trace, at: QKSteps) -> list[Step]:
-    """The softmax over the row, or what an edit puts in its place; and a scaled head."""
+    """Return the softmax over the row, or its replacement by an edit; and a scaled head."""
     plan = _plan(trace, at.site)
     steps = [_softmax(plan, at)]
     if plan.edit(ScaleHead) is not None:
@@ -322,9 +334,9 @@ def _softmax(plan: HeadPlan, at: QKSteps) -> Step:
 
 
 def _with_rest(steps: list[Step], weight: float, rounding: float) -> list[Step]:
-    """The steps to the weight that the map shows: what they leave open is the last one."""
+    """Return the steps to the weight in the map, with the remainder as last step."""
     difference = weight - steps[-1].result
-    if not abs(difference) > rounding:  # also where neither is a number
+    if not abs(difference) > rounding:  # also for NaN
         return steps
     return [*steps, Step("after", weight, difference)]
 
@@ -342,7 +354,7 @@ def _plan(trace: Trace, site: Site) -> HeadPlan:
 
 
 def _notes(trace: Trace, attention: Attention, head: int) -> tuple[str, ...]:
-    """What a reader should know of q and k: where they were turned, and who shares them."""
+    """Return notes on q and k: rotation by positions, and heads that share keys."""
     assert attention.k is not None
     notes, site = [], attention.site
     if site.block == "self" and f"rotary.{site.stack}" in trace.positions:

@@ -1,7 +1,7 @@
-"""How large q·k gets, and what the softmax makes of it, with and without dividing by sqrt(d_k).
+"""Variance of q·k, and its softmax with and without division by sqrt(d_k).
 
 Vaswani et al. 2017, section 3.2.1, footnote 4: if the components of q and k are independent with
-mean 0 and variance 1, then q·k has mean 0 and variance d_k. Here that is measured.
+mean 0 and variance 1, then q·k has mean 0 and variance d_k. This module measures it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...core.trace_parts import Attention
 from .map_cells import visible
 from .qk_steps import NoProduct, require_product
 
-ROWS = 512  # queries that are drawn for each width
+ROWS = 512  # random queries per width
 
 
 @dataclass(frozen=True)
 class Softness:
-    """What a softmax makes of rows of scores, each number a mean over rows.
+    """Softmax statistics of rows of scores; means over rows.
 
-    ``entropy`` in bits, ``largest`` weight, and ``gradient``: the Frobenius norm of the softmax's
-    Jacobian, which says how much a row's weights still answer to a change of its scores.
+    ``entropy`` is in bits; ``largest`` is the largest weight. ``gradient`` is the Frobenius norm of
+    the softmax's Jacobian: the sensitivity of weights to scores.
     """
 
     entropy: float
@@ -36,7 +36,7 @@ class Softness:
 
 @dataclass(frozen=True)
 class Spread:
-    """One width or one head: the variance of q·k, and the softmax of q·k as it is and scaled."""
+    """Variance of q·k for one width or head, and the softmax of q·k, plain and scaled."""
 
     d_k: int
     variance: float
@@ -46,7 +46,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class HeadSpread:
-    """The same of a head on a sentence; ``scale`` is what its model multiplies q·k with."""
+    """Spread of a head on a sentence; ``scale`` is the model's factor of q·k."""
 
     block: str
     layer: int
@@ -56,7 +56,7 @@ class HeadSpread:
 
 
 def jacobian_norms(weights: np.ndarray) -> np.ndarray:
-    """How much a softmax answers to its scores: ``[..., key]`` weights to ``[...]``.
+    """Return the sensitivity of a softmax to its scores: ``[..., key]`` weights to ``[...]``.
 
     The Jacobian of a softmax with weights p is diag(p) - p pᵀ; its Frobenius norm is the root of
     sum p² - 2 sum p³ + (sum p²)². It is 0 for a row with all weight on one key.
@@ -67,7 +67,7 @@ def jacobian_norms(weights: np.ndarray) -> np.ndarray:
 
 
 def softness(scores: np.ndarray) -> Softness:
-    """The means over rows of scores ``[row, key]`` (-inf: masked)."""
+    """Return the means over rows of scores ``[row, key]`` (-inf: masked)."""
     weights = softmax(scores.astype(np.float64))
     return Softness(
         float(entropy_bits(weights).mean()),
@@ -77,9 +77,9 @@ def softness(scores: np.ndarray) -> Softness:
 
 
 def random_scores(d_k: int, keys: int, seed: int = 0, rows: int = ROWS) -> np.ndarray:
-    """q·k of random vectors of independent numbers with mean 0 and variance 1: ``[row, key]``.
+    """Return q·k of random vectors with independent standard normal components: ``[row, key]``.
 
-    Every row has a query and keys of its own, so that no two products share a vector across rows.
+    Every row has a separate query and keys, so no vector is used in two rows.
     """
     draw = np.random.default_rng([seed, d_k])
     q = draw.standard_normal((rows, 1, d_k))
@@ -89,15 +89,15 @@ def random_scores(d_k: int, keys: int, seed: int = 0, rows: int = ROWS) -> np.nd
 
 @lru_cache(maxsize=256)
 def random_spread(d_k: int, keys: int, seed: int = 0, rows: int = ROWS) -> Spread:
-    """What random vectors of ``d_k`` numbers give in rows of so many keys."""
+    """Return the spread of random vectors of ``d_k`` numbers in rows of ``keys`` keys."""
     return _spread(random_scores(d_k, keys, seed, rows), d_k, d_k**-0.5)
 
 
 def head_spreads(trace: Trace) -> tuple[HeadSpread, ...]:
-    """Every head whose q and k the trace has, over the cells that its own mask leaves.
+    """Return the spread of every head with captured q and k, over unmasked cells.
 
     Raises:
-        NoProduct: (a LookupError) the scores of this model are no products; says so.
+        NoProduct: (a LookupError) The scores of this model are no products.
     """
     found = tuple(one for attention in trace.attentions for one in _of_layer(trace, attention))
     if not found:

@@ -1,6 +1,6 @@
-"""All heads of a block at a glance: small pictures of them, or of what changed in them.
+"""Overview of a block's heads: small maps, or small maps of their changes.
 
-A tile is a head's thumbnail ``[query, key]``, which is pooled where a sentence is long.
+A tile is a head's thumbnail ``[query, key]``, which is pooled for a long sentence.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from ...i18n import say
 
 
 def head_tiles(trace: Trace, block: str, before: Trace | None = None) -> np.ndarray:
-    """Every head of a block as a small picture, or what changed in it since another run.
+    """Return every head of a block as a small map, or its change since another run.
 
-    Alone, each tile is divided by its own largest weight (0...1), so that tiles show shapes. With
-    ``before``, differences of weights (-1...1); rows that were not there before are NaN.
+    Without ``before``, each tile is divided by its largest weight (0...1), so tiles show shapes.
+    With ``before``, differences of weights (-1...1); new rows are NaN.
 
     Args:
-        trace: the run to show.
+        trace: Run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        before: another run over the same words; the present one may have padding appended.
+        before: Another run on the same words; ``trace`` may have padding appended.
 
     Returns:
         ``[layer, head, query, key]`` float32.
 
     Raises:
-        LookupError: a map that a trace lacks; names those it has.
-        ValueError: the two runs speak about different words, or too many to compare.
+        LookupError: A trace lacks the map.
+        ValueError: The runs have different words, or too many to compare.
     """
     now = trace.thumbnail(block)
     if before is None:
@@ -40,7 +40,7 @@ def head_tiles(trace: Trace, block: str, before: Trace | None = None) -> np.ndar
 
 
 def own_scale(tiles: np.ndarray) -> np.ndarray:
-    """Each tile divided by its own largest weight: where a head looks, not how much.
+    """Divide each tile by its largest weight.
 
     Args:
         tiles: ``[layer, head, query, key]``, non-negative, in any unit.
@@ -54,16 +54,17 @@ def own_scale(tiles: np.ndarray) -> np.ndarray:
 
 
 def change(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """By how much each weight grew or shrank.
+    """Return the change of each weight.
 
     Args:
-        now, before: thumbnails ``[layer, head, query, key]`` uint8, 255 = weight 1.
+        now: Thumbnails ``[layer, head, query, key]`` uint8, 255 = weight 1.
+        before: Thumbnails of the earlier run, likewise.
 
     Returns:
         The shape of ``now``, float32 in -1...1; NaN in rows that ``before`` does not have.
 
     Raises:
-        ValueError: other layers or heads, or fewer cells than before; says which.
+        ValueError: Other layers or heads, or fewer cells than before.
     """
     if now.shape[:2] != before.shape[:2]:
         raise ValueError(
@@ -79,19 +80,19 @@ def change(now: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 def grown(before: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An earlier run's weights, as large as those of a run with words appended.
+    """Return an earlier run's weights, extended to the size of a run with appended tokens.
 
-    A key that was not there got nothing: 0. A query that was not there did not look at all: NaN.
+    A new key gets 0; a new query gets NaN.
 
     Args:
-        before: weights ``[..., query, key]``, floating point.
-        shape: queries and keys of the longer run.
+        before: Weights ``[..., query, key]``, floating point.
+        shape: Queries and keys of the longer run.
 
     Returns:
-        ``[..., *shape]``, of the same precision; ``before`` itself where nothing is missing.
+        ``[..., *shape]``, of the same precision; ``before`` itself if the sizes agree.
 
     Raises:
-        ValueError: the earlier run is the longer one; states both sizes.
+        ValueError: The earlier run is longer.
     """
     queries, keys = before.shape[-2:]
     if (queries, keys) == tuple(shape):
@@ -112,12 +113,12 @@ def grown(before: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def largest_change(changes: np.ndarray) -> float:
-    """Where the colours of a change end: its largest size, at least 0.05, so noise stays pale."""
+    """Return the end of the color scale of changes: at least 0.05, so that noise stays pale."""
     return max(0.05, float(np.nanmax(np.abs(changes), initial=0)))
 
 
 def sentences(trace: Trace, block: str) -> tuple[Tokens, Tokens]:
-    """The words that the rows and the columns of a map stand for."""
+    """Return the tokens of a map's rows and columns."""
     kept = next((one for one in trace.attentions if one.site.map == block), None)
     if kept is not None:
         return trace.tokens(kept.query), trace.tokens(kept.key)
@@ -127,18 +128,18 @@ def sentences(trace: Trace, block: str) -> tuple[Tokens, Tokens]:
 
 
 def stride(trace: Trace, block: str) -> tuple[int, int]:
-    """How many rows and how many columns of a map stand in one cell of its small pictures."""
+    """Return the number of map rows and columns in one thumbnail cell."""
     rows, columns = trace.thumbnail(block).shape[2:]
     queries, keys = (len(words) for words in sentences(trace, block))
     return -(-queries // rows), -(-keys // columns)
 
 
 def halved(tiles: np.ndarray) -> np.ndarray:
-    """Half as many rows and columns: of each 2 x 2 cells the one of largest size is kept.
+    """Return half as many rows and columns, with the value of largest size of each 2 x 2 cells.
 
     Args:
-        tiles: ``[..., query, key]`` weights or signed changes; NaN counts as nothing. Where a
-            count is odd the last cell stands alone.
+        tiles: ``[..., query, key]`` weights or signed changes; NaN is ignored. For odd counts, the
+            last cell is alone.
 
     Returns:
         ``[..., ceil(query / 2), ceil(key / 2)]``, of the same type.
@@ -159,19 +160,18 @@ def _halved(tiles: np.ndarray, axis: int) -> np.ndarray:
 
 
 def strongest(trace: Trace, block: str, changes: np.ndarray | None = None) -> np.ndarray:
-    """Where each head looks hardest, or where it changed most.
+    """Return the position of each head's largest weight, or largest change.
 
-    Exact where a cell of the small pictures is one weight, and where the whole matrix was kept;
-    else all the words of the largest cell.
+    Exact if a thumbnail cell is one weight, or if the matrix was captured; else all tokens of the
+    largest cell.
 
     Args:
-        trace: the run.
+        trace: The run.
         block: ``encoder``, ``decoder`` or ``cross``.
-        changes: what :func:`change` gave, to find the largest change instead.
+        changes: Result of :func:`change`, to find the largest change instead.
 
     Returns:
-        int32 ``[layer, head, 4]``: the first and the last row token, the first and the last
-        column token of that place.
+        int32 ``[layer, head, 4]``: first and last row token, first and last column token.
     """
     small = trace.thumbnail(block)
     sizes = small if changes is None else np.nan_to_num(np.abs(changes), nan=-1.0)
@@ -187,7 +187,7 @@ def strongest(trace: Trace, block: str, changes: np.ndarray | None = None) -> np
 
 
 def _exact(trace: Trace, block: str, first: np.ndarray, last: np.ndarray) -> None:
-    """Write the very place of each layer whose matrices were kept, ``[layer, head, side]``."""
+    """Write the exact position for layers with captured matrices, ``[layer, head, side]``."""
     for attention in trace.attentions:
         if attention.site.map == block:
             heads, *shape = attention.weights.shape
@@ -197,15 +197,15 @@ def _exact(trace: Trace, block: str, first: np.ndarray, last: np.ndarray) -> Non
 
 
 def extends(now: Tokens, before: Tokens) -> bool:
-    """Whether one sentence is the other with nothing but tokens appended."""
+    """Return True if ``now`` equals ``before`` with tokens appended."""
     count = len(before)
-    known = before.ids and now.ids  # strings alone are given without
+    known = before.ids and now.ids  # arrays given without ids have only strings
     same = now.ids[:count] == before.ids if known else now.pieces[:count] == before.pieces
     return same and len(now) >= count
 
 
 def _require_same_words(trace: Trace, before: Trace, block: str) -> None:
-    """Words may be appended; then a cell must be one weight, or it is compared with a stranger."""
+    """Raise unless words are equal or appended; then a cell must be a single weight."""
     now, was = sentences(trace, block), sentences(before, block)
     sizes = trace.thumbnail(block).shape[2:], before.thumbnail(block).shape[2:]
     words = tuple(tuple(map(len, pair)) for pair in (now, was))

@@ -1,4 +1,4 @@
-"""What would become of a head whose queries and keys were the same vectors."""
+"""Simulation of heads whose keys equal their queries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from ...core.numerics import softmax
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Scores and weights ``[head, query, key]`` with the head's own keys, and with its queries in
-    their place; ``lopsided`` and ``itself`` ``[head, 2]`` are how far the scores are from
-    symmetric, and the mean weight of a word on itself, in both."""
+    """Scores and weights with a head's own keys, and with its queries as keys.
+
+    Attributes:
+        own: Scores ``[head, query, key]`` with own keys.
+        shared: Scores with queries as keys.
+        own_weights: Weights with own keys.
+        shared_weights: Weights with queries as keys.
+        lopsided: Antisymmetric share of the scores in both cases, ``[head, 2]``.
+        itself: Mean weight of a token on itself in both cases, ``[head, 2]``.
+    """
 
     own: np.ndarray
     shared: np.ndarray
@@ -24,20 +31,19 @@ class Shared:
 
 
 def share_keys(q: np.ndarray, k: np.ndarray, scale: float, visible: np.ndarray) -> Shared:
-    """Scores q·k as they are, and q·q as they would be if the key were the query.
+    """Return scores q·k, and scores q·q with queries as keys.
 
-    q·q is symmetric: if one word finds another one interesting, the other must find it just as
-    interesting, and no word can fit better than a copy of itself that is as long (Cauchy and
-    Schwarz). The softmax still differs from row to row.
+    q·q is symmetric: two tokens have the same score for each other. No token fits better than a
+    copy of itself of the same length (Cauchy-Schwarz). The softmax still differs from row to row.
 
     Args:
         q: ``[head, token, d_k]``.
         k: ``[head, token, d_k]``.
-        scale: what the product is multiplied with, 1 / sqrt(d_k) in the paper.
-        visible: ``[token, token]``, true where a query may look.
+        scale: Factor of the product, 1 / sqrt(d_k) in the paper.
+        visible: ``[token, token]``, True where a query may look.
 
     Raises:
-        ValueError: queries and keys of different sentences or widths.
+        ValueError: Queries and keys have different sentences or widths.
     """
     if q.shape != k.shape:
         raise ValueError(
@@ -58,11 +64,11 @@ def share_keys(q: np.ndarray, k: np.ndarray, scale: float, visible: np.ndarray) 
 
 
 def lopsidedness(scores: np.ndarray) -> np.ndarray:
-    """How far scores are from symmetric: the part of their squares that is antisymmetric.
+    """Return the antisymmetric share of the squared scores.
 
     Any matrix is S = (S + Sᵀ) / 2 + (S − Sᵀ) / 2, and the squares of the two parts add up to those
-    of S. 0: symmetric, as fits as fitted; 1/2: what a word gives says nothing about what it gets;
-    1: opposite. Cells of both triangles are counted, whether a mask hides them or not.
+    of S. 0: symmetric; 1/2: scores in both directions are independent; 1: antisymmetric. Cells of
+    both triangles count, masked or not.
 
     Args:
         scores: ``[..., token, token]``.

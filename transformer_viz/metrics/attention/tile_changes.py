@@ -1,7 +1,7 @@
-"""Tiles of the difference of two runs: each weight less what it was, at the finest level exactly.
+"""Tiles of the difference of two runs, exact at the finest level.
 
-A coarser cell holds the change of largest size under it, with its sign: no mean, which would hide
-that one weight went up and its neighbour down.
+A coarser cell holds the change of largest size within it, with its sign. A mean would hide opposite
+changes of neighboring weights.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ...core.trace import Trace
 from ...i18n import say
 from .tile_pyramid import STRIPS, Sheet, Square, kept_level, within
 
-CELLS = 4 * 1024**2  # of each run that are built at once
+CELLS = 4 * 1024**2  # cells of each run built at a time
 
 
 def part(now: Trace, before: Trace, site: Site, square: Square) -> Sheet:
-    """One tile: changes float32, and what neither run may look at, bool.
+    """Return one tile: changes float32, and a bool mask of cells hidden in both runs.
 
     Raises:
-        ValueError: a tile that the map does not have, or runs over other words; says which.
-        LookupError: a map without tiles; says why.
+        ValueError: The map has no such tile, or the runs have other words.
+        LookupError: The map has no tiles.
     """
     shape = same_shape(now, before, site)
     return pooled(now, before, site, 2**square.level, *within(shape, square))
 
 
 def whole(now: Trace, before: Trace, site: Site, on_progress: Callable[[int, int], None]) -> Sheet:
-    """Return the whole of a map's changes at the level that is kept."""
+    """Return all changes of a map at the cached level."""
     shape = same_shape(now, before, site)
     rows, step = shape[0], 2 ** kept_level(shape)
     high = -(-rows // (step * STRIPS)) * step
@@ -43,7 +43,7 @@ def whole(now: Trace, before: Trace, site: Site, on_progress: Callable[[int, int
 
 
 def cut(kept: Sheet, shape: tuple[int, int], square: Square) -> Sheet:
-    """One tile of a coarser level than the kept one, of the whole at that."""
+    """Return one tile of a coarser level than the cached one."""
     down, across = within(shape, square)
     step = 2 ** kept_level(shape)
     place = tuple(slice(side.start // step, -(-side.stop // step)) for side in (down, across))
@@ -52,7 +52,7 @@ def cut(kept: Sheet, shape: tuple[int, int], square: Square) -> Sheet:
 
 
 def pooled(now: Trace, before: Trace, site: Site, step: int, rows: slice, columns: slice) -> Sheet:
-    """Some rows and columns of the changes, in cells of ``step`` x ``step``."""
+    """Return some rows and columns of the changes, in cells of ``step`` x ``step``."""
     place = site.map, site.layer, site.head or 0
     high = max(1, CELLS // ((columns.stop - columns.start) * step)) * step
     found = []
@@ -65,7 +65,7 @@ def pooled(now: Trace, before: Trace, site: Site, step: int, rows: slice, column
 
 
 def _largest(changes: np.ndarray, hidden: np.ndarray, step: int) -> Sheet:
-    """Of ``step`` x ``step`` changes each the one of largest size."""
+    """Return the change of largest size of each ``step`` x ``step`` cells."""
     up = low = changes
     for axis, size in enumerate(changes.shape):
         edges = np.arange(0, size, step)
@@ -76,10 +76,10 @@ def _largest(changes: np.ndarray, hidden: np.ndarray, step: int) -> Sheet:
 
 
 def same_shape(now: Trace, before: Trace, site: Site) -> tuple[int, int]:
-    """The shape that a map has in both runs.
+    """Return the shape of a map in both runs.
 
     Raises:
-        ValueError: it has another one in each, as where padding was appended; says so.
+        ValueError: The shapes differ, for example by appended padding.
     """
     shape, old = (run.map_shape(site.map, site.layer) for run in (now, before))
     if shape != old:
@@ -94,9 +94,9 @@ def same_shape(now: Trace, before: Trace, site: Site) -> tuple[int, int]:
 
 
 def colour_end(now: Trace, before: Trace, site: Site, rows: int = 64, share: float = 0.98) -> float:
-    """Where the colours of changes end: at the 98th percentile of their sizes in some rows.
+    """Return the end of the color scale: the 98th percentile of changes in some rows.
 
-    As with weights of a long text: up to the largest change nothing else would have a colour.
+    As for weights of a long text: with the maximum, almost nothing would be colored.
     """
     shape, place = same_shape(now, before, site), (site.map, site.layer, site.head or 0)
     picked = np.unique(np.linspace(0, shape[0] - 1, min(rows, shape[0])).astype(int))

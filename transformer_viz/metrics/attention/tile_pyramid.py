@@ -1,8 +1,8 @@
-"""Tiles of long maps: exact cells at the finest level, pooled ones at the others.
+"""Tile pyramid of long maps: exact cells at the finest level, pooled ones at the others.
 
 At level n a cell holds ``2 ** n`` rows and columns; a tile is a square of `TILE` cells a side.
-Coarse levels would be made of the whole map each time, so the whole is kept once in at most `KEPT`
-cells a side, and they are made of that.
+Coarse levels would need the whole map each time. So the whole map is cached in at most `KEPT` cells
+a side, and they are made from it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ...core.sites import Site
 from ...core.trace import Trace
 
 TILE = 256  # cells of a tile's side
-KEPT = 2048  # cells of a side of the whole that is kept
-STRIPS = 16  # pieces in which it is made: as often its visitor may stop it
+KEPT = 2048  # cells of a side of the cached map
+STRIPS = 16  # pieces in which it is made; it can be stopped between them
 
 Sheet = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Square:
-    """Which tile: its level, and its number down and across, from 0."""
+    """Tile coordinates: level, row and column, from 0."""
 
     level: int
     row: int
@@ -32,28 +32,28 @@ class Square:
 
 
 def levels(shape: tuple[int, int]) -> int:
-    """How many levels a map of so many rows and columns has; the last one is a single tile."""
+    """Return the number of levels of a map of this shape; the last one is a single tile."""
     return 1 + max(0, (max(shape) - 1).bit_length() - (TILE - 1).bit_length())
 
 
 def kept_level(shape: tuple[int, int]) -> int:
-    """The level at which the whole of a map is kept."""
+    """Return the level at which a whole map is cached."""
     return max(0, (max(shape) - 1).bit_length() - (KEPT - 1).bit_length())
 
 
 def whole(
     trace: Trace, site: Site, on_progress: Callable[[int, int], None], level: int | None = None
 ) -> Sheet:
-    """The whole of a head's map at one level: weights float32, and what is hidden, bool.
+    """Return a head's whole map at one level: weights float32, and a bool mask of hidden cells.
 
     Args:
-        trace: a run that has tiles.
-        site: the head.
-        on_progress: hears how many pieces of how many are done.
-        level: left out, the one that is kept.
+        trace: Run with tiles.
+        site: The head.
+        on_progress: Called with the number of pieces done and in all.
+        level: Level; by default the cached one.
 
     Raises:
-        LookupError: a map without tiles; says why.
+        LookupError: The map has no tiles.
     """
     place = site.map, site.layer, site.head or 0
     shape = trace.map_shape(*place[:2])
@@ -67,18 +67,18 @@ def whole(
 
 
 def part(trace: Trace, site: Site, square: Square) -> Sheet:
-    """One tile, of the queries and keys.
+    """Return one tile, computed from queries and keys.
 
     Raises:
-        ValueError: a tile that the map does not have; says how many there are.
-        LookupError: a map without tiles; says why.
+        ValueError: The map has no such tile.
+        LookupError: The map has no tiles.
     """
     place = site.map, site.layer, site.head or 0
     return trace.pooled(*place, 2**square.level, *within(trace.map_shape(*place[:2]), square))
 
 
 def cut(kept: Sheet, shape: tuple[int, int], square: Square) -> Sheet:
-    """One tile of a coarser level than the kept one, of the whole at that."""
+    """Return one tile of a coarser level than the cached one."""
     down, across = within(shape, square)
     step = 2 ** kept_level(shape)
     place = tuple(slice(side.start // step, -(-side.stop // step)) for side in (down, across))
@@ -92,10 +92,10 @@ def cut(kept: Sheet, shape: tuple[int, int], square: Square) -> Sheet:
 
 
 def within(shape: tuple[int, int], square: Square) -> tuple[slice, slice]:
-    """The rows and columns of a tile.
+    """Return the rows and columns of a tile.
 
     Raises:
-        ValueError: a tile that the map does not have; says how many there are.
+        ValueError: The map has no such tile.
     """
     count = levels(shape)
     side = TILE * 2**square.level if 0 <= square.level < count else 0

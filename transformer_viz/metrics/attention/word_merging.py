@@ -1,6 +1,6 @@
-"""From pieces to whole words, and without special tokens: the same map, read more easily.
+"""Merging of pieces to words, and removal of special tokens, for easier reading of a map.
 
-Both change what a picture shows, never what a model did; each result says what was done.
+Both change only the picture, not the model; each result has a note on the change.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ...core.trace_parts import Produced, Tokens
 from ...i18n import say
 from ...preprocessing.tokenizers import numbered
 
-BEFORE_MARK = re.compile(r" ([.,;:!?…])")  # a mark stands close to the word before it
-REPEATED = re.compile(r" \(\d+\)$")  # labels number a word that occurs again: "the (2)"
+BEFORE_MARK = re.compile(r" ([.,;:!?…])")  # punctuation follows the word without a blank
+REPEATED = re.compile(r" \(\d+\)$")  # suffix of repeated words: "the (2)"
 SPACE = "␣"
-PART = re.compile(r" (\d)/\d$")  # and the bytes of one character: "🙂 1/4"
-ENDS = {"<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[PAD]"}  # a last row may produce what none read
+PART = re.compile(r" (\d)/\d$")  # suffix of a character's bytes: "🙂 1/4"
+ENDS = {"<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[PAD]"}  # predicted, not read
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The tokens along one side of a map: one label, word number and special mark a token."""
+    """Tokens along one side of a map, each with label, word number and special flag."""
 
     labels: tuple[str, ...]
     words: tuple[int, ...]
@@ -36,7 +36,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Regrouped:
-    """A map after regrouping: ``weights`` [..., query, key], its axes, and what was done."""
+    """Regrouped map: ``weights`` [..., query, key], its axes, and a note on the change."""
 
     weights: np.ndarray
     queries: Axis
@@ -45,15 +45,15 @@ class Regrouped:
 
 
 def axis(tokens: Tokens) -> Axis:
-    """The axis that a sentence makes."""
+    """Return the axis of a sentence."""
     return Axis(tokens.labels, tokens.words, tokens.special)
 
 
 def produced_by_row(trace: Trace) -> Produced | None:
-    """Return what is produced where each row of the last stack says one of it.
+    """Return the predictions if each row of the last stack makes one.
 
-    None for a class and for the ends of an answer, which are said of the whole input: then rows
-    bear the words that they read.
+    None for a class and for the ends of an answer, which belong to the whole input: then rows are
+    labelled with the tokens that they read.
     """
     said = trace.produced
     whole = trace.marks_answer or (trace.logits is not None and trace.logits.ndim == 1)
@@ -61,11 +61,11 @@ def produced_by_row(trace: Trace) -> Produced | None:
 
 
 def produced_axis(produced: Produced, target: Tokens) -> Axis:
-    """The axis of the rows of a decoder: row t is named after the token that it produces.
+    """Return the axis of a decoder's rows: row t is labelled with the token that it predicts.
 
-    Row t reads input t, so its token is input t + 1; the last row's token was never read, and
-    stands as a word of its own. Where a run is asked about other words than it read, every token
-    stands alone. A piece is special where the target has it as special, or by its usual name.
+    Row t reads input t, so its token is input t + 1. The last row's token was never read, and is a
+    separate word. If a run reports other tokens than it read, every token is a separate word. A
+    piece is special if it is in the target, or by its usual name.
     """
     marked = {p for p, special in zip(target.pieces, target.special, strict=True) if special}
     special = tuple(piece in marked | ENDS for piece in produced.pieces)
@@ -77,19 +77,21 @@ def produced_axis(produced: Produced, target: Tokens) -> Axis:
 
 
 def merge_words(weights: np.ndarray, queries: Axis, keys: Axis) -> Regrouped:
-    """Whole words instead of pieces: columns of a word are summed, its rows averaged.
+    """Merge pieces to words: columns of a word are summed, its rows averaged.
 
-    The weight that goes to a word is the sum over its pieces, and a word looks as its pieces do on
-    average (Clark et al. 2019, "What Does BERT Look At?", section 4.1), so rows keep their sum.
+    The weight on a word is the sum over its pieces, and the weight from a word the mean (Clark et
+    al. 2019, "What Does BERT Look At?", section 4.1), so rows keep their sum.
 
     Args:
         weights: ``[..., query, key]``.
+        queries: Axis of the rows.
+        keys: Axis of the columns.
 
     Returns:
         Weights ``[..., query word, key word]`` of the input's type.
 
     Raises:
-        ValueError: the axes do not fit the weights; states both sizes.
+        ValueError: The axes do not fit the weights.
     """
     _check(weights, queries, keys)
     rows, columns = _membership(queries), _membership(keys)
@@ -101,19 +103,21 @@ def merge_words(weights: np.ndarray, queries: Axis, keys: Axis) -> Regrouped:
 
 
 def without_special(weights: np.ndarray, queries: Axis, keys: Axis) -> Regrouped:
-    """Ordinary tokens only: special rows and columns go, and each row is divided by what is left.
+    """Remove special rows and columns, and renormalize each row.
 
-    A row that looked at special tokens only stays zero. Where no column goes, rows stay as they
-    were, also those that an edit left short of 1.
+    A row that looked only at special tokens stays zero. If no column is removed, rows stay
+    unchanged, even if an edit made them sum to less than 1.
 
     Args:
         weights: ``[..., query, key]``.
+        queries: Axis of the rows.
+        keys: Axis of the columns.
 
     Returns:
         Weights ``[..., ordinary query, ordinary key]`` of the input's type.
 
     Raises:
-        ValueError: the axes do not fit the weights; states both sizes.
+        ValueError: The axes do not fit the weights.
     """
     _check(weights, queries, keys)
     rows, columns = _ordinary(queries), _ordinary(keys)
@@ -144,7 +148,7 @@ def _check(weights: np.ndarray, queries: Axis, keys: Axis) -> None:
 
 
 def _membership(side: Axis) -> np.ndarray:
-    """Which token belongs to which word: ``[word, token]`` of 0 and 1, words in reading order."""
+    """Return the tokens of each word: ``[word, token]`` of 0 and 1, words in reading order."""
     place = {word: i for i, word in enumerate(dict.fromkeys(side.words))}
     table = np.zeros((len(place), len(side)))
     table[[place[word] for word in side.words], np.arange(len(side))] = 1
@@ -152,7 +156,7 @@ def _membership(side: Axis) -> np.ndarray:
 
 
 def _words(side: Axis) -> Axis:
-    """The axis of whole words, repeated ones numbered."""
+    """Return the axis of whole words, repeated ones numbered."""
     parts: dict[int, list[int]] = {}
     for token, word in enumerate(side.words):
         parts.setdefault(word, []).append(token)
@@ -162,7 +166,7 @@ def _words(side: Axis) -> Axis:
 
 
 def joined(labels: list[str]) -> str:
-    """The word that pieces make; a character of several bytes stands once."""
+    """Return the word made of pieces; a character of several bytes appears once."""
     text = ""
     for label in labels:
         plain = REPEATED.sub("", label)
@@ -170,7 +174,7 @@ def joined(labels: list[str]) -> str:
         if part is None or part[1] == "1":
             shown = PART.sub("", plain)
             text += shown.removeprefix("◌") if text else shown  # an accent has its letter now
-    return text.removeprefix(SPACE) or text  # a piece that is a blank alone begins a word
+    return text.removeprefix(SPACE) or text  # a piece that is only a blank starts a word
 
 
 def _ordinary(side: Axis) -> list[int]:
@@ -186,7 +190,7 @@ def _pick(side: Axis, kept: list[int]) -> Axis:
 
 
 def sentence_of(tokens: Tokens) -> str:
-    """Return the words of a sentence, without marks and without the numbers of repeated ones."""
+    """Return the words of a sentence, without special tokens and repetition numbers."""
     words: dict[int, str] = {}
     for label, word, special in zip(tokens.labels, tokens.words, tokens.special, strict=True):
         if not special:

@@ -1,5 +1,5 @@
-"""What each input word had to do with an output: rollout, flow, contributions, gradients, deletion.
+"""Attribution of outputs to input tokens: rollout, flow, contributions, gradients, deletion.
 
-Plain arrays of one run go in, ``[query, key]`` shares come out. May import nothing but numpy and
-pandas.
+Input are plain arrays of one run, output are ``[query, key]`` shares. May import nothing but numpy
+and pandas.
 """

@@ -1,4 +1,4 @@
-"""R2: what each key really gave to a row, as vectors, with residual stream, norm and biases."""
+"""R2: contribution of each key to a row as vectors, with residual stream, norm and biases."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from .rollout import Step
 
-BLOCK = 2**20  # numbers of a block's vectors that are made together
+BLOCK = 2**20  # numbers of a block's vectors computed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A norm whose scale is held at what it was in the run, which makes it a linear map.
+    """Norm with its scale held at the run's value, which makes it linear.
 
-    ``scale`` ``[row]`` is the run's own factor, ``gain`` and ``shift`` ``[d_model]``; ``centred``
-    where the mean over features is taken away first.
+    ``scale`` ``[row]`` is the run's factor, ``gain`` and ``shift`` are ``[d_model]``; ``centred``
+    is True if the mean over features is subtracted first.
     """
 
     scale: np.ndarray
@@ -26,7 +26,7 @@ class Scaling:
     centred: bool
 
     def of(self, part: np.ndarray, row: int) -> np.ndarray:
-        """A part ``[..., d_model]`` of what enters at a row, as a part of what leaves."""
+        """Return the output part of an input part ``[..., d_model]`` at a row."""
         if self.centred:
             part = part - part.mean(-1, keepdims=True)
         return np.asarray(part * self.gain * self.scale[row])
@@ -39,9 +39,9 @@ def scaling(
     bias: np.ndarray | None,
     centred: bool,
 ) -> Scaling:
-    """The frozen form of a norm from what entered and what it made, ``[row, d_model]`` each.
+    """Return the linear form of a norm from its input and output, ``[row, d_model]`` each.
 
-    The factor of each row is fitted, so that it holds for whatever the norm adds to the variance.
+    The factor of each row is fitted, so it includes the norm's epsilon.
     """
     width = entered.shape[-1]
     gain = np.ones(width) if gain is None else np.asarray(gain, np.float64)
@@ -54,13 +54,21 @@ def scaling(
 
 @dataclass(frozen=True, eq=False)
 class AttentionBlock:
-    """One attention block of one run, taken apart; float64.
+    """Decomposed attention block of one run; float64.
 
-    ``weights`` ``[head, query, key]``; ``parts`` ``[head, key, d_model]``: what each key gives
-    through values and output projection, biases left out; ``constant`` ``[query, d_model]``: those
-    biases; ``output`` ``[query, d_model]``: what the projection gave in the run; ``stream`` what
-    it was added to (None where no residual sum was seen) and ``total`` what the block made of both;
-    ``inner`` a norm between projection and sum, ``outer`` one after the sum.
+    Attributes:
+        stack: Stack.
+        block: Block.
+        layer: Layer.
+        weights: ``[head, query, key]``.
+        parts: ``[head, key, d_model]``, each key's output through values and output projection,
+            without biases.
+        constant: ``[query, d_model]``, the biases.
+        output: ``[query, d_model]``, output of the projection in the run.
+        stream: Residual stream it was added to; None without a residual sum.
+        total: Result of the block.
+        inner: Norm between projection and sum.
+        outer: Norm after the sum.
     """
 
     stack: str
@@ -78,14 +86,15 @@ class AttentionBlock:
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """How much of a block's rows comes from where, as Euclidean lengths of vectors.
+    """Contributions to a block's rows, as Euclidean lengths of vectors.
 
-    ``keys`` ``[query, key]`` (of a self-attention without the residual part); ``own`` ``[query]``
-    the residual stream; for a self-attention ``keys`` of a row's own token and ``own`` are one
-    vector, whose length stands in ``keys``, and ``own`` is 0. ``bias`` ``[query]``; ``mixing``
-    ``[query]``: how much of a row comes from other tokens, 0..1. ``error`` is the largest
-    difference between the sum of all vectors and what the block gave, relative to the largest of
-    its numbers.
+    Attributes:
+        keys: ``[query, key]``. For self-attention, a row's own token includes the residual stream.
+        own: ``[query]``, the residual stream; 0 for self-attention.
+        bias: ``[query]``.
+        mixing: ``[query]``, share of a row from other tokens, 0..1.
+        error: Largest difference between the sum of all vectors and the block's output, relative to
+            its largest number.
     """
 
     keys: np.ndarray
@@ -96,12 +105,12 @@ class Contributions:
 
 
 def contributions(block: AttentionBlock) -> Contributions:
-    """The vectors ``c_ij = sum_h A_h[i,j] f_h(x_j) + [i = j] x_i`` of a block, as lengths.
+    """Compute the vectors ``c_ij = sum_h A_h[i,j] f_h(x_j) + [i = j] x_i`` of a block, as lengths.
 
-    ``f_h(x_j) = x_j W_V W_O``. Biases form a column of their own, since rows of weights sum to 1:
-    a bias moved from the values into the output projection then changes nothing here. Norms are
-    linear once their scale is held. Heads are summed before the length is taken. Kobayashi et al.
-    2020 (section 3) and 2021 (section 3), where b_V stands inside f.
+    ``f_h(x_j) = x_j W_V W_O``. Biases are a separate column, since rows of weights sum to 1: a bias
+    moved from the values into the output projection then changes nothing. Norms are linear once
+    their scale is held. Heads are summed before the length is taken. Kobayashi et al. 2020 (section
+    3) and 2021 (section 3), where b_V is inside f.
     """
     rows, columns = block.weights.shape[1:]
     same = block.block == "self"
@@ -132,7 +141,7 @@ def contributions(block: AttentionBlock) -> Contributions:
 
 
 def _summed_heads(weights: np.ndarray, parts: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield for each row the vectors ``[key, d_model]`` of all heads, weighed and summed.
+    """Yield each row's vectors ``[key, d_model]``, weighted and summed over heads.
 
     Several rows are multiplied together, so that the parts are read once for them.
     """
@@ -145,7 +154,7 @@ def _summed_heads(weights: np.ndarray, parts: np.ndarray) -> Iterator[np.ndarray
 
 
 def shares(stack: str, block: str, found: Contributions) -> Step:
-    """Lengths as shares of each row, biases left out: a step that can be multiplied like R1's."""
+    """Return lengths as shares of each row, without biases: a step that multiplies like R1's."""
     whole = found.keys.sum(-1) + found.own
     divisor = np.where(whole > 0, whole, 1.0)
     own = np.where(whole > 0, found.own / divisor, 1.0)

@@ -1,4 +1,4 @@
-"""The deletion test: which words a method would hide first, and what comes of hiding them."""
+"""Deletion test: order in which a method hides words."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 
 def by_words(values: np.ndarray, words: Sequence[int]) -> dict[int, float]:
-    """The sum of the values of each word's tokens, by the number of the word.
+    """Return the sum of the values of each word's tokens, by word number.
 
     Args:
-        values: ``[token]``; a value that is not a number counts as the least.
-        words: for each token the number of its word.
+        values: ``[token]``; NaN counts as the smallest value.
+        words: Word number of each token.
     """
     found: dict[int, float] = {}
     for value, word in zip(values, words, strict=True):
@@ -21,11 +21,11 @@ def by_words(values: np.ndarray, words: Sequence[int]) -> dict[int, float]:
 
 
 def ordered(scores: dict[int, float]) -> list[int]:
-    """Words from the largest score to the smallest; the earlier one first where they are equal."""
+    """Return words from the largest score to the smallest; ties keep their order."""
     return sorted(scores, key=lambda word: (-scores[word], word))
 
 
 def random_orders(words: Sequence[int], draws: int, seed: int) -> list[list[int]]:
-    """Words in random orders."""
+    """Return words in random orders."""
     generator = np.random.default_rng(seed)
     return [[words[n] for n in generator.permutation(len(words))] for _ in range(draws)]

@@ -1,4 +1,4 @@
-"""Attention as pipes: how much could flow at most from each input to one row (optional to R1)."""
+"""Attention flow: maximum flow from each input to one row (an alternative to R1)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from .rollout import Rolled, Step
 
-MOST_TOKENS = 64  # beyond, a flow takes minutes
-LEAST = 1e-9  # a capacity below it is none
+MOST_TOKENS = 64  # more tokens take minutes
+LEAST = 1e-9  # smaller capacities count as 0
 
 
 def flow(steps: Sequence[Step], row: int) -> Rolled:
-    """The largest flow from a last row to each input alone, ``[1, token]`` of source and target.
+    """Return the largest flow from a last row to each input alone, ``[1, token]`` per sentence.
 
-    Capacities are the shares of the steps. Never below rollout, which is one possible flow; equal
-    to it after one layer. It does not sum to 1: each input is asked for alone. Abnar and Zuidema
-    2020, section 4; maximum flow by capacity scaling.
+    Capacities are the shares of the steps. Flow is never below rollout, which is one possible flow,
+    and equal to it after one layer. It does not sum to 1, since each input is computed alone. Abnar
+    and Zuidema 2020, section 4; maximum flow by capacity scaling.
 
     Raises:
-        ValueError: no steps, or more tokens than `MOST_TOKENS`.
+        ValueError: No steps, or more tokens than `MOST_TOKENS`.
     """
     if not steps:
         raise ValueError("No attention was seen, so nothing can flow.")
@@ -61,7 +61,7 @@ def _memory(decoder: Sequence[Step]) -> int:
 
 
 def largest(pipes: np.ndarray, start: int, end: int) -> float:
-    """The maximum flow between two nodes of a graph of capacities ``[from, to]``."""
+    """Return the maximum flow between two nodes of a graph of capacities ``[from, to]``."""
     rest, total = pipes.copy(), 0.0
     if start == end:
         return float("inf")
@@ -80,7 +80,7 @@ def largest(pipes: np.ndarray, start: int, end: int) -> float:
 
 
 def _way(rest: np.ndarray, start: int, end: int, bound: float) -> list[int] | None:
-    """A shortest way on which each pipe still holds ``bound``, breadth first; None without one."""
+    """Return a shortest path with residual capacity ``bound``, breadth first; None without one."""
     before = np.full(len(rest), -1)
     before[start] = start
     front = np.array([start])

@@ -1,4 +1,4 @@
-"""R3: gradient x attention, carried through the layers (Chefer, Gur and Wolf 2021)."""
+"""R3: gradient x attention, propagated through the layers (Chefer, Gur and Wolf 2021)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .rollout import Rolled
 
 @dataclass(frozen=True, eq=False)
 class Raised:
-    """One attention block: where more weight would raise the one logit that is asked about.
+    """Weights and gradients of one attention block for a single logit.
 
-    ``weights`` and ``gradients`` ``[head, query, key]``, the gradient that of a single logit.
+    ``weights`` and ``gradients`` are ``[head, query, key]``.
     """
 
     stack: str
@@ -30,15 +30,15 @@ class Raised:
 
 
 def relevance(steps: Sequence[Raised]) -> Rolled:
-    """Relevance of every input for the logit, a row for each last row; read the row that asks.
+    """Return the relevance of every input for the logit, for each last row; use the selected one.
 
-    ``R_ss += A R_ss``; of the decoder also ``R_sq += A R_sq``; of a cross block
-    ``R_sq += norm(R_ss)^T A norm(R_qq)`` with ``norm(R) = rows of (R - I) divided by their sum,
-    plus I``. All entries are at least 0; with a gradient of 0 everywhere each input's relevance is
-    its own row alone. Chefer et al. 2021, equations 5 to 11.
+    ``R_ss += A R_ss``; in the decoder also ``R_sq += A R_sq``; in a cross block ``R_sq +=
+    norm(R_ss)^T A norm(R_qq)`` with ``norm(R) = rows of (R - I) divided by their sum, plus I``. All
+    entries are at least 0. With a gradient of 0 everywhere each input is relevant only for its own
+    row. Chefer et al. 2021, equations 5 to 11.
 
     Raises:
-        ValueError: no steps.
+        ValueError: No steps.
     """
     if not steps:
         raise ValueError("No attention was seen, so nothing carries relevance.")
@@ -85,7 +85,7 @@ def _own(steps: Sequence[Raised]) -> np.ndarray | None:
 
 
 def normed(relevance: np.ndarray) -> np.ndarray:
-    """``norm(R)``: rows of ``R - I`` divided by their sum, plus I; a row of zeros stays one."""
+    """Return ``norm(R)``: rows of ``R - I`` divided by their sum, plus I; zero rows stay zero."""
     size = np.eye(len(relevance))
     rest = np.maximum(relevance - size, 0.0)  # a diagonal of 1 - 1e-7 is 1
     total = rest.sum(-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""R1: attention multiplied through the layers, with the residual stream beside it."""
+"""R1: attention rollout, i.e. attention and residual stream multiplied through the layers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One attention block as shares: where each row has what it is now from.
+    """Attention block as shares of each row's origin.
 
-    ``keys`` ``[query, key]`` come from the keys, ``own`` ``[query]`` from the row itself by the
-    residual stream. Rows of both together sum to 1 (to less where a sink took a part).
+    ``keys`` ``[query, key]`` are the shares of the keys, ``own`` ``[query]`` that of the row itself
+    through the residual stream. Together, rows sum to 1 (less with a sink).
     """
 
     stack: str
@@ -33,10 +33,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Rolled:
-    """Shares of the inputs in what each last row holds, float64.
+    """Shares of the inputs in each last row, float64.
 
-    ``source`` ``[row, source token]``; ``target`` ``[row, target token]`` where there is a decoder
-    beside an encoder, else None.
+    ``source`` is ``[row, source token]``; ``target`` ``[row, target token]`` for a decoder beside
+    an encoder, else None.
     """
 
     source: np.ndarray
@@ -44,26 +44,28 @@ class Rolled:
 
 
 def halved(stack: str, block: str, weights: np.ndarray) -> Step:
-    """The step of Abnar and Zuidema (2020): half the heads' mean, half the residual stream.
+    """Return the step of Abnar and Zuidema (2020): half the heads' mean, half the residual stream.
 
     Args:
-        weights: ``[head, query, key]``; rows that are not numbers count as empty.
+        stack: Stack of the block.
+        block: Kind of the block.
+        weights: ``[head, query, key]``; NaN counts as 0.
     """
     mean = np.nan_to_num(np.asarray(weights, np.float64)).mean(0)
     return Step(stack, block, mean / 2, np.full(len(mean), 0.5))
 
 
 def rolled(steps: Sequence[Step]) -> Rolled:
-    """All steps of a run multiplied, in the order in which they ran.
+    """Multiply all steps of a run, in execution order.
 
-    A stack alone gives ``T_L ... T_1`` with ``T = own + keys``. With two stacks the decoder is a
-    state ``[D | S]`` of shares in target and source, ``[I | 0]`` at first; a self block makes
-    ``D = T D, S = T S``, a cross block ``D = own D, S = own S + keys R_enc``. Rows of ``[D | S]``
-    sum to 1 where those of the steps do. The state form for two stacks is ours; Abnar and Zuidema
-    (2020, section 4) define one stack.
+    A single stack gives ``T_L ... T_1`` with ``T = own + keys``. With two stacks the decoder is a
+    state ``[D | S]`` of shares in target and source, ``[I | 0]`` at first. A self block gives ``D =
+    T D, S = T S``, a cross block ``D = own D, S = own S + keys R_enc``. Rows of ``[D | S]`` sum to
+    1 where those of the steps do. The form for two stacks is ours; Abnar and Zuidema (2020, section
+    4) define one stack.
 
     Raises:
-        ValueError: no steps, or layers whose tokens are not the same.
+        ValueError: No steps, or layers with different tokens.
     """
     if not steps:
         raise ValueError("No attention was seen, so there is nothing to multiply.")
@@ -78,7 +80,7 @@ def rolled(steps: Sequence[Step]) -> Rolled:
     target: np.ndarray | None = None
     source: np.ndarray | None = None
     for step in (step for step in steps if step.stack == "decoder"):
-        if encoded is None:  # memory that no attention made: its tokens are the source
+        if encoded is None:  # memory without attention: its tokens are the source
             encoded = np.eye(next(s.keys.shape[1] for s in steps if s.block == "cross"))
         if target is None or source is None:
             target, source = np.eye(len(step.keys)), np.zeros((len(step.keys), encoded.shape[1]))

@@ -1,4 +1,4 @@
-"""Two runs side by side: divergence of heads on the words that both read, and matched heads.
+"""Comparison of two runs: divergence of heads on shared words, and matching of heads.
 
 May import metrics' attention, head measures and statistics, and core.
 """

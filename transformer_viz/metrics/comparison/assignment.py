@@ -1,4 +1,4 @@
-"""Who goes with whom, so that all pairs together cost least (the assignment problem)."""
+"""Assignment problem: one-to-one matching with minimal total cost."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 
 
 def assignment(cost: np.ndarray) -> np.ndarray:
-    """The column of each row, whole numbers ``[row]``, so that the sum of their costs is least.
+    """Return the column of each row, int ``[row]``, with minimal total cost.
 
     Exact, by shortest augmenting paths (Kuhn 1955; Jonker and Volgenant 1987). With fewer columns
-    than rows, some rows get none: -1.
+    than rows, some rows get -1.
 
     Args:
         cost: ``[row, column]``, finite.
 
     Raises:
-        ValueError: a cost that is no finite number.
+        ValueError: A cost is not finite.
     """
     cost = np.asarray(cost, np.float64)
     if not np.isfinite(cost).all():
@@ -28,9 +28,9 @@ def assignment(cost: np.ndarray) -> np.ndarray:
         found[turned] = np.arange(len(turned))
         return found
     rows, columns = cost.shape
-    # prices of rows and columns keep every reduced cost at least 0; column 0 is a start of its own
+    # prices of rows and columns keep every reduced cost at least 0; column 0 is an extra start
     row_price, column_price = np.zeros(rows + 1), np.zeros(columns + 1)
-    owner = np.zeros(columns + 1, int)  # which row, from 1, has a column; 0: nobody
+    owner = np.zeros(columns + 1, int)  # row of each column, from 1; 0: none
     for row in range(1, rows + 1):
         _augment(cost, row, row_price, column_price, owner)
     found = np.full(rows, -1)
@@ -46,7 +46,7 @@ def _augment(
     column_price: np.ndarray,
     owner: np.ndarray,
 ) -> None:
-    """Give one more row a column along the cheapest path; others may move."""
+    """Assign a column to one more row along the cheapest path; others may move."""
     owner[0], at = row, 0
     distance = np.full(len(owner), np.inf)
     came_from = np.zeros(len(owner), int)

@@ -1,8 +1,8 @@
-"""The words that two readings of text have in common, and which tokens of each make them.
+"""Shared words of two tokenized texts, and their tokens in each.
 
-Three cases. The same tokens: each stands for itself. One text in other pieces (two tokenizers): it
-is cut where both cut it, by characters, so that scripts without blanks serve as well. Two texts:
-their words are matched in order, as swaps match them.
+Three cases. Equal tokens are each a word. One text with two tokenizations is cut where both cut it,
+by characters, which also works for scripts without blanks. Words of two texts are matched in order,
+as for patching.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...core.editing.token_match import matched
 from ...core.trace_parts import Tokens
 from ..attention.word_merging import PART, REPEATED, SPACE, joined
 
-#: How Unicode's names begin of characters whose scripts set no blanks between words.
+#: Prefixes of Unicode names of characters in scripts without blanks between words.
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of two readings: its tokens in each, its text in each, and whether both are equal.
+    """Word of two texts: its tokens and text in each; ``same`` is True if both are equal.
 
-    A side that does not have it has no tokens. ``special`` where no side has it as a word.
+    A side that lacks it has no tokens. ``special`` is True if it is no word on either side.
     """
 
     a: tuple[int, ...]
@@ -38,16 +38,16 @@ class Word:
 
     @property
     def common(self) -> bool:
-        """Whether both sides have it."""
+        """True if both sides have it."""
         return bool(self.a and self.b)
 
 
 @dataclass(frozen=True)
 class CommonWords:
-    """All words of two readings, those of both in the order of the first; ``how`` they were found.
+    """All words of two texts, shared ones in the order of the first.
 
-    ``how`` is ``tokens`` (the same tokens), ``pieces`` (one text, cut where both cut it) or
-    ``words`` (two texts, words matched in order).
+    ``how`` is ``tokens`` (equal tokens), ``pieces`` (one text, cut where both cut it) or ``words``
+    (two texts, words matched in order).
     """
 
     words: tuple[Word, ...]
@@ -55,25 +55,24 @@ class CommonWords:
 
     @property
     def shared(self) -> tuple[Word, ...]:
-        """The words that both sides have: the rows or columns of a map on common ground."""
+        """Words of both sides: the rows or columns of a shared map."""
         return tuple(word for word in self.words if word.common)
 
     @property
     def lone(self) -> tuple[Word, ...]:
-        """The words that one side alone has."""
+        """Words of only one side."""
         return tuple(word for word in self.words if not word.common)
 
     @property
     def any_same(self) -> bool:
-        """Whether a word is the same on both sides; of two texts a mark such as a stop is none."""
+        """True if a word is the same on both sides; in two texts, punctuation does not count."""
         return any(
             word.same and not word.special and (self.how != "words" or _has_letters(word.label_a))
             for word in self.shared
         )
 
     def members(self, side: str, tokens: int) -> np.ndarray:
-        """Which token of a side (``a`` or ``b``) is in which shared word, 0 and 1
-        ``[word, token]``."""
+        """Return the tokens of side ``a`` or ``b`` per shared word, 0 and 1 ``[word, token]``."""
         table = np.zeros((len(self.shared), tokens))
         for row, word in enumerate(self.shared):
             table[row, list(getattr(word, side))] = 1
@@ -85,7 +84,7 @@ def _has_letters(text: str) -> bool:
 
 
 def common_words(a: Tokens, b: Tokens) -> CommonWords:
-    """The words that two readings have in common."""
+    """Return the words shared by two tokenized texts, and the others."""
     if a.pieces == b.pieces:
         same = [
             Word((n,), (n,), a.labels[n], b.labels[n], True, a.special[n] and b.special[n])
@@ -110,9 +109,9 @@ def _content(side: Tokens) -> list[int]:
 
 
 def _plain(side: Tokens, token: int) -> str:
-    """A token's characters without case, accents, blanks and forms, which tokenizers may change.
+    """Return a token's characters without case, accents, blanks and variant forms.
 
-    Of a character of several bytes the last token has it, those before it nothing.
+    Tokenizers may change these. A character of several bytes belongs to its last token.
     """
     label = REPEATED.sub("", side.labels[token])
     part = PART.search(label)
@@ -125,7 +124,7 @@ def _plain(side: Tokens, token: int) -> str:
 
 
 def _spans(side: Tokens, tokens: Sequence[int]) -> list[tuple[int, int]]:
-    """Tokens with the characters at which they end, ``(token, end)``."""
+    """Return tokens with their end position in characters, ``(token, end)``."""
     spans, end = [], 0
     for token in tokens:
         end += len(_plain(side, token))
@@ -136,7 +135,7 @@ def _spans(side: Tokens, tokens: Sequence[int]) -> list[tuple[int, int]]:
 def _cut(
     a: list[tuple[int, int]], b: list[tuple[int, int]]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The common refinement: tokens between two ends that both sides have."""
+    """Return the common refinement: tokens between two ends of both sides."""
     ends = sorted({end for _, end in a} & {end for _, end in b} | {0})
     return [
         (_between(a, start, end, ends[-1]), _between(b, start, end, ends[-1]))
@@ -145,7 +144,7 @@ def _cut(
 
 
 def _between(spans: list[tuple[int, int]], start: int, end: int, last: int) -> tuple[int, ...]:
-    """The tokens of a piece of text; one without characters goes with what follows it."""
+    """Return the tokens of a piece of text; one without characters belongs to the next."""
     found = []
     for place, (token, here) in enumerate(spans):
         width = here - (spans[place - 1][1] if place else 0)
@@ -156,7 +155,7 @@ def _between(spans: list[tuple[int, int]], start: int, end: int, last: int) -> t
 
 
 def _specials(a: Tokens, b: Tokens) -> Pairs:
-    """Special tokens of the same name, in their order."""
+    """Return pairs of special tokens of the same name, in order."""
     ours = [n for n in range(len(a)) if a.special[n]]
     theirs = [n for n in range(len(b)) if b.special[n]]
     found = matched([a.pieces[n] for n in ours], [b.pieces[n] for n in theirs])
@@ -168,7 +167,7 @@ def _specials(a: Tokens, b: Tokens) -> Pairs:
 
 
 def _matched_units(a: Tokens, b: Tokens) -> Pairs:
-    """Words of two texts: equal ones in order, and one by one what stands between them."""
+    """Return matched words of two texts: equal ones in order, and those between them one by one."""
     ours, theirs = _units(a), _units(b)
     names = [[_name(side, unit) for unit in units] for side, units in ((a, ours), (b, theirs))]
     pairs: Pairs = []
@@ -176,20 +175,20 @@ def _matched_units(a: Tokens, b: Tokens) -> Pairs:
         if j is None:
             continue
         same = names[0][i] == names[1][j]
-        if same or not (names[0][i][0] or names[1][j][0]):  # a mark has no word as counterpart
+        if same or not (names[0][i][0] or names[1][j][0]):  # not a word with a special token
             pairs.append((ours[i], theirs[j], same))
     return pairs
 
 
 def _name(side: Tokens, unit: tuple[int, ...]) -> tuple[bool, str]:
-    """Whether a word is a special token, and its text as it is compared."""
+    """Return True if a word is a special token, and its text for comparison."""
     if side.special[unit[0]]:
         return True, side.pieces[unit[0]]
     return False, "".join(_plain(side, token) for token in unit) or joined(_labels(side, unit))
 
 
 def _units(side: Tokens) -> list[tuple[int, ...]]:
-    """The words of a sentence; where a script sets no blanks, its pieces."""
+    """Return the words of a sentence; in scripts without blanks, its pieces."""
     words: dict[int, list[int]] = {}
     for token, word in enumerate(side.words):
         words.setdefault(word, []).append(token)
@@ -211,7 +210,7 @@ def _labels(side: Tokens, tokens: Sequence[int]) -> list[str]:
 
 
 def _ordered(a: Tokens, b: Tokens, pairs: Pairs) -> tuple[Word, ...]:
-    """The shared words in the order of the first side, then what each has alone, word by word."""
+    """Return the shared words in the order of the first side, then the unshared ones."""
     shared = [_word(a, b, *pair) for pair in sorted(pairs)]
     used_a = {token for left, _, _ in pairs for token in left}
     used_b = {token for _, right, _ in pairs for token in right}

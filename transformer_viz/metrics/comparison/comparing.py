@@ -1,4 +1,4 @@
-"""Two runs, or as many pairs of them as there are sentences, compared head by head."""
+"""Comparison of two runs, or of one pair of runs per sentence, head by head."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ ELSEWHERE = "elsewhere"  # the last column of shared maps
 
 @dataclass(frozen=True, eq=False)
 class HeadMaps:
-    """A head of each side on the words that both read, ``[row, column]``, and ``b - a``.
+    """Head of each side on shared words, ``[row, column]``, and ``b - a``.
 
-    The last column is *elsewhere*: what a row gives to words that the other side lacks.
-    ``guesses`` are the words of both models' configs that no file states, with their values.
+    The last column is *elsewhere*: weight on words that the other side lacks. ``guesses`` are
+    config keys that no file states, with their values.
     """
 
     a: np.ndarray
@@ -52,23 +52,24 @@ class HeadMaps:
 
     @property
     def limit(self) -> float:
-        """The largest weight that was added or taken: both ends of a symmetric scale."""
+        """Largest absolute difference: the end of a symmetric scale."""
         return float(np.abs(self.difference).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """How two sides differ, head by head, on the words that both read.
+    """Difference of two sides, head by head, on shared words.
 
-    ``heads`` has a row for every place that both sides have: stack, block, layer, head;
-    ``divergence``, the mean Jensen-Shannon divergence over rows in bits (0: alike; 1: no key in
-    common), NaN where no row could be asked; ``rows``, how many were; over several sentences also
-    ``low`` and ``high``, the 95 % bootstrap interval. ``matched`` pairs each head with the most
-    similar one of the other side, see `pairing.paired`. ``words`` has a row for each word:
-    sentence, side (source or target), ``a`` and ``b`` (missing where one side lacks it),
-    ``tokens_a`` and ``tokens_b`` (counts), ``same``, ``special``; ``score_a`` and ``score_b`` are
-    log-probabilities of output words (NaN for others), in ``unit``. ``outputs`` are those of
-    classifiers. ``runs`` are those compared, ``shared`` the maps of the first pair.
+    Attributes:
+        heads: A row per head on both sides: stack, block, layer, head; ``divergence``, the mean
+            Jensen-Shannon divergence over rows in bits (0: equal; 1: no shared key), NaN without
+            rows; ``rows``. Over several sentences also ``low`` and ``high``, the 95 % bootstrap
+            interval.
+        matched: Each head with the most similar one of the other side, see `pairing.paired`.
+        words: A row per word: sentence, side (source or target), ``a`` and ``b`` (missing if a side
+            lacks it), ``tokens_a`` and ``tokens_b`` (counts), ``same``, ``special``. ``score_a``
+            and ``score_b`` are log-probabilities of output words (NaN for others), in ``unit``.
+        runs: The compared runs; ``shared`` are the maps of the first pair.
     """
 
     heads: pd.DataFrame
@@ -80,18 +81,17 @@ class Comparison:
     shared: tuple[SharedMap, ...]
 
     def __repr__(self) -> str:
-        """What it is in one line; the numbers are in ``heads`` and ``matched``."""
+        """Return a one-line summary; the numbers are in ``heads`` and ``matched``."""
         inputs = f"{len(self.runs)} input{'s' * (len(self.runs) != 1)}"
         return with_mark(f"<Comparison of {len(self.heads)} heads on {inputs}", self.card) + ">"
 
     def maps(
         self, block: str, layer: int, head: int, other: tuple[int, int] | None = None
     ) -> HeadMaps:
-        """One head of the first side beside that of the same place, or beside ``other`` (layer,
-        head), in the first sentence.
+        """Return a head of the first side with that of the same place or ``other`` (layer, head).
 
         Raises:
-            LookupError: a map or head that a side lacks; names those there are.
+            LookupError: A side lacks the map or head.
         """
         there = {one.name: one for one in self.shared}
         if block not in there:
@@ -105,8 +105,7 @@ class Comparison:
         return HeadMaps(read_only(a), read_only(b), *names, guesses_in(self.card))
 
     def pairs(self, block: str, matched: bool = False) -> dict[Place, Place]:
-        """The heads of a map of the first side, (layer, head), and those they are put beside: of
-        the same place, or the matched ones; a head that has none is left out."""
+        """Return pairs (layer, head) of both sides with the same place, or of ``matched`` heads."""
         stack, kind = MAPS[block]
         table = self.matched if matched else self.heads
         table = table[(table["stack"] == stack) & (table["block"] == kind)]
@@ -121,7 +120,7 @@ class Comparison:
         }
 
     def divergence(self, block: str, place: Place, matched: bool = False) -> float:
-        """The divergence of one head, (layer, head), from that of its place or its match."""
+        """Return the divergence of one head, (layer, head), from that of its place or its match."""
         stack, kind = MAPS[block]
         table = self.matched if matched else self.heads
         row = table[
@@ -133,7 +132,7 @@ class Comparison:
         return float(row["divergence"].iloc[0]) if len(row) else float("nan")
 
     def limit(self, matched: bool = False) -> float:
-        """The largest weight that was added or taken in any head: one scale for all pictures."""
+        """Return the largest absolute difference in any head: one scale for all pictures."""
         return max(
             (
                 self.maps(one.name, *own, other).limit
@@ -145,13 +144,12 @@ class Comparison:
 
     @cached_property
     def outputs(self) -> pd.DataFrame:
-        """What each run gives each class, or the ends of its answer: sentence, ``output``, ``a``,
-        ``b``, ``difference`` (b - a) and ``unit`` (``nats`` or ``logit``); empty for words."""
+        """Class scores of each run, or scores of its answer's ends; see `output_table`."""
         return output_table(self.runs)
 
     @cached_property
     def measures(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """What the heads of each side do, as `tv.metrics` measures runs, in the view asked for."""
+        """Head measures of each side, as in `tv.metrics`, in the comparison's view."""
         view = str(self.card["view"])
 
         def of(run: Trace) -> list[Any]:
@@ -163,11 +161,11 @@ class Comparison:
 def compared(
     pairs: Pairs, view: str = "raw", within: int | None = None, seed: int = 0
 ) -> Comparison:
-    """Compare pairs of runs, one pair a sentence.
+    """Compare pairs of runs, one pair per sentence.
 
     Raises:
-        ValueError: no pair, another view, or two sides with nothing in common; says what they have.
-        LookupError: a trace kept no weights.
+        ValueError: No pair, unknown view, or two sides with nothing in common.
+        LookupError: A trace has no weights.
     """
     if view not in VIEWS:
         raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
@@ -215,7 +213,7 @@ def _text(trace: Trace) -> str:
 
 
 def _heads(maps: Sequence[Sequence[SharedMap]], seed: int) -> pd.DataFrame:
-    """The table of heads that stand at the same place on both sides."""
+    """Return the table of heads with the same place on both sides."""
     names, tallies = _places(maps[0]), [_tallies(one) for one in maps]
     if any(_places(one) != names for one in maps[1:]):
         raise ValueError(
@@ -256,7 +254,7 @@ def _tallies(maps: Sequence[SharedMap]) -> Tally:
 
 
 def _costs(maps: Sequence[Sequence[SharedMap]]) -> list[Costs]:
-    """The divergence of all pairs of heads, map by map, over all sentences."""
+    """Return the divergence of all pairs of heads, by map, over all sentences."""
     found = []
     for number, first in enumerate(maps[0]):
         sums, counts = (
@@ -290,7 +288,7 @@ def _head(side: Sequence[SharedBlock], name: str, place: tuple[int, int], which:
 
 
 def _words(maps: Sequence[Sequence[SharedMap]], pairs: Pairs) -> pd.DataFrame:
-    """The words of every sentence, of its source and its target."""
+    """Return the source and target words of every sentence."""
     rows = []
     for number, some in enumerate(maps):
         sides: dict[str, CommonWords] = {}
@@ -313,13 +311,13 @@ def _said_word(word: Word) -> tuple[str | None, str | None, int, int, bool, bool
 
 
 def _names(words: Sequence[Word]) -> tuple[str, ...]:
-    """What shared words are called on an axis: unlike ones bear both names."""
+    """Return the axis labels of shared words; different ones get both labels."""
     names = (w.label_a if w.same else f"{w.label_a} / {w.label_b}" for w in words)
     return numbered(names)
 
 
 def _card(pairs: Pairs, view: str, heads: pd.DataFrame) -> dict[str, Any]:
-    """What one needs to repeat and to judge the numbers."""
+    """Return the details needed to reproduce and judge the numbers."""
     made = hashlib.sha256()
     for pair in pairs:
         for run in pair:
@@ -354,7 +352,7 @@ def _side(run: Trace) -> dict[str, Any]:
 def _notes(
     maps: Sequence[SharedMap], heads: pd.DataFrame, matched: pd.DataFrame
 ) -> tuple[str, ...]:
-    """What must be known beside the numbers, in sentences."""
+    """Return notes needed to read the numbers, as sentences."""
     said = [_said_of_words(maps)]
     left_out = [one.name for one in maps if _shape(one.a) != _shape(one.b)]
     if left_out:
@@ -380,7 +378,7 @@ def _shape(side: Sequence[SharedBlock]) -> list[tuple[int, int]]:
 
 
 def _said_of_words(maps: Sequence[SharedMap]) -> str:
-    """How the words were brought together, of all sentences that a run reads."""
+    """Return a sentence on the matching of words, for all sentences of a run."""
     common = [side for one in maps for side in (one.rows, one.columns)]
     how = {side.how for side in common}
     if how == {"tokens"}:

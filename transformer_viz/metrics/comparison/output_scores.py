@@ -1,4 +1,4 @@
-"""What two runs give the words or the classes of their output, in the unit of the model."""
+"""Scores of output words or classes in two runs, in the unit of the model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...core.numerics import ENDS, best_span, scores_of_logits, unit_of
 from ...core.trace import Trace
 
 COLUMNS = ("sentence", "output", "a", "b", "difference", "unit")
-SHOWN = 5  # outputs that a note names
+SHOWN = 5  # outputs named in a note
 
 
 def token_scores(run: Trace, side: str) -> np.ndarray | None:
-    """Return the log-probability in nats that a run gives each token of a side, ``[token]``.
+    """Return a run's log-probability in nats of each token of a side, ``[token]``.
 
-    NaN where no row says the token; None where no row says any of this side.
+    NaN for tokens that no row predicts; None if no row predicts any of this side.
     """
     if run.produced is None or run.task or run.marks_answer:
         return None
@@ -29,7 +29,7 @@ def token_scores(run: Trace, side: str) -> np.ndarray | None:
     with np.errstate(divide="ignore"):
         logs = np.log(run.produced.probability.astype(np.float64))
     found = np.full(len(tokens), np.nan)
-    if run.maps == ("encoder",):  # each row says its own token
+    if run.maps == ("encoder",):  # each row predicts its own token
         found[: len(logs)] = logs[: len(found)]
     else:
         count = min(len(logs), len(found) - 1)
@@ -74,7 +74,7 @@ def _answers(a: Trace, b: Trace) -> list[tuple[str, float, float, float, str]]:
 
 
 def said_of_outputs(table: pd.DataFrame) -> str:
-    """Return a sentence on the outputs of the first input; empty where there are none."""
+    """Return a sentence on the outputs of the first input; empty without any."""
     first = table[table["sentence"] == 0]
     order = first["difference"].abs().sort_values(ascending=False, kind="stable").index
     told = [f"{r.output} {r.a:+.3f} to {r.b:+.3f}" for r in first.loc[order[:SHOWN]].itertuples()]

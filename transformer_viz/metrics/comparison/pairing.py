@@ -1,4 +1,4 @@
-"""Which heads of two models look alike, one to one, and how clearly."""
+"""One-to-one matching of similar heads of two models, with margins."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pandas as pd
 from ...core.sites import MAPS
 from .assignment import assignment
 
-CLEAR = 0.02  # bits: a pair whose next best is nearer than this is ambiguous
-FAR = 1e6  # a cost that no sum of divergences reaches
+CLEAR = 0.02  # bits; a pair with a smaller margin is ambiguous
+FAR = 1e6  # a cost above any sum of divergences
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Mean divergence in bits of every head of one side from every one of the other, of one map.
+    """Mean divergence in bits of all pairs of heads of two sides, for one map.
 
-    ``cost`` ``[head, other head]``, NaN where no row could be asked; ``places`` and ``others`` are
-    ``(layer, head)`` of both sides.
+    ``cost`` is ``[head, other head]``, NaN without rows; ``places`` and ``others`` are ``(layer,
+    head)`` of both sides.
     """
 
     name: str
@@ -29,16 +29,16 @@ class Costs:
 
 
 def paired(costs: Costs, within: int | None = None) -> pd.DataFrame:
-    """Each head with its counterpart, so that the divergences of all pairs sum to the least.
+    """Match each head with a counterpart, with minimal total divergence.
 
-    Columns: stack, block, layer, head; ``other_layer``, ``other_head``; ``divergence``; ``margin``,
-    by how much the next best head of the other side is farther (below 0 where one nearer went to
-    another head); ``same``, whether both stand at the same place; ``ambiguous``, a margin below
-    0.02. Missing where a head has no counterpart.
+    Columns are stack, block, layer, head, ``other_layer``, ``other_head`` and ``divergence``.
+    ``margin`` is the distance to the next best head of the other side (negative if a nearer one is
+    matched to another head). ``same`` is True if both have the same place, ``ambiguous`` for a
+    margin below 0.02. Values are missing without a counterpart.
 
     Args:
-        costs: of one map.
-        within: how many layers apart counterparts may stand; None lets them stand anywhere.
+        costs: Costs of one map.
+        within: Largest layer distance of counterparts; None for no limit.
     """
     allowed = np.isfinite(costs.cost)
     if within is not None:

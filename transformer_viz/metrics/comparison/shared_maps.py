@@ -1,4 +1,4 @@
-"""One attention map of two runs, brought to the words that both read."""
+"""Attention map of two runs, reduced to the words that both read."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from ..head_measures.tables import rows_of
 from .common_words import CommonWords, common_words
 from .divergence import jensen_shannon
 
-ROUNDING = 1e-5  # by which a row of weights may miss 1
+ROUNDING = 1e-5  # tolerance of a row sum
 
 
 @dataclass(frozen=True, eq=False)
 class SharedBlock:
-    """One block's heads on shared words.
+    """Heads of one block on shared words.
 
-    ``weights`` float64 ``[head, row word, column word + 1]``: the weights of a word's pieces added,
-    the rows of its pieces averaged; the last column is *elsewhere*, all that a row gives to words
-    that the other side lacks, or to nothing. Each row sums to 1. ``sound`` bool ``[head, row]``:
-    rows whose weights are shares. ``choice`` bool ``[row]``: rows that may look at two columns.
+    Attributes:
+        layer: Layer.
+        weights: Float64 ``[head, row word, column word + 1]``: columns of a word's pieces summed,
+            rows averaged. The last column is *elsewhere*: weight on words that the other side
+            lacks, or on none. Each row sums to 1.
+        sound: Bool ``[head, row]``, True for rows whose weights are shares.
+        choice: Bool ``[row]``, True for rows that may look at two columns.
     """
 
     layer: int
@@ -40,10 +43,10 @@ class SharedBlock:
 
 @dataclass(frozen=True, eq=False)
 class SharedMap:
-    """A map (``encoder``, ``decoder``, ``cross``) of two runs on their shared words.
+    """Map (``encoder``, ``decoder``, ``cross``) of two runs on their shared words.
 
-    ``query`` and ``key`` name the sentence of each side of a map, ``rows`` and ``columns`` hold its
-    words; ``a`` and ``b`` are the blocks of each side by layer.
+    ``query`` and ``key`` name the sentences of rows and columns; ``rows`` and ``columns`` hold
+    their words; ``a`` and ``b`` are the blocks of each side by layer.
     """
 
     name: str
@@ -56,23 +59,23 @@ class SharedMap:
 
     @cached_property
     def words(self) -> np.ndarray:
-        """Rows that are words, ``[row]``: rows of special tokens are not asked."""
+        """True for rows that are words, ``[row]``; rows of special tokens are not compared."""
         return np.array([not word.special for word in self.rows.shared], bool)
 
     def asked(self, one: SharedBlock, other: SharedBlock) -> np.ndarray:
-        """Rows of each pair of heads that are asked, bool ``[head, other head, row]``."""
+        """Return True for compared rows of each pair of heads, bool ``[head, other head, row]``."""
         rows = self.words & (one.choice | other.choice)
         return one.sound[:, None] & other.sound[None] & rows
 
     def of_same_place(self, one: SharedBlock, other: SharedBlock) -> tuple[np.ndarray, np.ndarray]:
-        """Divergence in bits and whether it is asked, ``[head, row]``, of heads of one number."""
+        """Return divergence in bits and a mask of compared rows, ``[head, row]``, head by head."""
         count = min(one.heads, other.heads)
         apart = jensen_shannon(one.weights[:count], other.weights[:count])
         rows = self.words & (one.choice | other.choice)
         return apart, one.sound[:count] & other.sound[:count] & rows
 
     def of_all_pairs(self, one: SharedBlock, other: SharedBlock) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of divergences over asked rows, and how many, ``[head, other head]``."""
+        """Return sums of divergences over compared rows, and row counts, ``[head, other head]``."""
         asked = self.asked(one, other)
         sums = np.zeros((one.heads, other.heads))
         entropy = entropy_bits(other.weights)
@@ -84,12 +87,12 @@ class SharedMap:
 
 
 def shared_maps(a: Trace, b: Trace, view: str) -> tuple[SharedMap, ...]:
-    """The maps that both runs have, on their shared words.
+    """Return the maps of both runs, on their shared words.
 
-    A block whose rows or columns are no tokens of its sentence is left out.
+    A block is left out if its rows or columns are not tokens of its sentence.
 
     Raises:
-        LookupError: a trace kept no weights.
+        LookupError: A trace has no weights.
     """
     known: dict[tuple[str, ...], CommonWords] = {}
 
@@ -134,7 +137,7 @@ def _of_tokens(block: Attention, query: Tokens, key: Tokens) -> bool:
 def _shared(
     trace: Trace, block: Attention, rows: np.ndarray, columns: np.ndarray, view: str
 ) -> SharedBlock:
-    """A block on shared words; ``rows`` and ``columns`` are 0 and 1 ``[word, token]``."""
+    """Return a block on shared words; ``rows`` and ``columns`` are 0 and 1 ``[word, token]``."""
     read = rows_of(trace, block, view)
     sound = read.heeded & np.isfinite(block.weights).all(-1) & (block.weights >= 0).all(-1)
     means = rows / rows.sum(axis=1, keepdims=True)
@@ -151,7 +154,7 @@ def _shared(
 
 
 def _choice(read: HeadRows, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Rows of words that may look at two columns, elsewhere counted, ``[row]``."""
+    """Return True for word rows that may look at two columns, elsewhere included, ``[row]``."""
     open_keys = read.keys & read.spoken[:, None]
     lone = columns.sum(0) == 0
     seen = np.column_stack([(open_keys @ columns.T) > 0, open_keys[:, lone].any(-1)])

@@ -1,4 +1,4 @@
-"""Head measures of many sentences: in one go, as exact sums, with examples.
+"""Head measures over many sentences, as exact sums, with examples.
 
-May import numpy, pandas, metrics' head measures and core; arrays in, whole numbers out.
+May import numpy, pandas, metrics' head measures and core; arrays in, integers out.
 """

@@ -1,8 +1,7 @@
-"""Which sentences are kept as examples of a head: the best, and typical ones of each band.
+"""Selection of example sentences for a head: the best, and typical ones of each band.
 
-Both rules depend on the sentences alone, not on the order or the parts in which they came: of two
-that are equal the one with the smaller number is kept, and typical ones are those with the smallest
-hash (bottom-k sampling, Cohen and Kaplan 2007).
+Both rules depend on the sentences only, not on their order or split. Ties go to the sentence with
+the smaller number; typical ones have the smallest hash (bottom-k sampling, Cohen and Kaplan 2007).
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import numpy as np
 
 from ...core.sites import Site
 
-TOP = 3  # best sentences of a head, by a measure
-TYPICAL = 2  # sentences of each band
-BANDS = 4  # equal parts of 0..1; what lies below is in the first
-SHORTEST, LONGEST = 6, 40  # tokens of a sentence that may be an example
+TOP = 3  # best sentences per head and measure
+TYPICAL = 2  # sentences per band
+BANDS = 4  # equal parts of 0..1; lower values are in the first
+SHORTEST, LONGEST = 6, 40  # length limits of an example, in tokens
 
 
 @dataclass(frozen=True, order=True)
 class Choice:
-    """One sentence that is an example of a head by one measure, ``kind`` top or typical."""
+    """Example sentence of a head for one measure; ``kind`` is top or typical."""
 
     measure: str
     kind: str
@@ -34,31 +33,31 @@ class Choice:
 
 
 def draw_of(seed: int, sentence: int) -> int:
-    """A sentence's hash: a whole number below 2^63 that no order changes."""
+    """Return a sentence's hash: an integer below 2^63, independent of order."""
     words = f"{seed}:{sentence}".encode()
     return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "big") >> 1
 
 
 def null_draw(seed: int, sentence: int, site: Site) -> int:
-    """Return the number from which the null's orders are drawn, one for all layers of a kind."""
+    """Return the seed of the null's orders, shared by all layers of a kind."""
     return draw_of(seed, sentence) ^ sum(f"{site.stack} {site.block}".encode())
 
 
 def band_of(score: np.ndarray) -> np.ndarray:
-    """The band of each score, 0 to 3."""
+    """Return the band of each score, 0 to 3."""
     return np.clip(np.floor(score * BANDS), 0, BANDS - 1).astype(np.int64)
 
 
 def choose(
     scores: np.ndarray, sentences: np.ndarray, draws: np.ndarray, measures: tuple[str, ...]
 ) -> list[list[Choice]]:
-    """The examples of each head.
+    """Return the examples of each head.
 
     Args:
         scores: ``[sentence, head, measure]``, NaN where a sentence has no row.
-        sentences: their numbers, ``[sentence]``.
-        draws: their hashes, ``[sentence]``.
-        measures: the names on the last axis.
+        sentences: Their numbers, ``[sentence]``.
+        draws: Their hashes, ``[sentence]``.
+        measures: Names on the last axis.
     """
     count, heads, names = scores.shape
     found: list[list[Choice]] = [[] for _ in range(heads)]
@@ -69,7 +68,7 @@ def choose(
     )  # [head and measure, sentence]
 
     def take(order: np.ndarray, left: np.ndarray, none: float, most: int, words: Any) -> None:
-        """The first of the largest above ``none`` along the last axis, again and again."""
+        """Select the largest above ``none`` along the last axis, ``most`` times."""
         kind, band = words
         for _ in range(most):
             place = left.argmax(1)
@@ -92,7 +91,7 @@ def choose(
 
 
 def best(choices: list[Choice]) -> list[Choice]:
-    """Those that remain of the choices of several parts, in the order of `Choice`."""
+    """Return the remaining choices of several parts, in the order of `Choice`."""
     kept: list[Choice] = []
     groups: dict[tuple[str, str, int], list[Choice]] = {}
     for one in choices:

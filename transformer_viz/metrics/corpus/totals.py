@@ -1,4 +1,4 @@
-"""What any number of sentences adds up to: whole numbers alone, so no order or split matters."""
+"""Totals over any number of sentences: integers, so order and split do not matter."""
 
 from __future__ import annotations
 
@@ -13,17 +13,27 @@ from ..head_measures.rows import GRID
 from ..head_measures.tables import HEAD, NULL, SENTENCES
 
 FINE = 2.0**20  # sums of products over sentences are rounded to 2^-20
-NORMAL = 1.959964  # standard deviations from the middle of a 95 % interval to its ends
+NORMAL = 1.959964  # half width of a 95 % interval, in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Sums over sentences, ``[head, column]`` int64 each; ``bins`` ``[head, column, 256]``.
+    """Sums over sentences, ``[head, column]`` int64 each.
 
-    ``n`` rows asked, ``sum`` and ``squares`` of their values in units of 2^-30, the same under
-    ``chance`` and under the ``null``; ``sentences`` with a row to ask, and over these the products
-    of a sentence's sum s and its rows m, ``ss``, ``sm`` (units of 2^-20) and ``mm``, which an
-    interval over sentences needs; ``bins`` count sentences by their own mean.
+    Attributes:
+        n: Rows counted.
+        sum: Sum of their values in units of 2^-30.
+        squares: Sum of their squares, likewise.
+        chance_n: Rows counted under chance.
+        chance_sum: Sum under chance.
+        null_n: Rows counted under the null.
+        null_sum: Sum under the null.
+        sentences: Sentences with a counted row.
+        ss: Sum over sentences of s * s, in units of 2^-20, with s a sentence's sum and m its rows.
+            With ``sm`` and ``mm``, it gives the interval over sentences.
+        sm: Sum of s * m, in units of 2^-20.
+        mm: Sum of m * m.
+        bins: Sentences by their mean, ``[head, column, 256]``.
     """
 
     n: np.ndarray
@@ -41,13 +51,13 @@ class Totals:
 
     @classmethod
     def empty(cls, heads: int) -> Totals:
-        """Of no sentence."""
+        """Return totals of no sentence."""
         parts = [np.zeros((heads, len(COLUMNS)), np.int64) for _ in range(len(fields(cls)) - 1)]
         parts.append(np.zeros((heads, len(COLUMNS), BINS), np.int64))
         return cls(*parts)
 
     def plus(self, other: Totals) -> Totals:
-        """Of both sets of sentences."""
+        """Return the totals of both sets of sentences."""
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
@@ -58,7 +68,7 @@ class Totals:
 
 
 def totals_of(sums: Sums) -> Totals:
-    """What the sentences of `Sums` add up to."""
+    """Return the totals of the sentences of `Sums`."""
     s, m = sums.total / GRID, sums.rows
     asked = m > 0
     bins = np.zeros((*m.shape[1:], BINS), np.int64)
@@ -77,11 +87,11 @@ def totals_of(sums: Sums) -> Totals:
 
 
 def table(heads: list[tuple[str, str, int, int]], totals: Totals) -> pd.DataFrame:
-    """The columns of `tv.metrics` over sentences, so that `tv.roles` reads it.
+    """Return the columns of `tv.metrics` over sentences, as input of `tv.roles`.
 
     ``m_low`` and ``m_high`` are the mean plus and minus 1.96 standard errors of a ratio of sums
-    over sentences (Cochran 1977, section 6.3), drawn whole as the bootstrap draws them; NaN where
-    fewer than two sentences have a row to ask.
+    over sentences (Cochran 1977, section 6.3). Sentences are units, as in the bootstrap. NaN with
+    fewer than two usable sentences.
     """
     made = pd.DataFrame(heads, columns=HEAD)
     columns: dict[str, np.ndarray] = {}
@@ -105,7 +115,7 @@ def table(heads: list[tuple[str, str, int, int]], totals: Totals) -> pd.DataFram
 
 
 def _error(totals: Totals, at: slice, mean: np.ndarray) -> np.ndarray:
-    """Half the width of the interval, ``[head]``, at the offset whose mean is given."""
+    """Return half the width of the interval, ``[head]``, at the offset with the given mean."""
     n = totals.n[:, at]
     means = totals.sum[:, at] / GRID / np.maximum(n, 1)
     column = np.abs(means - np.nan_to_num(mean)[:, None]).argmin(-1)[:, None]

@@ -1,4 +1,4 @@
-"""What each head does, measured: M1 to M15 as sums over rows, their tables, and roles by rule.
+"""Head measures: M1 to M15 as sums over rows, their tables, and roles by rule.
 
 May import numpy, pandas, metrics' statistics and core; arrays in, numbers out.
 """

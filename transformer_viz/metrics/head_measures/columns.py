@@ -1,4 +1,4 @@
-"""What an atlas counts of every head: a column a measure, `positional` one an offset."""
+"""Columns of an atlas: one per measure, and one per offset for `positional`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from .keys import OFFSETS
 from .registry import MEASURES, settled
 
-#: Number of the definitions: an atlas of another one is not added to this one.
+#: Version of the definitions; atlases of different versions are not merged.
 METRIC_SET = "2"
 BINS = 256
 OFFSET_MEASURE = "positional"
-#: A column: the measure, and the offset it was taken at, None where it has none.
+#: Columns: the measure, and its offset or None.
 COLUMNS: tuple[tuple[str, int | None], ...] = tuple(
     (measure.name, offset)
     for measure in MEASURES
@@ -27,18 +27,18 @@ PLACES: dict[str, slice] = {
     )
     for name in NAMES
 }
-#: Measures that a sentence can be an example of: all that ask rows of it.
+#: Measures with example sentences: all that are computed from rows.
 SHOWN = tuple(name for name in NAMES if name != "ov_copying")
-#: Bins part the range of a measure, 0..1 or -1..1.
+#: Lower end of a measure's range; bins divide 0..1 or -1..1.
 _LOW = {measure.name: measure.low for measure in MEASURES}
 _LOWS = np.array([_LOW[name] for name, _ in COLUMNS])
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What some sentences leave, ``[sentence, head, column]`` int64.
+    """Sums per sentence, ``[sentence, head, column]`` int64.
 
-    Sums and squares are in units of 2^-30 (`rows.GRID`), so that they add up exactly.
+    Sums and squares are in units of 2^-30 (`rows.GRID`), so that addition is exact.
     """
 
     rows: np.ndarray
@@ -51,26 +51,26 @@ class Sums:
 
     @classmethod
     def empty(cls, sentences: int, heads: int) -> Sums:
-        """No row asked."""
+        """Return sums without rows."""
         shape = (sentences, heads, len(COLUMNS))
         return cls(*(np.zeros(shape, np.int64) for _ in range(7)))
 
 
 def bin_of(means: np.ndarray) -> np.ndarray:
-    """The bin of each mean ``[..., column]``, 0 to 255; what is below the range is in the first."""
+    """Return the bin of each mean ``[..., column]``, 0 to 255; lower values are in the first."""
     share = (means - _LOWS) / (1 - _LOWS)
     return np.clip(np.floor(share * BINS), 0, BINS - 1).astype(np.int64)
 
 
 def edges(name: str) -> np.ndarray:
-    """Where the bins of a measure end, ``[257]``."""
+    """Return the bin edges of a measure, ``[257]``."""
     return np.linspace(_LOW[name], 1.0, BINS + 1)
 
 
 def scores(sums: Sums, grid: float) -> np.ndarray:
-    """Each sentence's own mean by the measures of `SHOWN`, ``[sentence, head, measure]`` float64.
+    """Return each sentence's mean by the measures of `SHOWN`, ``[sentence, head, measure]``.
 
-    NaN where it has no row to ask; of `positional` the best offset.
+    Float64; NaN without a usable row; for `positional` the best offset.
     """
     found = [
         settled(sums.total[..., PLACES[name]] / grid, sums.rows[..., PLACES[name]].astype(float))[0]

@@ -1,4 +1,4 @@
-"""What is known of every head over some sentences: measures, roles, and what shows them."""
+"""Evidence about every head from some sentences: measures, roles and examples."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pandas as pd
 
 from .registry import MEASURES
 
-#: Decimals of a stored number: the intervals are wider by far.
+#: Decimals of a stored number; intervals are much wider.
 DECIMALS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class HeadEvidence:
-    """The table of `roles`, and for each head and role the sentences that show it.
+    """Table of `roles`, with example sentences for each head and role.
 
-    ``examples`` maps (row of the table, role) to the numbers of the three best sentences and of
-    three typical ones. ``card`` says what was measured: model and its hash, sentences and their
-    hash, rows, seed, dtype, view, version.
+    ``examples`` maps (row of the table, role) to the numbers of the three best and of three typical
+    sentences. ``card`` holds the details of the measurement: model and its hash, sentences and
+    their hash, rows, seed, dtype, view, version.
     """
 
     table: pd.DataFrame
@@ -28,7 +28,7 @@ class HeadEvidence:
     card: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; numbers are rounded to four decimals, NaN is None."""
+        """Return JSON types; numbers are rounded to four decimals, NaN becomes None."""
         plain = self.table.drop(columns=["roles", "states"])
         columns: dict[str, list[Any]] = {}
         for name, column in plain.items():
@@ -50,9 +50,9 @@ class HeadEvidence:
 
     @classmethod
     def from_dict(cls, words: dict[str, Any]) -> HeadEvidence:
-        """Return what `to_dict` gave, with empty columns for measures that are newer than it.
+        """Return the evidence from the output of `to_dict`, with empty columns for newer measures.
 
-        Roles stand as they were given; they are not told anew.
+        Roles are not recomputed.
         """
         table = pd.DataFrame(
             {

@@ -1,6 +1,6 @@
-"""Which rows and keys the measures are about: rules of the mask and of ids, the same for all heads.
+"""Rows and keys of each measure, from mask and ids only, so the same for all heads.
 
-``r`` is a `HeadRows`, of which only mask, special tokens and view are read.
+``r`` is a `HeadRows`; only mask, special tokens and view are used.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ import numpy as np
 
 from .rows import HeadRows
 
-FURTHEST = 8  # tokens to either side for which an offset is looked at
+FURTHEST = 8  # largest offset in tokens, to either side
 OFFSETS = tuple(range(-FURTHEST, FURTHEST + 1))
-MOST = 1 / 4  # of a row's keys may be right; where more are, a head that looks anywhere is right
+MOST = 1 / 4  # largest share of matching keys per row; with more, any head would match
 
 
 def reach(r: HeadRows) -> np.ndarray:
-    """Return how far each row may look, in tokens, ``[query]``."""
+    """Return the largest visible distance of each row, in tokens, ``[query]``."""
     return np.where(r.keys, np.abs(r.steps), 0).max(-1)
 
 
 def offset_keys(r: HeadRows, offsets: tuple[int, ...] = OFFSETS) -> tuple[np.ndarray, np.ndarray]:
-    """Return the key at each offset from a row, and whether it may be asked for.
+    """Return the key at each offset from a row, and True where it counts.
 
-    Both ``[offset, query]``; the key is 0 where none may. Under a causal mask the token before row
-    1 is the first: there `previous` and `sink` would be one.
+    Both are ``[offset, query]``; the key is 0 where none counts. Under a causal mask the token
+    before row 1 is the first, so `previous` and `sink` would coincide there.
     """
     queries, keys = r.allowed.shape
     row, step = np.arange(queries), np.array(offsets)[:, None]
@@ -37,31 +37,31 @@ def offset_keys(r: HeadRows, offsets: tuple[int, ...] = OFFSETS) -> tuple[np.nda
 
 
 def may_sink(r: HeadRows) -> np.ndarray:
-    """Return the rows that may be asked for `sink`, bool ``[query]``."""
+    """Return True for the rows that count for `sink`, bool ``[query]``."""
     place = np.arange(len(r.allowed)) - r.first
     return r.allowed[:, r.first] & ((place >= 2) | (not r.causal))
 
 
 def may_choose(r: HeadRows, keys: np.ndarray) -> np.ndarray:
-    """Return the rows that may look at one of some keys and at another key, bool ``[query]``."""
+    """Return True for rows that see one of these keys and another key, bool ``[query]``."""
     return (r.allowed & keys).any(-1) & (r.allowed & ~keys).any(-1)
 
 
 def few_of(r: HeadRows, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the right keys that are words, ``[..., query, key]``, and rows with a few of them."""
+    """Return matching keys that are words, ``[..., query, key]``, and rows with a few of them."""
     right = right & r.keys & r.content
     number = right.sum(-1)
     return right, (number > 0) & (number <= r.count * MOST)
 
 
 def duplicate_keys(r: HeadRows, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the right keys of `duplicate` and its rows, of ids ``[..., key]``."""
+    """Return the matching keys of `duplicate` and its rows, for ids ``[..., key]``."""
     same = (ids[..., None, :] == ids[..., :, None]) & (r.steps != 0)
     return same, np.ones(ids.shape, bool)
 
 
 def induction_keys(r: HeadRows, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the right keys of `induction` and its rows, of ids ``[..., key]``."""
+    """Return the matching keys of `induction` and its rows, for ids ``[..., key]``."""
     before = np.roll(ids, 1, -1)
     places = np.arange(ids.shape[-1])
     real = r.allowed.any(0)
@@ -71,9 +71,9 @@ def induction_keys(r: HeadRows, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def off_diagonal(r: HeadRows) -> np.ndarray | None:
-    """Return how far each cell is from the diagonal, ``|i/Tq - j/Tk|``, ``[query, key]``.
+    """Return each cell's distance from the diagonal, ``|i/Tq - j/Tk|``, ``[query, key]``.
 
-    None where it is not asked: in self-attention, and with fewer than three tokens on a side.
+    None in self-attention, and with fewer than three tokens on a side.
     """
     real = r.allowed.any(0)
     if not r.cross or min(r.spoken.sum(), real.sum()) < 3:

@@ -1,4 +1,4 @@
-"""Duplicate and induction of many sentences at once: only rows whose word comes again are asked."""
+"""Duplicate and induction over many sentences, computed only for rows with a repeated token."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def by_ids(
     ids: np.ndarray,
     draws: np.ndarray | None,
 ) -> None:
-    """Put both measures into the sums, where a sentence has a word twice.
+    """Add both measures to the sums, for sentences with a repeated token.
 
     Args:
-        own: the heads of all sentences side by side, sentence by sentence.
-        even: one head that looks everywhere alike.
+        sums: Sums to fill.
+        own: Heads of all sentences, by sentence.
+        even: Uniform head.
         ids: ``[sentence, key]``.
         draws: ``[sentence]``, see `orders`; None leaves the null out.
     """
@@ -58,7 +59,7 @@ def _put(
     at: int,
     parts: tuple[str, ...],
 ) -> None:
-    """Rows ``query`` of sentences ``sentence`` with their right keys ``on``, ``[pair, key]``."""
+    """Add rows ``query`` of sentences ``sentence`` with matching keys ``on``, ``[pair, key]``."""
     count, heads = sums.rows.shape[:2]
     queries, keys = own.raw.shape[:2]
     viewed = own.viewed.reshape(queries, keys, count, heads)[query, :, sentence]

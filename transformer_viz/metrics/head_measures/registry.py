@@ -1,9 +1,8 @@
-"""Every measure of a head over rows of words, one entry each, in the order of the table's columns.
+"""Registry of head measures over rows of words, in the order of the table's columns.
 
-`stacked.measure` computes them for many heads at once; `copying` and `ov_copying` need the model's
-weights beside the maps and are computed in `values`. The numbers of `trace.heads` (entropy in bits,
-distance in tokens) are a registry of their own, `core.head_metrics`: the probe needs them row block
-by row block.
+`stacked.measure` computes them for many heads together. `copying` and `ov_copying` also need model
+weights and are computed in `values`. The numbers of `trace.heads` (entropy in bits, distance in
+tokens) have another registry, `core.head_metrics`, since the probe computes them by blocks of rows.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from ...i18n import mark
 
 @dataclass(frozen=True)
 class HeadMeasure:
-    """A number about a head, and when it gives the head a role.
+    """Measure of a head, and its rule for a role.
 
     Attributes:
-        name: the column of the tables of `metrics`, of atlas files and of links.
-        key: the name that no measure of `core.head_metrics` shares: ``entropy_share`` here,
+        name: Column in the tables of `metrics`, in atlas files and in links.
+        key: Name that differs from all measures of `core.head_metrics`: ``entropy_share`` here,
             ``entropy_bits`` there.
-        definition: formula, rows that are asked, source.
-        title: what the pages call it.
-        question: what is asked, with the rows that can be asked, as the pages say it.
-        group: where it looks, whether it parks attention, or what it finds.
-        unit: of the value; all are shares.
-        low: the lower end of its range; the upper one is 1.
-        threshold: a head with at least this may bear the name as a role.
-        shuffled: what the null puts in another order, ids or rows; None where chance is the null.
+        definition: Formula, rows that count, source.
+        title: Title on the pages.
+        question: Question and usable rows, for the pages.
+        group: Position, parked attention, or content.
+        threshold: Smallest value for a role of this name.
+        shuffled: Part that the null shuffles, ids or rows; None if chance is the null.
+        low: Lower end of the range; the upper one is 1.
+        unit: Unit of the value; all are shares.
     """
 
     name: str
@@ -230,11 +229,10 @@ MEASURE_BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
 def settled(sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and rows of each head, ``[..., head]``; NaN where no row was asked.
+    """Return mean and rows of each head, ``[..., head]``; NaN without rows.
 
-    Of measures that were taken at several offsets ``[..., head, offset]`` the best offset counts;
-    one for which fewer than half as many rows could be asked as for another takes no part, as few
-    rows reach extremes by luck.
+    For measures at several offsets ``[..., head, offset]`` the best offset counts. Offsets with
+    fewer than half as many rows as another are excluded, since few rows reach extremes by chance.
     """
     known = counts > 0
     means = np.where(known, sums / np.where(known, counts, 1.0), np.nan)

@@ -1,4 +1,4 @@
-"""Which sentences show a role: its best, and some that are typical of it."""
+"""Example sentences of a role: the best, and typical ones."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .registry import settled
 from .tables import Block
 
 SHOWN = 3  # sentences of each kind
-LEAST_ROWS = 3  # a sentence with fewer shows little
+LEAST_ROWS = 3  # sentences with fewer rows are skipped
 
 
 def role_examples(
     sentences: Sequence[Sequence[Block]], head: int, measure: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The numbers of the sentences in which a head has a measure most, and of those nearest its
-    mean over all; ties by number.
+    """Return the sentences with a head's largest values, and those nearest its mean.
+
+    Ties are ordered by number.
 
     Args:
-        sentences: the blocks of each sentence, in one order.
-        head: its number among all heads of these blocks.
-        measure: a name of the registry.
+        sentences: Blocks of each sentence, in one order.
+        head: Index among all heads of these blocks.
+        measure: Name in the registry.
 
     Returns:
-        Best and typical, three of each or fewer; a sentence with under three rows is none.
+        Best and typical, three of each or fewer; sentences with under three rows are skipped.
     """
     tallies = [_of(sentence, head, measure) for sentence in sentences]
     sums, counts = (np.stack([one[part] for one in tallies]) for part in (0, 1))
@@ -38,7 +39,7 @@ def role_examples(
 
 
 def _of(sentence: Sequence[Block], head: int, measure: str) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and rows of one head in one sentence, ``[offset]`` each."""
+    """Return sum and rows of one head in one sentence, ``[offset]`` each."""
     for block in sentence:
         if head < block.heads:
             tally = block.own[measure]

@@ -1,4 +1,4 @@
-"""Roles by rule: which heads may be called by what they do, and how little is enough to say no."""
+"""Rules that assign roles to heads from their measures."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ from ..statistics.significance import holm, two_sided
 from .registry import MEASURES, HeadMeasure
 from .tables import NULL, SENTENCES, names_of
 
-LIFT = 0.3  # of the way from chance to 1
-LEAST_ROWS = 20  # asked of a head
-COPYING_CHANCE = 0.05  # more, and the five words that a head raises are too many of all
-LEAST_SENTENCES = 5  # fewer have no interval worth the name
+LIFT = 0.3  # relative to the distance from chance to 1
+LEAST_ROWS = 20  # minimum rows of a head
+COPYING_CHANCE = 0.05  # above it, five promoted tokens are too large a share of the vocabulary
+LEAST_SENTENCES = 5  # fewer give no meaningful interval
 ALPHA = 1 - LEVEL
-NORMAL = 1.959964  # standard deviations from the middle of a 95 % interval to its ends
+NORMAL = 1.959964  # half width of a 95 % interval, in standard deviations
 
-SINK, SINK_LIFT = 0.3, 0.2  # Gu et al. 2024; the lift keeps short sentences out
-SPREAD, SHARP = 0.9, 0.2  # of the entropy, 0..1
+SINK, SINK_LIFT = 0.3, 0.2  # Gu et al. 2024; the lift excludes short sentences
+SPREAD, SHARP = 0.9, 0.2  # bounds of the entropy, 0..1
 ROLES = tuple(measure.name for measure in MEASURES if measure.threshold is not None)
 
 
 def roles(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `metrics` with two columns more: ``roles``, often empty, and ``states``.
+    """Return the table of `metrics` with two more columns: ``roles``, often empty, and ``states``.
 
     A role is a measure of ``previous, self, next, positional, duplicate, induction, copying``; a
-    head may have several. It is given only if all of these hold:
+    head may have several. It is assigned only if all of these hold:
 
-    - the score is at least .5 (``positional``: .9), from 20 rows or more;
-    - its lift, ``(score - chance) / (1 - chance)``, is at least .3; of ``positional`` also that of
-      its confidence: with a bias of positions (ALiBi) even random weights are largest at one
-      offset, by a hair;
-    - of a table of five sentences or more: the lower end of the 95 % interval is above the null,
+    - The score is at least .5 (``positional``: .9), from 20 rows or more.
+    - The lift, ``(score - chance) / (1 - chance)``, is at least .3. For ``positional``, the lift of
+      its confidence is too: with a position bias (ALiBi) even random weights are slightly largest
+      at one offset.
+    - For a table of five sentences or more: the lower end of the 95 % interval is above the null,
       and so is the score by Student's t with Holm's correction over heads. The null is the larger
-      of chance and the same measure with the ids of words (duplicate, induction) or their rows
-      (previous, self, next, positional) in random order. Null and number of sentences stand in
-      ``table.attrs``; where they were lost, chance is the null and the next rule holds as well;
-    - of one trace, or of fewer sentences: the score lies above chance by more than Hoeffding's
-      bound for that many rows, at 5 % over all heads together. Rows of one sentence are not
-      independent, so such a role is a hint;
-    - for ``copying`` chance is .05 at most, which is a vocabulary of 100 words: whether a head
-      raises a word is decided once a word and not once a row, and of few words too many are hit
-      by luck.
+      of chance and the same measure with shuffled token ids (duplicate, induction) or rows
+      (previous, self, next, positional). Null and number of sentences are in ``table.attrs``. If
+      they were lost, chance is the null and the next rule applies too.
+    - For one trace, or fewer sentences: the score exceeds chance by more than Hoeffding's bound for
+      that many rows, at 5 % over all heads together. Rows of one sentence are not independent, so
+      such a role is a hint.
+    - For ``copying``, chance is at most .05, i.e. a vocabulary of 100 tokens. A head promotes a
+      token or not, independent of the row, and in a small vocabulary too many match by chance.
 
-    ``states`` say how a head looks, beside any role: ``sink`` (more than .3 on the first token or
-    on special ones, lift .2), ``spread`` (entropy .9 or more), ``sharp`` (.2 or less, no sink).
+    ``states`` describe attention besides any role: ``sink`` (more than .3 on the first token or on
+    special ones, lift .2), ``spread`` (entropy .9 or more), ``sharp`` (.2 or less, no sink).
 
     Raises:
-        ValueError: not a table of `metrics`; names the columns that lack.
+        ValueError: The table is not one of `metrics`.
     """
     wanted = ["stack", "block", "layer", "head", "entropy", "sink", "special"]
     wanted += ["confidence", "confidence_chance"]
@@ -76,7 +75,7 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bears(table: pd.DataFrame, measure: HeadMeasure) -> np.ndarray:
-    """Which heads have this role, bool ``[head]``. A comparison with NaN is False."""
+    """Return True for the heads with this role, bool ``[head]``; comparisons with NaN are False."""
     name = measure.name
     score, chance, rows = (
         table[f"{name}{part}"].to_numpy(np.float64) for part in ("", "_chance", "_rows")
@@ -102,7 +101,7 @@ def _bears(table: pd.DataFrame, measure: HeadMeasure) -> np.ndarray:
 def _above(
     table: pd.DataFrame, name: str, score: np.ndarray, null: np.ndarray, sentences: int
 ) -> np.ndarray:
-    """Whether interval and corrected test stand above the null, bool ``[head]``."""
+    """Return True where interval and corrected test exceed the null, bool ``[head]``."""
     low, high = (table[f"{name}_{end}"].to_numpy(np.float64) for end in ("low", "high"))
     asked = np.isfinite(score) & np.isfinite(low) & np.isfinite(null)
     error = np.maximum(high - low, 1e-12)[asked] / (2 * NORMAL)
@@ -114,7 +113,7 @@ def _above(
 
 
 def _null(table: pd.DataFrame, name: str) -> np.ndarray:
-    """The measure in random order, by head; NaN where the table no longer says."""
+    """Return the shuffled measure by head; NaN where the table has lost it."""
     kept = table.attrs.get(NULL, {})
     if name not in kept:
         return np.full(len(table), np.nan)

@@ -1,6 +1,6 @@
-"""The measures that give one value a row, for heads side by side (see `side_by_side`).
+"""Measures with one value per row, for concatenated heads (see `side_by_side`).
 
-What each of them means stands in `registry`.
+Their definitions are in `registry`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from .keys import OFFSETS, may_choose, may_sink, off_diagonal, reach
 from .rows import GRID, TIE
 from .side_by_side import Facts, Looks
 
-#: Asked of all rows of words with a choice, and of those with a choice in the view.
+#: Measures of all word rows with a choice, and of those with a choice in the view.
 ASKED = ("confidence", "sink", "special")
 VIEWED = ("entropy", "distance", "previous", "self", "next")
 NEAR = (-1, 0, 1)  # offsets of the last three
-LEAST = 1e-300  # of what is divided by
+LEAST = 1e-300  # smallest divisor
 
 
 def asked_values(looks: Looks) -> np.ndarray:
-    """Values by `ASKED`, ``[measure, query, head]``."""
+    """Return values by `ASKED`, ``[measure, query, head]``."""
     r, raw = looks.facts.of, looks.raw
     found = np.zeros((len(ASKED), raw.shape[0], raw.shape[2]))
     found[0] = (raw * (r.allowed & ~r.ends)[..., None]).max(1)
@@ -31,7 +31,7 @@ def asked_values(looks: Looks) -> np.ndarray:
 
 
 def asked_rows(facts: Facts) -> np.ndarray:
-    """Rows that may be asked by `ASKED`, 1 or 0, ``[measure, query]``."""
+    """Return 1 for rows that count by `ASKED`, else 0, ``[measure, query]``."""
     r = facts.of
     return np.stack(
         [np.ones(len(r.allowed)), may_sink(r), may_choose(r, r.key_special)]
@@ -39,7 +39,7 @@ def asked_rows(facts: Facts) -> np.ndarray:
 
 
 def viewed_values(looks: Looks) -> np.ndarray:
-    """Values by `VIEWED`, ``[measure, query, head]``."""
+    """Return values by `VIEWED`, ``[measure, query, head]``."""
     r, viewed = looks.facts.of, looks.viewed
     p = viewed if r.view == "content" else viewed / np.maximum(viewed.sum(1), LEAST)[:, None]
     bits = np.nan_to_num(weight_bits(p).sum(1))  # NaN where a weight is negative
@@ -55,7 +55,7 @@ def viewed_values(looks: Looks) -> np.ndarray:
 
 
 def viewed_rows(facts: Facts) -> np.ndarray:
-    """Rows that may be asked by `VIEWED`, 1 or 0, ``[measure, query]``."""
+    """Return 1 for rows that count by `VIEWED`, else 0, ``[measure, query]``."""
     r, there = facts.of, facts.offsets
     near = [there[OFFSETS.index(offset)] & (not r.cross) for offset in NEAR]
     return np.stack([np.ones(len(there[0]), bool), (reach(r) > 0) & (not r.cross), *near]).astype(
@@ -64,7 +64,7 @@ def viewed_rows(facts: Facts) -> np.ndarray:
 
 
 def diagonal(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """`diagonality` of each row and whether it is asked, ``[query, head]``; None where never."""
+    """Return `diagonality` of each row and its mask, ``[query, head]``; None if undefined."""
     r = looks.facts.of
     off = off_diagonal(r)
     if off is None:
@@ -76,7 +76,7 @@ def diagonal(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
 
 
 def ascending(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Pairs, sum and squares by `monotonicity`, ``[head]``, in whole numbers of `GRID`."""
+    """Return pairs, sum and squares of `monotonicity`, ``[head]``, in integers of `GRID`."""
     keys = looks.raw.shape[1]
     place = np.arange(keys, dtype=np.float64)[:, None]
     total = looks.viewed.sum(1)
@@ -91,10 +91,10 @@ def ascending(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def source_shares(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
-    """Return how much of its fair share each source token got, and how many rows are counted.
+    """Return each source token's weight relative to its fair share, and the number of rows.
 
     ``cov_j Tk / Tq`` ``[key, head]`` and ``[head]``. Below 0.1 a word is *dead*. The whole target
-    is asked, also the rows of its special tokens.
+    counts, including rows of its special tokens.
     """
     r = looks.facts.of
     rows = r.spoken[:, None] & looks.heeded
@@ -104,7 +104,7 @@ def source_shares(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def covering(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
-    """Return `coverage` of each key and whether it is asked, ``[key, head]``."""
+    """Return `coverage` of each key and its mask, ``[key, head]``."""
     share, number = source_shares(looks)
     asked = looks.facts.of.content[:, None] & (number > 0)
     return np.minimum(1.0, share), asked.astype(np.float64)

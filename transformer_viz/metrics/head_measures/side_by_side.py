@@ -1,7 +1,7 @@
-"""Attention with all heads side by side on the last axis, where numpy adds them fastest.
+"""Attention with all heads on the last axis, the fastest layout for numpy's sums.
 
-What `HeadRows` keeps as ``[head, query, key]`` stands here as ``[query, key, head]``: heads of
-several layers and sentences under one mask. Names and rules are those of `HeadRows`.
+`HeadRows` has ``[head, query, key]``; here it is ``[query, key, head]``, with heads of several
+layers and sentences under one mask. Names and rules are those of `HeadRows`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's step
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What all heads of a stack share: ``of`` holds the mask and which tokens are special."""
+    """Data shared by all heads of a stack: ``of`` holds the mask and the special tokens."""
 
     of: HeadRows
 
     @cached_property
     def spoken(self) -> np.ndarray:
-        """Rows of words that may look at two keys at least, ``[query]``."""
+        """Rows of words that may look at two or more keys, ``[query]``."""
         r = self.of
         return r.spoken & ~r.query_special & (r.allowed.sum(-1) >= 2)
 
     @cached_property
     def chosen(self) -> np.ndarray:
-        """Those that may look at two keys of this view, ``[query]``."""
+        """Those rows that may look at two keys of this view, ``[query]``."""
         return self.spoken & (self.of.count >= 2)
 
     @cached_property
@@ -41,23 +41,23 @@ class Facts:
 
     @cached_property
     def words(self) -> np.ndarray:
-        """Where the null may put rows of words, ``[some]``."""
+        """Positions to which the null may move rows of words, ``[some]``."""
         return np.flatnonzero(self.of.spoken & ~self.of.query_special)
 
     @cached_property
     def alike(self) -> bool:
-        """Whether all rows of words may look at the same keys, so that they may change places."""
+        """True if all rows of words see the same keys, so that they can be permuted."""
         rows = self.of.keys[self.words]
         return bool((rows == rows[:1]).all())
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """Rows whose key at an offset may be asked for, ``[offset, query]``."""
+        """Rows with a key that counts at each offset, ``[offset, query]``."""
         return offset_keys(self.of)[1]
 
     @cached_property
     def column(self) -> np.ndarray:
-        """Which of `OFFSETS` a cell is at, -1 where it may not be asked for, ``[query, key]``."""
+        """Index in `OFFSETS` of each cell, -1 where it does not count, ``[query, key]``."""
         found = np.full(self.of.allowed.shape, -1)
         key, there = offset_keys(self.of)
         at, row = np.nonzero(there)
@@ -67,7 +67,7 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """Some heads' weights: ``raw`` float64 ``[query, key, head]``, finite, with ``facts``."""
+    """Weights of some heads: ``raw`` float64 ``[query, key, head]``, finite, with ``facts``."""
 
     facts: Facts
     raw: np.ndarray
@@ -79,19 +79,19 @@ class Looks:
 
     @cached_property
     def mass(self) -> np.ndarray:
-        """What each row leaves to the keys of this view, ``[query, head]``."""
+        """Weight of each row on the keys of this view, ``[query, head]``."""
         return self._kept.sum(1)
 
     @cached_property
     def heeded(self) -> np.ndarray:
-        """Rows that are no sink rows, bool ``[query, head]``."""
+        """Rows that are not sink rows, bool ``[query, head]``."""
         if self.facts.of.view == "content":
             return self.mass >= LEAST_MASS
         return np.ones(self.mass.shape, bool) if self.finite is None else self.finite
 
     @cached_property
     def viewed(self) -> np.ndarray:
-        """A' of this view."""
+        """Weights A' of this view."""
         if self.facts.of.view == "raw":
             return self._kept
         return self._kept / np.where(self.heeded, self.mass, 1.0)[:, None]
@@ -109,9 +109,9 @@ class Looks:
         return self.asked * (self.facts.chosen[:, None] & self.heeded)
 
     def at(self, offset: int, order: np.ndarray | None = None) -> np.ndarray:
-        """A' at an offset from each row, 0 where no key stands there, ``[query, head]``.
+        """Return A' at an offset from each row, 0 where no key is there, ``[query, head]``.
 
-        ``order`` ``[query, head]`` names the row that stands in the place of each.
+        ``order`` ``[query, head]`` is the row moved to each position.
         """
         queries, keys, heads = self.raw.shape
         row = np.arange(max(0, -offset), min(queries, keys - offset))
@@ -124,9 +124,9 @@ class Looks:
 
     @cached_property
     def peaks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Row, key and head of each largest weight, and its part of the row in units of `GRID`.
+        """Row, key and head of each largest weight, and its share of the row in units of `GRID`.
 
-        End tokens are left out; equal weights share their row.
+        End tokens are left out; ties share their row.
         """
         r = self.facts.of
         weights = self.viewed
@@ -142,9 +142,9 @@ class Looks:
     def shares(
         self, rows: np.ndarray, moved: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """For each offset the sum of what `peaks` has there and of its squares, ``[offset, head]``.
+        """Return the sum and sum of squares of `peaks` at each offset, ``[offset, head]``.
 
-        ``rows`` ``[query, head]`` are asked; ``moved`` says where each row now stands.
+        ``rows`` ``[query, head]`` selects rows; ``moved`` is the new position of each.
         """
         row, key, head, share = self.peaks
         if moved is not None:
@@ -163,17 +163,18 @@ class Looks:
 
 
 def orders(facts: Facts, draws: np.ndarray, kind: int) -> np.ndarray:
-    """Which place of the true order stands where, with words in another order: the null.
+    """Return a random order of the words of each sentence, for the null.
 
-    Words are sorted by a hash of the sentence's draw, the kind and their place, so an order depends
-    on nothing else. The hash is SplitMix64 (Steele et al. 2014).
+    Words are sorted by a hash of the sentence's draw, the kind and their position, so an order
+    depends on nothing else. The hash is SplitMix64 (Steele et al. 2014).
 
     Args:
-        draws: a whole number of each sentence, uint64 ``[sentence]``.
-        kind: another number gives another order.
+        facts: Data of the stack.
+        draws: Integer of each sentence, uint64 ``[sentence]``.
+        kind: Another number gives another order.
 
     Returns:
-        ``[sentence, place]``.
+        ``[sentence, place]``, the original position at each position.
     """
     words = facts.words
     found = np.tile(np.arange(len(facts.of.spoken)), (len(draws), 1))
@@ -184,7 +185,7 @@ def orders(facts: Facts, draws: np.ndarray, kind: int) -> np.ndarray:
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    """SplitMix64's finish: every bit of a number sways every bit of what comes out."""
+    """Return SplitMix64's finalizer: every input bit affects every output bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

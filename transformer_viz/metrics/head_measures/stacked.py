@@ -1,8 +1,8 @@
-"""All measures of many heads in many sentences of one length, in one go.
+"""All measures of many heads in many sentences of one length, computed together.
 
-Heads of several layers and sentences whose masks are the same stand side by side on the last axis
-(`side_by_side`); one trace is a stack of one sentence. A head that looks everywhere alike (chance)
-is computed once and counted over the rows that are asked of each.
+Heads of several layers and sentences with one mask are concatenated on the last axis
+(`side_by_side`); a trace is a stack of one sentence. The uniform head (chance) is computed once and
+counted over the rows of each head.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from .values import SINK
 class Stacked:
     """Heads of some sentences of one length under one mask: see `HeadRows` for the parts.
 
-    ``weights`` ``[sentence, head, query, key]`` float32, ``ids`` int ``[sentence, key]`` or None;
-    ``values`` gives ``[sentence * head, key, any]``: vectors of the length that the values have
-    through the output projection; None where nobody knows them.
+    ``weights`` are ``[sentence, head, query, key]`` float32, ``ids`` int ``[sentence, key]`` or
+    None. ``values`` returns ``[sentence * head, key, any]``: vectors with the lengths of the values
+    after the output projection; None if unknown.
     """
 
     weights: np.ndarray
@@ -66,7 +66,7 @@ class Stacked:
 
     @cached_property
     def facts(self) -> Facts:
-        """What all heads share."""
+        """Data shared by all heads."""
         allowed = self.allowed
         none = np.zeros((1, *allowed.shape), np.float32)
         special = (self.query_special, self.key_special)
@@ -76,7 +76,7 @@ class Stacked:
 
     @cached_property
     def own(self) -> Looks:
-        """The heads of all sentences side by side, sentence by sentence."""
+        """Heads of all sentences, by sentence."""
         sentences, heads, queries, keys = self.weights.shape
         flat = self.weights.reshape(sentences * heads, queries * keys)
         raw = flat.T.astype(np.float64, order="C").reshape(queries, keys, -1)
@@ -87,26 +87,26 @@ class Stacked:
 
     @cached_property
     def even(self) -> Looks:
-        """One head that looks everywhere alike."""
+        """Uniform head."""
         allowed = self.allowed
         level = allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)
         return Looks(self.facts, level[..., None])
 
 
 class _Found:
-    """Sums of one stack, ``[column, head]`` float64 of whole numbers, by the names of `Sums`."""
+    """Sums of one stack, ``[column, head]`` integers in float64, by the names of `Sums`."""
 
     def __init__(self, heads: int):
         self.parts = {name: np.zeros((len(COLUMNS), heads)) for name in Sums.__dataclass_fields__}
 
     def put(self, name: str, measure: str, found: np.ndarray) -> None:
-        """Numbers ``[head]`` or ``[offset, head]`` of a measure."""
+        """Store numbers ``[head]`` or ``[offset, head]`` of a measure."""
         self.parts[name][PLACES[measure]] = found
 
     def values(
         self, measure: str, values: np.ndarray, rows: np.ndarray, by_chance: bool = False
     ) -> None:
-        """Values ``[row, head]`` over those rows that are asked."""
+        """Store values ``[row, head]`` over the selected rows."""
         whole = np.rint(values * GRID) * rows
         self.put("chance_rows" if by_chance else "rows", measure, rows.sum(0))
         self.put("chance" if by_chance else "total", measure, whole.sum(0))
@@ -114,7 +114,7 @@ class _Found:
             self.put("squares", measure, np.rint(whole * whole / GRID).sum(0))
 
     def sums(self, sentences: int) -> Sums:
-        """As `Sums`."""
+        """Return them as `Sums`."""
         shape = (len(COLUMNS), sentences, -1)
         return Sums(
             **{
@@ -125,16 +125,16 @@ class _Found:
 
 
 def measure(stack: Stacked, draws: np.ndarray | None) -> Sums:
-    """Return every measure of each sentence but copying, own, by chance and under the null.
+    """Return every measure of each sentence except copying: own, by chance and under the null.
 
-    ``draws`` ``[sentence]`` uint64 say in what order the null puts rows and ids; None leaves the
-    null out.
+    ``draws`` ``[sentence]`` uint64 determine the null's order of rows and ids; None leaves the null
+    out.
     """
     sentences, heads = stack.weights.shape[:2]
     found = _Found(sentences * heads)
     own, even, facts = stack.own, stack.even, stack.facts
     spoken = np.broadcast_to(facts.spoken[:, None] * 1.0, own.rows.shape)
-    viewed = facts.chosen[:, None] * own.heeded.astype(np.float64)  # rows of the even heads
+    viewed = facts.chosen[:, None] * own.heeded.astype(np.float64)  # rows of the uniform heads
     for names, values, may, rows, usual in (
         (ASKED, asked_values, asked_rows(facts), own.asked, spoken),
         (VIEWED, viewed_values, viewed_rows(facts), own.rows, viewed),
@@ -158,7 +158,7 @@ def measure(stack: Stacked, draws: np.ndarray | None) -> Sums:
 def _by_rows(
     found: _Found, names: tuple[str, ...], values: np.ndarray, may: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Values ``[measure, query, head]`` over the rows that ``may`` and are asked."""
+    """Store values ``[measure, query, head]`` over the rows selected by ``may`` and ``rows``."""
     values *= GRID
     np.rint(values, out=values)
     values *= may[..., None]
@@ -177,7 +177,7 @@ def _by_rows(
 def _positional(
     found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray | None
 ) -> None:
-    """Put `positional`, and measures of one offset with the rows in another order (the null)."""
+    """Store `positional`, and offset measures under the null."""
     own, facts = stack.own, stack.facts
     there = facts.offsets.astype(np.float64)
     total, squares = own.shares(own.rows)
@@ -195,7 +195,7 @@ def _positional(
 
 
 def _by_null(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray) -> None:
-    """Put the measures of offsets with the rows of words in another order."""
+    """Store offset measures with shuffled rows of words."""
     own, facts = stack.own, stack.facts
     there = facts.offsets.astype(np.float64)
     order = np.repeat(orders(facts, draws, 0).T, stack.weights.shape[1], axis=1)
@@ -220,7 +220,7 @@ def _by_null(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarra
 
 
 def _across(found: _Found, own: Looks, even: Looks, viewed: np.ndarray) -> None:
-    """The measures of cross-attention."""
+    """Store the measures of cross-attention."""
     for looks, rows, by_chance in ((own, own.rows, False), (even, viewed, True)):
         near = diagonal(looks, rows)
         if near is not None:
@@ -234,7 +234,7 @@ def _across(found: _Found, own: Looks, even: Looks, viewed: np.ndarray) -> None:
 
 
 def _null(found: _Found, stack: Stacked, spoken: np.ndarray) -> None:
-    """`null`: of heads with a sink row, and of even heads with the same values."""
+    """Store `null` for heads with a sink row, and for uniform heads with the same values."""
     assert stack.values is not None
     r, own = stack.facts.of, stack.own
     sinks = r.key_special.copy()
@@ -264,7 +264,7 @@ def _null(found: _Found, stack: Stacked, spoken: np.ndarray) -> None:
 def _idle(
     weights: np.ndarray, values: np.ndarray, sinks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The share of each row that does nothing, and whether it writes at all, ``[head, query]``."""
+    """Return the share of each row without effect, and its mask, ``[head, query]``."""
     whole, part = (
         np.sqrt(np.square(x).sum(-1))
         for x in (weights @ values, weights[..., sinks] @ values[:, sinks])
@@ -276,14 +276,14 @@ def _idle(
 def put_apart(
     sums: Sums, number: int, heads: slice, name: str, own: Tally, by_chance: Tally
 ) -> None:
-    """A measure that only whoever has the model can compute, of one block in one sentence."""
+    """Store a measure that needs the model, for one block in one sentence."""
     place = (slice(number, number + 1), heads, PLACES[name])
     sums.rows[place], sums.total[place], sums.squares[place] = _whole(own)
     sums.chance_rows[place], sums.chance[place] = _whole(by_chance)[:2]
 
 
 def _whole(found: Tally) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, sum and squares as whole numbers, ``[1, head, 1]``."""
+    """Return rows, sum and squares as integers, ``[1, head, 1]``."""
     rows, total, squares = (
         np.rint(part * unit).astype(np.int64)[None, :, None]
         for part, unit in ((found.rows, 1), (found.total, GRID), (found.squares, GRID))

@@ -1,4 +1,4 @@
-"""From a trace to the table of its heads, and from many traces to one with intervals."""
+"""Tables of head measures, for a trace or for many sentences with intervals."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .rows import GRID, VIEWS, HeadRows, Tally
 from .stacked import Stacked, measure
 from .values import copying, copying_by_chance, ov_by_chance, ov_copying
 
-#: Where the table of many sentences keeps what `roles` compares with: ``table.attrs[NULL]``.
+#: Keys of ``table.attrs`` with the null and the number of sentences, used by `roles`.
 NULL, SENTENCES = "null", "sentences"
 
-#: The columns that name a head.
+#: Columns that identify a head.
 HEAD = ["stack", "block", "layer", "head"]
 
 
@@ -40,11 +40,11 @@ class Block:
 
 
 def allowed_keys(attention: Attention, intervention: Intervention) -> np.ndarray:
-    """Return where a block's mask lets its queries look, bool ``[query, key]``.
+    """Return True where a block's mask lets its queries look, bool ``[query, key]``.
 
-    That is where it lets any head look (`visible_cells`). Without scores zeros are no mask if a
-    temperature below 1 makes weights vanish: open are then all keys, or those up to the row where
-    nobody looks ahead.
+    True if any head may look (`visible_cells`). Without scores, zeros do not prove a mask if a
+    temperature below 1 makes weights vanish. Then all keys are open, or under a causal pattern
+    those up to the row.
     """
     heads = range(len(attention.weights) if intervention else 0)
     plans = [HeadPlan.at(intervention, replace(attention.site, head=head)) for head in heads]
@@ -59,7 +59,7 @@ def allowed_keys(attention: Attention, intervention: Intervention) -> np.ndarray
 
 
 def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
-    """One block of a trace as the measures read it."""
+    """Return one block of a trace as input of the measures."""
     query, key = trace.tokens(attention.query), trace.tokens(attention.key)
     return HeadRows(
         attention.weights,
@@ -73,8 +73,10 @@ def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
 
 
 def _ids(trace: Trace, key: Tokens) -> np.ndarray | None:
-    """Which tokens are the same, ``[key]``; None of vectors, patches and sounds. Of given weights
-    with strings alone equal strings are the same token."""
+    """Return token ids, ``[key]``; None for vectors, patches and sounds.
+
+    For given weights with strings only, equal strings are equal tokens.
+    """
     if key.ids:
         return np.array(key.ids, np.int64)
     if trace.report.given:
@@ -83,11 +85,11 @@ def _ids(trace: Trace, key: Tokens) -> np.ndarray | None:
 
 
 def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:
-    """Every kept attention block of a trace, in the order of its maps and layers.
+    """Yield every captured attention block of a trace, by map and layer.
 
     Raises:
-        ValueError: no such view; names those there are.
-        LookupError: the trace kept no weights.
+        ValueError: Unknown view.
+        LookupError: The trace has no weights.
     """
     if view not in VIEWS:
         raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
@@ -124,12 +126,12 @@ def _tallies(
 
 
 def names_of(table: pd.DataFrame) -> list[tuple[str, str, int, int]]:
-    """Which head each row is about, as tuples."""
+    """Return the head of each row, as tuples."""
     return list(table[HEAD].itertuples(index=False, name=None))
 
 
 def head_columns(blocks: Sequence[Block]) -> pd.DataFrame:
-    """Which head each row of a table is about."""
+    """Return the columns that identify the head of each row."""
     names = [
         (block.site.stack, block.site.block, block.site.layer, head)
         for block in blocks
@@ -139,10 +141,10 @@ def head_columns(blocks: Sequence[Block]) -> pd.DataFrame:
 
 
 def table_of(sentences: Sequence[Sequence[Block]], seed: int | None = None) -> pd.DataFrame:
-    """The table of one sentence, or with a seed of many together and with intervals.
+    """Return the table of one sentence, or with a seed of many, with intervals.
 
-    Every sentence has the same blocks in the same order. An interval is the 95 % bootstrap over
-    sentences, NaN where fewer than two of them have a row to ask.
+    Every sentence has the same blocks in the same order. Intervals are the 95 % bootstrap over
+    sentences, NaN with fewer than two usable ones.
     """
     table = head_columns(sentences[0])
     draws = None if seed is None else reweightings(len(sentences), seed=seed)
@@ -168,7 +170,7 @@ def table_of(sentences: Sequence[Sequence[Block]], seed: int | None = None) -> p
 def _over(
     sentences: Sequence[Sequence[Block]], kind: str, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and counts, ``[sentence, head, offset]``; most measures have one offset."""
+    """Return sums and counts, ``[sentence, head, offset]``; most measures have one offset."""
 
     def all_of(part: str) -> np.ndarray:
         return np.stack(
@@ -186,7 +188,7 @@ def _over(
 def _pooled(
     sentences: Sequence[Sequence[Block]], kind: str, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and rows of each head over all sentences, ``[head]``."""
+    """Return mean and rows of each head over all sentences, ``[head]``."""
     sums, counts = _over(sentences, kind, name)
     return settled(sums.sum(0), counts.sum(0))
 
@@ -194,7 +196,7 @@ def _pooled(
 def interval(
     sums: np.ndarray, counts: np.ndarray, draws: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The interval of each head, ``[head]``; draws that ask it no row are left out."""
+    """Return the interval of each head, ``[head]``; draws without rows are left out."""
     again = (np.tensordot(draws, part, 1) for part in (sums, counts))
     means, _ = settled(*again)
     enough = (counts.max(-1) > 0).sum(0) >= 2

@@ -1,4 +1,4 @@
-"""Numbers about what the model wrote: candidates, surprisal, what changed.
+"""Measures of the model's output: candidates, surprisal, changes.
 
 May import metrics' own helpers and core.
 """

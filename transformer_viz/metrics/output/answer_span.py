@@ -1,4 +1,4 @@
-"""What a run of a classifier, or of a model that marks an answer, gives: in one sentence."""
+"""Output of a classifier, or of a model that marks an answer, as a sentence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ...core.trace_parts import Tokens
 from ...i18n import mark, numeral, say
 from ..attention.word_merging import sentence_of
 
-SHOWN = 5  # classes that a sentence names
-#: Said of an answer that is the start mark alone.
+SHOWN = 5  # classes named in a sentence
+#: Note on an answer that is only the start mark.
 NO_ANSWER = mark("The start mark alone means “no answer” in models that were trained so.")
 
 
@@ -17,7 +17,7 @@ def answer_tokens(trace: Trace) -> tuple[Tokens, int, int]:
     """Return the tokens of a run, and the first and last of its best answer.
 
     Raises:
-        LookupError: a run of a model that marks no answer.
+        LookupError: The model marks no answer.
     """
     if not trace.marks_answer or trace.logits is None:
         raise LookupError("This run marks no answer; it comes from a question answering model.")
@@ -25,7 +25,7 @@ def answer_tokens(trace: Trace) -> tuple[Tokens, int, int]:
 
 
 def answer_words(trace: Trace) -> str:
-    """Return the words between the best start and end; marks alone by their names."""
+    """Return the words between the best start and end; names of special tokens if alone."""
     tokens, first, last = answer_tokens(trace)
     part = slice(first, last + 1)
     own = Tokens(
@@ -39,13 +39,13 @@ def answer_words(trace: Trace) -> str:
 
 
 def is_mark_alone(trace: Trace) -> bool:
-    """Whether the best answer is the start mark alone (``[CLS]``): there is none in the text."""
+    """Return True if the best answer is the start mark (``[CLS]``): the text has no answer."""
     tokens, first, last = answer_tokens(trace)
     return first == last == 0 and tokens.special[0]
 
 
 def said_of_output(trace: Trace) -> str:
-    """Return the answer, the scores or the largest probabilities of a run; empty for words."""
+    """Return the answer, the scores or the top probabilities of a run; empty for generated text."""
     if trace.logits is None:
         return ""
     if trace.marks_answer:

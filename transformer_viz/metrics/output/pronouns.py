@@ -1,7 +1,7 @@
-"""Which German pronoun for "it": where it stands, how plainly two are told apart, what that needs.
+"""German pronouns for "it": positions, margins between two pronouns, comparison of sentences.
 
-er, sie and es follow the gender of the noun that "it" stands for, so what a model prefers where one
-of them comes shows which noun it took.
+er, sie and es follow the gender of the noun that "it" refers to, so the preferred pronoun reveals
+the noun that the model chose.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..attention.word_merging import REPEATED, produced_axis
 WORDS = ("er", "sie", "es")
 IT = re.compile(r"\bit\b", re.IGNORECASE)
 PRONOUN = re.compile(r"\b(?:er|sie|es)\b", re.IGNORECASE)
-ENDS = '.!?:;"“”„»«'  # a word after one of these may have a capital letter
+ENDS = '.!?:;"“”„»«'  # a word after one of these may be capitalized
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pronoun stands: the German before and behind it, and er, sie, es as written there.
+    """Position of a pronoun: the German before and after it, and er, sie, es as spelled there.
 
-    ``words`` have capital letters at the beginning of a sentence.
+    ``words`` are capitalized at the beginning of a sentence.
     """
 
     before: str
@@ -35,9 +35,9 @@ class Place:
 
 
 def places(german: str) -> list[Place]:
-    """Where er, sie or es stand in a German text, in its order.
+    """Return the positions of er, sie or es in a German text, in order.
 
-    A capital letter inside a sentence makes *Sie* "you", so such a word is passed over.
+    Within a sentence, capitalized *Sie* means "you", so it is skipped.
     """
     found = []
     for match in PRONOUN.finditer(german):
@@ -51,7 +51,7 @@ def places(german: str) -> list[Place]:
 
 
 def pronoun_row(trace: Trace) -> int | None:
-    """The decoder's last row that writes er, sie or es, a whole word; None: it writes none."""
+    """Return the decoder's last row that predicts er, sie or es as a whole word, or None."""
     if trace.produced is None or trace.target is None:
         return None
     side = produced_axis(trace.produced, trace.target)
@@ -66,28 +66,28 @@ def pronoun_row(trace: Trace) -> int | None:
 
 
 def margins(logs: np.ndarray, right: Sequence[int], wrong: Sequence[int]) -> np.ndarray:
-    """By how many bits the right pronoun is more probable than the wrong one; below 0: less.
+    """Return log2 p(right) - log2 p(wrong) in bits; negative if the wrong pronoun is preferred.
 
     Args:
-        logs: natural logarithms of probabilities ``[..., sentence, word]``.
-        right: for each sentence the number of its word.
-        wrong: the same of the word it is compared with.
+        logs: Natural logarithms of probabilities ``[..., sentence, word]``.
+        right: Index of each sentence's right word.
+        wrong: Index of the word it is compared with.
 
     Returns:
-        ``[..., sentence]`` float64: log2 p(right) - log2 p(wrong).
+        ``[..., sentence]`` float64.
     """
     rows = np.arange(logs.shape[-2])
     return np.asarray((logs[..., rows, right] - logs[..., rows, wrong]) / np.log(2.0))
 
 
 def preferred(logs: np.ndarray) -> tuple[int, int]:
-    """What a pair of sentences is taken to be about: a word each, never the same one.
+    """Return two different words that a pair of sentences is compared by.
 
-    The first has its most probable word; the second too, or, where that is the same one, the word
-    that gains most from the first sentence to the second.
+    The first sentence has its most probable word. So has the second, or, if that is the same, the
+    word that gains most from the first sentence to the second.
 
     Args:
-        logs: natural logarithms of probabilities ``[sentence, word]``, of two sentences.
+        logs: Natural logarithms of probabilities ``[sentence, word]``, of two sentences.
     """
     first, second = (int(row.argmax()) for row in logs)
     if first == second:
@@ -98,5 +98,5 @@ def preferred(logs: np.ndarray) -> tuple[int, int]:
 
 
 def drawn(ranked: Sequence[int], count: int, seed: int) -> list[int]:
-    """So many by chance of those behind the first ``count`` of a ranking; a seed draws the same."""
+    """Return ``count`` random items after the first ``count`` of a ranking; fixed by the seed."""
     return random.Random(seed).sample(list(ranked[count:]), count)

@@ -1,4 +1,4 @@
-"""What a row says in words, and what became of it between two runs."""
+"""Descriptions of attention rows, and changes between two runs."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from ...i18n import say
 def strongest_links(
     row: np.ndarray, labels: Sequence[str], count: int = 2
 ) -> list[tuple[str, float]]:
-    """The keys a query looks at most, strongest first, as (label, weight).
+    """Return the keys a query looks at most, strongest first, as (label, weight).
 
     Args:
-        row: weights of one query ``[key]``.
-        labels: one name a key.
-        count: how many links to give at most; keys with weight 0 are left out.
+        row: Weights of one query ``[key]``.
+        labels: Label of each key.
+        count: Maximum number of links; keys with weight 0 are left out.
 
     Raises:
-        ValueError: row and labels differ in length; states both.
+        ValueError: Row and labels differ in length.
     """
     if len(row) != len(labels):
         raise ValueError(
             f"A row of {len(row)} weights needs {len(row)} labels; got {len(labels)}. Take the "
             "labels of the sentence that the keys belong to."
         )
-    order = np.argsort(-row, kind="stable")[:count]  # stable: of equals the earlier word is named
+    order = np.argsort(-row, kind="stable")[:count]  # stable: ties keep their order
     return [(labels[key], float(row[key])) for key in order if row[key] > 0]
 
 
 def describe_row(row: np.ndarray, query: str, labels: Sequence[str], count: int = 2) -> str:
-    """One row in a sentence: “es” looks most at “animal” 0.62, then “it” 0.21.
+    """Describe one row in a sentence: “es” looks most at “animal” 0.62, then “it” 0.21.
 
     Args:
-        row: weights of one query ``[key]``.
-        query: the name of the word that looks.
-        labels: one name a key.
+        row: Weights of one query ``[key]``.
+        query: Label of the query.
+        labels: Label of each key.
+        count: Maximum number of links.
     """
     links = strongest_links(row, labels, count)
     if not links:
@@ -55,14 +56,17 @@ def describe_row(row: np.ndarray, query: str, labels: Sequence[str], count: int 
 def statistic_change(
     before: Trace, after: Trace, site: Site, name: str = "entropy"
 ) -> tuple[float, float]:
-    """A head's number in two runs, before and after; of a whole layer the mean over its heads.
+    """Return a head's statistic in two runs, before and after; for a layer the mean over heads.
 
     Args:
-        name: a column of ``trace.heads``: entropy (bits), distance (tokens), max, sink ...;
-            NaN where a trace lacks it
+        before: First run.
+        after: Second run.
+        site: Head or layer.
+        name: Column of ``trace.heads``: entropy (bits), distance (tokens), max, sink ...; NaN where
+            a trace lacks it.
 
     Raises:
-        LookupError: a site that one of the traces lacks; names it and the layers there are.
+        LookupError: A trace lacks the site.
     """
     return _statistic(before, site, name), _statistic(after, site, name)
 
@@ -82,17 +86,17 @@ def _statistic(trace: Trace, site: Site, name: str) -> float:
 
 
 def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
-    """Each produced word's probability and rank in two runs that speak about the same words.
+    """Return each output token's probability and rank in two runs with the same tokens.
 
-    The second run may have rows of its own behind them, as padding makes them; they are left out.
+    Additional rows of the second run, such as padding, are left out.
 
     Returns:
-        One row a produced token: ``token``, ``probability_before``, ``probability_after``,
-        ``rank_before``, ``rank_after`` (rank 1: the most probable).
+        A row per output token: ``token``, ``probability_before``, ``probability_after``,
+            ``rank_before``, ``rank_after`` (rank 1: the most probable).
 
     Raises:
-        LookupError: a run without an output layer has no probabilities.
-        ValueError: the runs speak about different words; says how to hold them.
+        LookupError: A run has no output layer, so no probabilities.
+        ValueError: The runs have different tokens.
     """
     was, now = held_words(before, after)
     rows = len(was.ids)
@@ -108,7 +112,7 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
 
 
 def held_words(before: Trace, after: Trace) -> tuple[Produced, Produced]:
-    """What two runs say of the words that they are both held to; errors as of `output_changes`."""
+    """Return both runs' predictions for the shared tokens; raises as `output_changes`."""
     if before.produced is None or after.produced is None:
         for run in (before, after):
             require_captured(run, PROBABILITIES)
@@ -129,19 +133,21 @@ def held_words(before: Trace, after: Trace) -> tuple[Produced, Produced]:
 
 
 def vector_changes(before: Trace, after: Trace, stack: str) -> pd.DataFrame:
-    """How far each vector that leaves a stack moved between two runs of the same input.
+    """Return the change of each output vector of a stack between two runs of the same input.
 
     Args:
-        stack: ``encoder`` or ``decoder``, whose words the vectors belong to; where a model gives
-            something else than vectors, the last of its hidden states are compared.
+        before: First run.
+        after: Second run.
+        stack: ``encoder`` or ``decoder``, whose tokens have the vectors. If a model does not output
+            vectors, its last hidden states are compared.
 
     Returns:
-        One row a token of the first run: ``token``, ``length_before``, ``length_after`` and
-        ``change``, the Euclidean length of the difference.
+        A row per token of the first run: ``token``, ``length_before``, ``length_after`` and
+            ``change``, the Euclidean length of the difference.
 
     Raises:
-        LookupError: hidden states that were not kept.
-        ValueError: the second run has fewer tokens; states both numbers.
+        LookupError: Hidden states were not captured.
+        ValueError: The second run has fewer tokens.
     """
     was, now = (_output(trace, stack).astype(np.float64) for trace in (before, after))
     if len(now) < len(was):

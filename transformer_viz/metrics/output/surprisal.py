@@ -1,4 +1,4 @@
-"""How probable a model finds words that are held, and what a change costs them."""
+"""Surprisal of fixed output tokens, and its change by an edit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...core.trace import Trace
 
 
 def held_bits(trace: Trace) -> np.ndarray:
-    """How surprising each held word is: -log2 of its probability, ``[row]`` float64 bits.
+    """Return the surprisal of each fixed token, -log2 of its probability, ``[row]`` float64 bits.
 
-    0: the model was certain of it; 1: as likely as a coin's head. A probability that is 0 in
-    float32 counts as the smallest one there is (149 bits).
+    0 means certain; 1 is a coin toss. A probability of 0 in float32 counts as the smallest number
+    above 0 (149 bits).
 
     Raises:
-        LookupError: a model without an output layer has no probabilities.
+        LookupError: A model without an output layer has no probabilities.
     """
     if trace.produced is None:
         require_captured(trace, PROBABILITIES)
@@ -25,13 +25,13 @@ def held_bits(trace: Trace) -> np.ndarray:
 
 
 def certainty(probabilities: np.ndarray) -> float:
-    """How sure a model is of what it writes: the geometric mean of its pieces' probabilities.
+    """Return the geometric mean of the pieces' probabilities.
 
     Args:
-        probabilities: ``[piece]``, 0 to 1, the end mark's too.
+        probabilities: ``[piece]``, 0 to 1, including the end mark.
 
     Returns:
-        0 to 1; 0 where there is no piece.
+        0 to 1; 0 without pieces.
     """
     given = np.asarray(probabilities, np.float64)
     if not given.size:
@@ -41,12 +41,12 @@ def certainty(probabilities: np.ndarray) -> float:
 
 
 def cost(before: Trace, after: Trace) -> float:
-    """How many bits more the held words cost after a change; below 0 they became more probable.
+    """Return the surprisal of the fixed tokens after a change minus before, in bits.
 
-    One bit more: the whole text is half as probable as it was.
+    Negative if they became more probable; 1 bit halves the probability of the whole text.
 
     Raises:
-        ValueError: the runs speak about different words.
+        ValueError: The runs have different tokens.
     """
     rows = len(held_bits(before))
     assert before.produced is not None and after.produced is not None
@@ -59,15 +59,15 @@ def cost(before: Trace, after: Trace) -> float:
 
 
 def weight_on(weights: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """How much of a row lies on some cells: the mean over queries, ``[head]`` float64.
+    """Return the weight on some cells: the mean over queries, ``[head]`` float64.
 
     Args:
         weights: ``[head, query, key]``.
-        cells: bool ``[query, key]``, or ``[key]`` for whole columns.
+        cells: Bool ``[query, key]``, or ``[key]`` for whole columns.
     """
     return (weights.astype(np.float64) * cells).sum(axis=2).mean(axis=1)
 
 
 def later(queries: int) -> np.ndarray:
-    """Which cells lie in the future of their row: bool ``[query, key]``, key > query."""
+    """Return True for cells in the future of their row: bool ``[query, key]``, key > query."""
     return np.triu(np.ones((queries, queries), bool), 1)

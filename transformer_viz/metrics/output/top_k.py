@@ -1,4 +1,4 @@
-"""What else the model could have said: the most probable words at a place."""
+"""Top-k candidates of an output position."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ...core.trace import Trace
 
 
 def probabilities(trace: Trace, row: int) -> np.ndarray:
-    """How probable each word of the vocabulary is at one place: the softmax of a row of logits.
+    """Return the probability of each token of the vocabulary at one position.
 
-    Of several labels the sigmoid of each; of a regression NaN, since its outputs have none.
+    The softmax of a row of logits; for several labels the sigmoid of each; NaN for a regression.
 
     Args:
-        trace: a run of a model with an output layer.
-        row: the place, from 0; row t of a decoder says token t + 1. Classes stand in row 0.
+        trace: Run of a model with an output layer.
+        row: Position, from 0; row t of a decoder predicts token t + 1. Classes are in row 0.
 
     Returns:
-        ``[vocabulary]`` float64; that of a softmax sums to 1.
+        ``[vocabulary]`` float64; a softmax sums to 1.
 
     Raises:
-        LookupError: a model that gives no words, or a row that is not there; says which.
+        LookupError: The model has no logits, or the row does not exist.
     """
     return chances_of(_logits(trace, row), trace.task)
 
@@ -44,18 +44,20 @@ def _logits(trace: Trace, row: int) -> np.ndarray:
 
 
 def _first(logits: np.ndarray, count: int) -> np.ndarray:
-    """The ids of the largest logits, the largest first; of equals the smaller id."""
+    """Return the ids of the largest logits, in order; ties by id."""
     last = min(count, len(logits)) - 1
-    least = np.partition(-logits, last)[last]  # a whole vocabulary is not sorted for a few words
+    least = np.partition(-logits, last)[last]  # avoids sorting the whole vocabulary
     among = np.flatnonzero(-logits <= least)
-    if not len(among):  # logits that are not numbers
+    if not len(among):  # NaN logits
         among = np.arange(len(logits))
     return among[np.argsort(-logits[among], kind="stable")][:count]
 
 
 class Candidate(NamedTuple):
-    """A word that could stand at a place: its id, its probability 0...1 (NaN for the output of a
-    regression), and its rank from 1; ``logit`` is the output itself."""
+    """Candidate token: its id, probability 0...1 and rank from 1.
+
+    The probability is NaN for a regression; ``logit`` is the raw output.
+    """
 
     id: int
     probability: float
@@ -64,21 +66,21 @@ class Candidate(NamedTuple):
 
 
 def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) -> pd.DataFrame:
-    """The most probable words at a place, the most probable first.
+    """Return the most probable tokens at a position, in order.
 
     Args:
-        trace: a run of a model with an output layer.
-        row: the place, from 0.
-        count: how many words to give.
-        held: a word (its id) that is given in any case: below the others if it is not of them.
+        trace: Run of a model with an output layer.
+        row: Position, from 0.
+        count: Number of tokens.
+        held: Id of a token to include in any case, last if it is not among the others.
 
     Returns:
-        A row a word: ``id``, ``probability`` (0...1), ``rank`` (1: the most probable; words that
-        are equally probable share one), ``logit``.
+        A row per token: ``id``, ``probability`` (0...1), ``rank`` (1: the most probable; ties share
+            a rank), ``logit``.
 
     Raises:
-        LookupError: no logits, no such row or word; says which there are.
-        ValueError: a count below 1.
+        LookupError: No logits, or no such row or token.
+        ValueError: The count is below 1.
     """
     return pd.DataFrame(most_probable(trace, row, count, held), columns=list(Candidate._fields))
 
@@ -86,10 +88,10 @@ def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) 
 def most_probable(
     trace: Trace, row: int, count: int = 5, held: int | None = None
 ) -> list[Candidate]:
-    """The rows of `candidates` without a table around them, for pictures that follow a slider."""
+    """Return the rows of `candidates` as a list, which is faster for live pictures."""
     if count < 1:
         raise ValueError(f"Candidates are at least 1; got count={count}.")
-    logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
+    logits = _logits(trace, row)  # they distinguish values that the softmax rounds to 0
     if held is not None and not 0 <= held < len(logits):
         raise LookupError(f"This vocabulary has ids 0 to {len(logits) - 1}; got {held}.")
     chances = chances_of(logits, trace.task)

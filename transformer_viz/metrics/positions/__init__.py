@@ -1,4 +1,4 @@
-"""Numbers about positional encodings: tables, similarity, shifts.
+"""Measures of positional encodings: tables, similarity, shifts.
 
 May import metrics' own helpers and core.
 """

@@ -1,7 +1,7 @@
-"""What tells a model where a word stands: the waves in a position table, measured from its numbers.
+"""Frequencies of a position table, measured from its numbers.
 
-Nothing here trusts a formula. Pairs of dimensions are taken as arrows in a plane; whether they turn
-evenly from one position to the next, and how fast, is read from the table that the model used.
+No formula is assumed. Pairs of dimensions are read as arrows in a plane. The table that the model
+used shows if they rotate evenly from one position to the next, and how fast.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 
-EVEN = 0.01  # what may be missing from an even turn: in shares of the arrow, and of its way
-STILL = 1e-10  # radians a position: less is the rounding of a pair that stands still
+EVEN = 0.01  # tolerance of an even rotation, relative to the arrow and to its path
+STILL = 1e-10  # radians per position; less is rounding of a constant pair
 FASTEST = 2 * np.pi  # wavelengths of the first and the last pair in Vaswani et al. 2017, in
 SLOWEST = 10000 * 2 * np.pi  # positions; section 3.5 gives them as the ends of its progression
 
 
 @dataclass(frozen=True)
 class Wave:
-    """A pair of dimensions that turns like the hand of a clock as the position grows.
+    """Pair of dimensions that rotates with the position.
 
-    ``first`` and ``second`` are its dimensions, ``turn`` the angle from one position to the next in
-    radians (negative: from the second towards the first), ``start`` the arrow at position 0 as
-    first + i second, and ``error`` how far the arrows stray from an even turn at worst, in shares
-    of the arrow's length (0: exact).
+    Attributes:
+        pair: Index of the pair.
+        first: First dimension.
+        second: Second dimension.
+        turn: Angle from one position to the next in radians; negative from the second towards the
+            first.
+        start: Arrow at position 0, as first + i second.
+        error: Largest deviation from an even rotation, relative to the arrow's length (0: exact).
     """
 
     pair: int
@@ -43,28 +47,33 @@ class Wave:
 
     @property
     def frequency(self) -> float:
-        """Radians from one position to the next; from 0 to pi, since more cannot be told apart."""
+        """Radians per position, from 0 to pi; higher frequencies are aliased."""
         return abs(self.turn)
 
     @property
     def wavelength(self) -> float:
-        """Positions of one whole turn; infinite for a pair that stands still."""
+        """Positions per full rotation; infinite for a constant pair."""
         return 2 * np.pi / self.frequency if self.frequency else np.inf
 
     def at(self, positions: np.ndarray) -> np.ndarray:
-        """What the pair holds at positions, also between whole ones: ``[position, 2]``."""
+        """Return the pair's values at positions, also fractional ones: ``[position, 2]``."""
         arrows = self.start * np.exp(1j * self.turn * np.asarray(positions, np.float64))
         return np.stack([arrows.real, arrows.imag], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """Rows moved by ``shift`` positions: as one turn for each pair predicts them, and as they are.
+    """Rows shifted by ``shift`` positions: predicted by one rotation per pair, and actual.
 
-    ``predicted`` and ``actual`` ``[position, dimension]`` for the positions 0 to last - shift that
-    have a partner; a dimension without a pair is NaN in both. ``largest`` is the largest difference
-    between them over all positions, ``relative`` the same in shares of the largest value of the
-    table.
+    Attributes:
+        shift: Number of positions.
+        first: First dimension of each pair.
+        second: Second dimension of each pair.
+        predicted: ``[position, dimension]`` for the positions 0 to last - shift; NaN for a
+            dimension without a pair.
+        actual: The same for the actual rows.
+        largest: Largest difference over all positions.
+        relative: The same relative to the table's largest value.
     """
 
     shift: int
@@ -80,17 +89,18 @@ class Shift:
 
 
 def position_rows(trace: Trace, name: str) -> np.ndarray:
-    """The numbers that tell a position, one row each: ``[position, dimension]`` float64.
+    """Return the numbers that encode each position: ``[position, dimension]`` float64.
 
-    A table that is added is given as it is. Rotary angles are given as their cosines, then their
-    sines, one column each for every pair of a query's or key's dimensions (Su et al. 2021, 3.2).
+    An added table is returned unchanged. Rotary angles are returned as their cosines, then their
+    sines, one column per pair of a query's or key's dimensions (Su et al. 2021, 3.2).
 
     Args:
-        name: a key of ``trace.positions``.
+        trace: The run.
+        name: Key of ``trace.positions``.
 
     Raises:
-        LookupError: the trace has no positions of this name; names those it has.
-        ValueError: a bias on scores, which has no row for each position.
+        LookupError: The trace has no positions of this name.
+        ValueError: A bias on scores has no row per position.
     """
     found = position_array(trace, name)
     if name.startswith("bias."):
@@ -105,10 +115,10 @@ def position_rows(trace: Trace, name: str) -> np.ndarray:
 
 
 def position_array(trace: Trace, name: str) -> np.ndarray:
-    """The array of a name as it was captured.
+    """Return the captured array of this name.
 
     Raises:
-        LookupError: the trace has no positions of this name; names those it has.
+        LookupError: The trace has no positions of this name.
     """
     if name not in trace.positions:
         require_captured(trace, mark("positions"))
@@ -120,7 +130,7 @@ def position_array(trace: Trace, name: str) -> np.ndarray:
 
 
 def position_label(name: str) -> str:
-    """The name of an array of positions in words a visitor reads."""
+    """Return the display name of a position array."""
     kind, _, rest = name.partition(".")
     if kind == "bias":
         block, _, layer = rest.rpartition(".")
@@ -131,7 +141,7 @@ def position_label(name: str) -> str:
 
 
 def column_names(name: str, width: int) -> tuple[str, ...]:
-    """What the columns of `position_rows` are: dimensions, or the cosines and sines of pairs."""
+    """Return the columns of `position_rows`: dimensions, or cosines and sines of pairs."""
     if name.startswith("rotary."):
         pairs = range(width // 2)
         cosines = (say("cosine {pair}", pair=pair) for pair in pairs)
@@ -140,10 +150,10 @@ def column_names(name: str, width: int) -> tuple[str, ...]:
 
 
 def pair_count(trace: Trace, name: str) -> int:
-    """How many pairs of dimensions there are to choose from; 0 for a bias.
+    """Return the number of pairs of dimensions; 0 for a bias.
 
     Raises:
-        LookupError: the trace has no positions of this name; names those it has.
+        LookupError: The trace has no positions of this name.
     """
     if name.startswith("bias."):
         return 0
@@ -151,7 +161,7 @@ def pair_count(trace: Trace, name: str) -> int:
 
 
 def run_note(trace: Trace, name: str) -> str:
-    """What a caption adds where edits scale or shuffle these positions: which run it is."""
+    """Return the caption suffix for edited positions (scaled or shuffled); else empty."""
     stack = name.partition(".")[2]
     changed = any(
         isinstance(edit, ScalePositions | ShufflePositions) and edit.stack in (None, stack)
@@ -161,15 +171,15 @@ def run_note(trace: Trace, name: str) -> str:
 
 
 def position_names(trace: Trace, name: str, count: int) -> tuple[str, ...]:
-    """The positions with the words that stand there: ``0 The``, ``1 animal``.
+    """Return the positions with their tokens: ``0 The``, ``1 animal``.
 
-    Only numbers where the words are not as many as the rows (patches of an image, vectors).
+    Only numbers if tokens and rows differ in number (patches of an image, vectors).
     """
     return _numbered(trace.words_of(name.split(".")[1]), count)
 
 
 def bias_names(trace: Trace, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words along the queries and the keys of a bias ``[head, query, key]``."""
+    """Return the tokens along the queries and the keys of a bias ``[head, query, key]``."""
     stack, block = MAPS[name.split(".")[1]]
     query = trace.words_of(stack)
     key = trace.source if block == "cross" else query
@@ -184,7 +194,7 @@ def _numbered(tokens: Tokens, count: int) -> tuple[str, ...]:
 
 
 def _arrows(angles: np.ndarray) -> np.ndarray:
-    """Cosines, then sines, of angles ``[position, column]``; a column written twice counts once."""
+    """Return cosines, then sines, of angles ``[position, column]``, without duplicate columns."""
     angles = _checked(angles)
     half = angles.shape[1] // 2
     if angles.shape[1] == 2 * half:
@@ -199,11 +209,11 @@ def _arrows(angles: np.ndarray) -> np.ndarray:
 
 
 def waves(table: np.ndarray) -> tuple[Wave, ...]:
-    """How fast each pair of dimensions turns, measured from ``[position, dimension]``.
+    """Return the rotation of each pair of dimensions, measured from ``[position, dimension]``.
 
     Raises:
-        ValueError: nothing turns: a table of zeros, one position only, or pairs that do not turn
-            evenly, as in a learned or a shuffled table.
+        ValueError: Nothing rotates: a table of zeros, one position only, or uneven rotation as in a
+            learned or a shuffled table.
     """
     found = measured(table)
     length = np.array([abs(wave.start) for wave in found])
@@ -212,8 +222,8 @@ def waves(table: np.ndarray) -> tuple[Wave, ...]:
     way = 2 * length * np.sin(np.minimum(angle, np.pi) / 2)
     if not way.any():
         raise ValueError(say("All positions have the same row: nothing turns."))
-    # A pair that hardly moves lies near any circle; so all of them together must keep closer to
-    # their circles than they move, too.
+    # A pair that hardly moves is near any circle. So the joint deviation of all pairs must also be
+    # smaller than their joint movement.
     if error.max() > EVEN or np.linalg.norm(error * length) > EVEN * np.linalg.norm(way):
         raise ValueError(
             say(
@@ -226,14 +236,14 @@ def waves(table: np.ndarray) -> tuple[Wave, ...]:
 
 
 def measured(table: np.ndarray) -> tuple[Wave, ...]:
-    """Every pair of dimensions with the even turn that fits it best, good or bad.
+    """Return every pair of dimensions with its best-fitting even rotation, good or bad.
 
-    Dimensions may be paired as neighbours (2i, 2i + 1) or across the halves (i, i + d/2); the
-    pairing is taken that fits better, neighbours where none fits. Rows of zeros are left out:
-    some models give them to padding.
+    Dimensions are paired as neighbors (2i, 2i + 1) or across the halves (i, i + d/2). The better
+    fit is used, neighbors if none fits. Rows of zeros are left out: some models use them for
+    padding.
 
     Raises:
-        ValueError: a table of zeros, or fewer than two positions.
+        ValueError: A table of zeros, or fewer than two positions.
     """
     table = _checked(table)
     rows = np.flatnonzero(table.any(axis=1))
@@ -255,7 +265,7 @@ def measured(table: np.ndarray) -> tuple[Wave, ...]:
 
 
 def _pairings(width: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Neighbours, then halves; an odd width leaves its last dimension, or the middle one, alone."""
+    """Return neighbors, then halves; an odd width leaves the last or middle dimension alone."""
     pairs = np.arange(width // 2)
     halves = [(pairs, pairs + half) for half in sorted({(width + 1) // 2, width // 2})]
     return [(2 * pairs, 2 * pairs + 1), *halves]
@@ -264,10 +274,10 @@ def _pairings(width: int) -> list[tuple[np.ndarray, np.ndarray]]:
 def _fit(
     table: np.ndarray, rows: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The even turn of each pair: radians a position, arrow at position 0, error; ``[pair]``.
+    """Return the even rotation of each pair: radians per position, arrow at 0, error; ``[pair]``.
 
-    Neighbouring rows tell the turn roughly; what is left then changes slowly, and a straight line
-    through all of its angles tells the rest.
+    Neighboring rows give a rough angle. The remaining phase changes slowly, and a line through all
+    of its angles gives the correction.
     """
     arrows = table[:, first] + 1j * table[:, second]
     beside = (np.diff(rows) == 1)[:, None]
@@ -295,10 +305,10 @@ def _turned(positions: np.ndarray, turn: np.ndarray) -> np.ndarray:
 
 
 def similarity(table: np.ndarray) -> np.ndarray:
-    """How alike the rows of two positions are: their cosine, ``[position, position]`` from -1 to 1.
+    """Return the cosine between the rows of two positions, ``[position, position]`` from -1 to 1.
 
-    A row of zeros is like nothing: 0. In a table of sines and cosines the cosine depends on the
-    distance alone: it is the mean over pairs of cos(frequency x distance).
+    Rows of zeros have cosine 0. In a table of sines and cosines it depends on the distance only: it
+    is the mean over pairs of cos(frequency x distance).
     """
     table = _checked(table)
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
@@ -307,19 +317,19 @@ def similarity(table: np.ndarray) -> np.ndarray:
 
 
 def shift(table: np.ndarray, by: int) -> Shift:
-    """Is one turn enough to get from any position to the one ``by`` further on?
+    """Predict the row ``by`` positions later with one rotation per pair, and compare.
 
-    For each pair of dimensions one turn is fitted over all positions (least squares: the angle of
-    the summed products) and applied to every row. For sines and cosines the rows that come out are
-    those of the table (Vaswani et al. 2017, section 3.5: a linear function for any fixed offset);
-    for other tables they are not. Rows of zeros are left out of the comparison.
+    For each pair of dimensions one rotation is fitted over all positions (least squares: the angle
+    of the summed products) and applied to every row. For sines and cosines the result equals the
+    table (Vaswani et al. 2017, section 3.5: a linear function for any fixed offset); for other
+    tables it does not. Rows of zeros are left out of the comparison.
 
     Args:
         table: ``[position, dimension]``.
-        by: positions, from 0 to one less than there are.
+        by: Positions, from 0 to one less than there are.
 
     Raises:
-        ValueError: a shift out of range, or a table that `measured` refuses.
+        ValueError: A shift out of range, or a table that `measured` refuses.
     """
     table = _checked(table)
     last = len(table) - 1

@@ -1,4 +1,4 @@
-"""Is k positions further always the same turn, and how alike are two places so far apart?"""
+"""Errors of fixed rotations for shifts of k positions, and similarity by distance."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .positions import shift, similarity
 
 
 def shift_errors(table: np.ndarray) -> np.ndarray:
-    """How far one turn for each pair of dimensions misses the rows k further: ``[k]``.
+    """Return the error of one rotation per pair for a shift of k positions: ``[k]``.
 
-    The largest difference in shares of the table's largest value, for every k from 1 to half of
-    the positions: nearly 0 where k further is a fixed turn (Vaswani et al. 2017, section 3.5).
+    The largest difference relative to the table's largest value, for every k from 1 to half of the
+    positions. It is nearly 0 if a shift is a fixed rotation (Vaswani et al. 2017, section 3.5).
 
     Args:
         table: ``[position, dimension]``.
@@ -20,6 +20,6 @@ def shift_errors(table: np.ndarray) -> np.ndarray:
 
 
 def similarity_by_distance(table: np.ndarray) -> np.ndarray:
-    """The mean cosine between rows that are k apart, ``[k]`` for k from 0 to half of the rows."""
+    """Return the mean cosine between rows k apart, ``[k]`` for k from 0 to half of the rows."""
     cosines = similarity(table)
     return np.array([np.diagonal(cosines, by).mean() for by in range(len(table) // 2 + 1)])

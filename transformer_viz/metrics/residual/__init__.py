@@ -1,4 +1,4 @@
-"""Numbers about norms and the residual stream.
+"""Measures of norms and the residual stream.
 
 May import metrics' own helpers and core.
 """

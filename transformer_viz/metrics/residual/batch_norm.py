@@ -1,7 +1,7 @@
-"""One word's vector beside the words of its own sentence, and of others: layer norm, batch norm.
+"""Layer norm and batch norm of token vectors, for comparison.
 
-Layer norm takes mean and variance over the numbers of one word (Ba et al. 2016, equation 4); batch
-norm takes them of each number over all words of a batch (Ioffe and Szegedy 2015, algorithm 1).
+Layer norm takes mean and variance over the features of one token (Ba et al. 2016, equation 4).
+Batch norm takes them per feature over all tokens of a batch (Ioffe and Szegedy 2015, algorithm 1).
 Both without gain and bias, with the variance divided by n.
 """
 
@@ -15,22 +15,22 @@ EPSILON = 1e-5
 
 
 def layer_normed(rows: np.ndarray) -> np.ndarray:
-    """Every word by the numbers of its own vector: ``[token, dimension]`` float64."""
+    """Normalize every token over its features: ``[token, dimension]`` float64."""
     rows = rows.astype(np.float64)
     mean, variance = rows.mean(axis=1, keepdims=True), rows.var(axis=1, keepdims=True)
     return np.asarray((rows - mean) / np.sqrt(variance + EPSILON))
 
 
 def batch_normed(rows: np.ndarray, batch: Sequence[np.ndarray]) -> np.ndarray:
-    """Every dimension by what it is in all words of a batch: ``[token, dimension]`` float64.
+    """Normalize every feature over all tokens of a batch: ``[token, dimension]`` float64.
 
     Args:
-        rows: the sentence that is asked about, ``[token, dimension]``.
-        batch: the sentences of the batch, this one among them, each ``[token, dimension]`` without
-            its padding (or with it, to see what that does).
+        rows: Sentence to normalize, ``[token, dimension]``.
+        batch: Sentences of the batch, including this one, each ``[token, dimension]`` without
+            padding (or with it, to show its effect).
 
     Raises:
-        ValueError: an empty batch, or sentences of different width.
+        ValueError: An empty batch, or sentences of different width.
     """
     widths = {rows.shape[1], *(one.shape[1] for one in batch)}
     if not batch or len(widths) > 1:

@@ -1,4 +1,4 @@
-"""Short names of norms: where in its layer each stands."""
+"""Short names of norms by their position in the layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.trace import Trace
 from ...i18n import mark, say
 from .residual_stream import SUB_LAYERS, steps
 
-#: Names that this package's own models give their norms.
+#: Names of norms in this package's own models.
 NATIVE = re.compile(
     r"(?P<stack>encoder|decoder)\."
     r"(?:layers\.(?P<layer>\d+)\.(?P<part>self|cross|feed_forward)_norm"
@@ -20,19 +20,18 @@ NATIVE = re.compile(
     r"(?P<again> \(\d+\))?"
 )
 ENDS = {"embedding.norm": mark("after the embedding"), "norm": mark("after the last layer")}
-#: By site: the parts of a native norm's name, and whether it stands after its sub-layer.
+#: Parts of a native norm's name, and True if it follows its sub-layer; by site.
 _Signs = dict[str, tuple[re.Match[str], bool]]
-SAME = 1e-4  # relative difference under which two float32 lengths are one
+SAME = 1e-4  # relative difference below which two float32 lengths are equal
 
 
 def norm_labels(trace: Trace, sites: Sequence[str]) -> tuple[str, ...]:
-    """Short names of norms: "L0 before self-attention", "after the last layer".
+    """Return short names of norms: "L0 before self-attention", "after the last layer".
 
-    Whether a norm stands before or after its sub-layer is told by the lengths that it saw. A
-    sub-layer that added nothing (its heads are off, say) tells nothing; its norm stands where most
-    of those stand that tell: the ones of its stack and kind, else of its stack, else of the model.
-    Where no length of the run tells anything, "before" is said. Norms of models from elsewhere
-    keep the name of their module.
+    The lengths in the run show if a norm precedes or follows its sub-layer. A sub-layer that added
+    nothing (its heads are off, say) is inconclusive. Then the majority of conclusive norms decides:
+    of its stack and kind, else of its stack, else of the model. Without any, "before" is used.
+    Norms of other models keep their module name.
     """
     known = [NATIVE.fullmatch(site) for site in sites]
     signs = _signs(trace) if any(known) else {}
@@ -53,7 +52,7 @@ def _label(known: re.Match[str], signs: _Signs) -> str:
 
 
 def _follows(known: re.Match[str], signs: _Signs) -> bool:
-    """Whether a norm runs on its sub-layer's sum (post-norm): its own sign, or its kin's."""
+    """Return True if a norm runs on its sub-layer's sum (post-norm), by itself or by majority."""
     if known[0] in signs:
         return signs[known[0]][1]
     for words in (("stack", "part"), ("stack",), ()):
@@ -68,10 +67,10 @@ def _follows(known: re.Match[str], signs: _Signs) -> bool:
 
 
 def _signs(trace: Trace) -> _Signs:
-    """What the lengths say of each native norm: whether it runs on its sub-layer's sum.
+    """Return the native norms with a conclusive position: True if after the sub-layer's sum.
 
-    A norm before its sub-layer saw the stream that entered, one after it the sum that left. Where
-    those two are one, or it saw neither, the norm is left out.
+    A norm before its sub-layer has the length of the stream's input, one after it that of the sum.
+    If both are equal, or neither matches, the norm is left out.
     """
     if not len(trace.norms):
         return {}

@@ -1,7 +1,7 @@
-"""What the norms did to every word.
+"""Statistics of norms for every token.
 
-The statistics are those that the probe took while the model ran; nothing is run again. ``d`` below
-is the number of features of a word's vector.
+They were computed by the probe while the model ran; nothing is run again. ``d`` below is the number
+of features of a token's vector.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .residual_stream import stacks_of
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number about one word's vector at one norm: its name and title, and what it tells.
+    """Statistic of one token's vector at one norm: its name, title and explanation.
 
-    ``side`` is ``before`` (as the norm got the vector) or ``after`` (gain and bias included);
-    ``signed`` says whether it can be negative. All are plain numbers without a unit.
+    ``side`` is ``before`` (input of the norm) or ``after`` (with gain and bias); ``signed`` is True
+    if it can be negative. All are unitless.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Statistic:
     signed: bool = False
 
 
-#: Every statistic of the norms, in the order in which the reader meets them.
+#: Statistics of the norms, in display order.
 STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "mean",
@@ -104,10 +104,10 @@ STATISTICS: tuple[Statistic, ...] = (
 
 
 def find_statistic(name: str) -> Statistic:
-    """The statistic of that name.
+    """Return the statistic of that name.
 
     Raises:
-        LookupError: there is none; names those there are.
+        LookupError: There is none.
     """
     for statistic in STATISTICS:
         if statistic.name == name:
@@ -118,33 +118,33 @@ def find_statistic(name: str) -> Statistic:
 
 
 def norm_sites(trace: Trace, stack: str) -> tuple[str, ...]:
-    """The norms through which every word of a stack's sentence goes, in the order of running.
+    """Return the norms of a stack that process every token, in execution order.
 
     Norms of something else (a summary of the sentence, pieces of an image before they are joined)
-    are left out: their rows are not the sentence's words.
+    are left out: their rows are not the sentence's tokens.
 
     Raises:
-        LookupError: the stack has no such norm; names the stacks that have.
+        LookupError: The stack has no such norm.
     """
     return tuple(site for site, _ in _sites(trace, stack))
 
 
 def norm_statistic(trace: Trace, statistic: str, stack: str) -> tuple[tuple[str, ...], np.ndarray]:
-    """One number for every norm and word of a stack.
+    """Return one statistic for every norm and token of a stack.
 
-    What the norm gives is told from its length and mean: with ``d`` features the mean square is
-    length²/d, and the variance is that less mean².
+    Output statistics are derived from length and mean: with ``d`` features the mean square is
+    length²/d, and the variance is that minus mean².
 
     Args:
-        trace: the run.
-        statistic: a name of `STATISTICS`.
+        trace: The run.
+        statistic: Name in `STATISTICS`.
         stack: ``encoder`` or ``decoder``.
 
     Returns:
-        The sites in the order of running, and ``[site, token]`` float64.
+        The sites in execution order, and ``[site, token]`` float64.
 
     Raises:
-        LookupError: no such statistic or stack, or a stored run without the statistic.
+        LookupError: No such statistic or stack, or a stored run without the statistic.
     """
     name, sites = find_statistic(statistic).name, _sites(trace, stack)
     rows = [_column(table, name, _width(trace, site, table)) for site, table in sites]
@@ -152,12 +152,13 @@ def norm_statistic(trace: Trace, statistic: str, stack: str) -> tuple[tuple[str,
 
 
 def norm_table(trace: Trace, stack: str) -> pd.DataFrame:
-    """Every norm and word of a stack in one table: site, place, token, word, and all statistics.
+    """Return every norm and token of a stack in one table, with all statistics.
 
-    A stored run from before the mean after the norm was kept lacks the columns that need it.
+    Columns are site, place, token, word and the statistics. Old stored runs without the mean after
+    the norm lack the columns that need it.
 
     Raises:
-        LookupError: the stack has no norms.
+        LookupError: The stack has no norms.
     """
     sites = norm_sites(trace, stack)
     words = trace.words_of(stack).labels
@@ -176,16 +177,16 @@ def norm_table(trace: Trace, stack: str) -> pd.DataFrame:
 def norm_change(
     before: Trace, after: Trace, statistic: str, stack: str
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """What changed at every norm and word between two runs over the same words.
+    """Return the change at every norm and token between two runs on the same tokens.
 
-    Words that only the later run has (appended padding) have no change: NaN.
+    Tokens only in the later run (appended padding) have NaN.
 
     Returns:
-        The sites, and after less before as ``[site, token]`` float64.
+        The sites, and after minus before as ``[site, token]`` float64.
 
     Raises:
-        LookupError: no such statistic or stack.
-        ValueError: the runs speak about different words, or have different norms.
+        LookupError: No such statistic or stack.
+        ValueError: The runs have different tokens or norms.
     """
     sites, now = norm_statistic(after, statistic, stack)
     sites_before, was = norm_statistic(before, statistic, stack)
@@ -206,10 +207,10 @@ def norm_change(
 
 
 def check_same_words(before: Trace, after: Trace, stack: str) -> None:
-    """Two runs can be compared word by word; the later one may have more words at its end.
+    """Check that the later run has the same tokens, or more at the end.
 
     Raises:
-        ValueError: other words; says how to hold them.
+        ValueError: The tokens differ.
     """
     was, now = (trace.words_of(stack) for trace in (before, after))
     if not extends(now, was):
@@ -224,7 +225,7 @@ def check_same_words(before: Trace, after: Trace, stack: str) -> None:
 
 
 def describe_norm_change(before: Trace, after: Trace, statistic: str, stack: str) -> str:
-    """The largest change in a sentence: which word, at which norm, from what to what."""
+    """Describe the largest change in a sentence: token, norm, and both values."""
     sites, change = norm_change(before, after, statistic, stack)
     title = say(find_statistic(statistic).title).capitalize()
     if not np.isfinite(change).any():
@@ -246,7 +247,7 @@ def describe_norm_change(before: Trace, after: Trace, statistic: str, stack: str
 
 
 def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
-    """The norms of a stack that see its whole sentence, each with its rows by token."""
+    """Return the norms of a stack that process its whole sentence, with their rows by token."""
     length = len(trace.words_of(stack))
     rows = trace.norms[trace.norms["stack"] == stack] if len(trace.norms) else trace.norms
     found = rows.groupby("site", sort=False) if len(rows) else ()
@@ -264,12 +265,12 @@ def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _column(rows: pd.DataFrame, name: str, width: float) -> np.ndarray:
-    """One statistic of one norm's rows, ``[token]``, of vectors with ``width`` features."""
+    """Return one statistic of one norm's rows, ``[token]``, for vectors with ``width`` features."""
     if name == "output_rms":
         return _column(rows, "output_norm", width) / np.sqrt(width)
     if name == "output_std":
         square = _column(rows, "output_rms", width) ** 2 - _column(rows, "output_mean", width) ** 2
-        return np.sqrt(np.maximum(square, 0))  # float32 may leave a tiny negative rest
+        return np.sqrt(np.maximum(square, 0))  # float32 may leave a tiny negative remainder
     if name not in rows:
         raise LookupError(
             say(
@@ -281,12 +282,12 @@ def _column(rows: pd.DataFrame, name: str, width: float) -> np.ndarray:
 
 
 def _width(trace: Trace, site: str, rows: pd.DataFrame) -> float:
-    """How many features a norm's vectors have: its gain's, or what length and rms tell."""
+    """Return the number of features of a norm's vectors, from its gain, or from length and rms."""
     for vector in trace.gains.get(site, (None, None)):
         if vector is not None:
             return len(vector)
     rms, length = (rows[name].to_numpy(np.float64) for name in ("rms", "input_norm"))
     told = np.isfinite(length) & (rms > 0)
     if not told.any():
-        return 1  # zeros in, and without gain and bias zeros out: any number will do
+        return 1  # zeros in, and without gain and bias zeros out: any number works
     return round(float(np.median(length[told] / rms[told])) ** 2)

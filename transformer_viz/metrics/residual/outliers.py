@@ -1,7 +1,7 @@
-"""Which words and dimensions stand out: far longer, far larger, far from the rest.
+"""Outliers: tokens and dimensions with unusually large or small values.
 
-Each rule is a stated multiple of a middle value (the median), which a few extreme numbers cannot
-move. The tables end in a column ``sentence`` that says what was found in words.
+Each rule is a multiple of the median, which is robust against extreme values. The tables end in a
+column ``sentence`` that describes the finding.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from ...i18n import mark, say
 from .norm_labels import norm_labels
 from .norm_statistics import norm_statistic
 
-LONGER = 2.0  # a word stands out at twice the sentence's median length or more, or half or less
-LARGER = 20.0  # a dimension stands out at this many times the median size; chance gives about 6
+LONGER = 2.0  # outliers have twice the sentence's median length or more, or half or less
+LARGER = 20.0  # multiple of the median size for an outlier; chance gives about 6
 PARTS = {"gain": mark("gain"), "bias": mark("bias")}
-FARTHER = 6.0  # a gain stands out at this many median distances from the median; 4 sigma of a bell
+FARTHER = 6.0  # multiple of the median distance for an outlier; 4 sigma of a normal distribution
 
 
 def outstanding_tokens(
     trace: Trace, stack: str, ratio: float = LONGER, count: int = 10
 ) -> pd.DataFrame:
-    """The words whose vectors are much longer or shorter than the others', most extreme first.
+    """Return the tokens with much longer or shorter vectors than others, most extreme first.
 
-    A word stands out at a norm where its length is at least ``ratio`` times the sentence's median
+    A token is an outlier at a norm if its length is at least ``ratio`` times the sentence's median
     there, or at most 1/``ratio`` of it.
 
     Args:
-        trace: the run.
+        trace: The run.
         stack: ``encoder`` or ``decoder``.
-        ratio: above 1.
-        count: how many words to name at most.
+        ratio: Above 1.
+        count: Maximum number of tokens.
 
     Returns:
-        One row a word, at the norm where it is most extreme: ``token``, ``word``, ``site``,
-        ``place``, ``length``, ``median``, ``ratio``, ``norms`` (at how many it stands out),
-        ``sentence``.
+        A row per token, at the norm where it is most extreme: ``token``, ``word``, ``site``,
+            ``place``, ``length``, ``median``, ``ratio``, ``norms`` (number of norms where it is an
+            outlier), ``sentence``.
 
     Raises:
-        LookupError: the stack has no norms.
+        LookupError: The stack has no norms.
     """
     sites, lengths = norm_statistic(trace, "input_norm", stack)
     middle = np.median(lengths, axis=1)
@@ -73,27 +73,27 @@ def outstanding_tokens(
 def outstanding_dimensions(
     trace: Trace, stack: str, ratio: float = LARGER, count: int = 10
 ) -> pd.DataFrame:
-    """The dimensions of the residual stream that reach far above the usual size.
+    """Return the dimensions of the residual stream with values far above the usual size.
 
-    Large models hold a few such numbers, at the same dimensions for every sentence; their finders
-    call them massive when they are over 100 and about 1000 times the median (Sun et al. 2024,
-    "Massive Activations in Large Language Models"). Small models show milder ones, hence the
-    lower ``ratio``, which each row states.
+    Large models have a few such values, at the same dimensions for every sentence. They are called
+    massive if over 100 and about 1000 times the median (Sun et al. 2024, "Massive Activations in
+    Large Language Models"). Small models have milder ones, hence the lower ``ratio``, which is a
+    column of the result.
 
     Args:
-        trace: a run with hidden states kept.
+        trace: Run with hidden states.
         stack: ``encoder`` or ``decoder``.
-        ratio: a dimension stands out where its largest size is at least this many times the
-            median size of all numbers of that state.
-        count: how many dimensions to name at most.
+        ratio: Smallest ratio of a dimension's largest size to the median size of all numbers of
+            that state.
+        count: Maximum number of dimensions.
 
     Returns:
-        One row a dimension, where it is most extreme: ``dimension``, ``state`` (0: entering L0),
-        ``place``, ``token``, ``word``, ``value``, ``median``, ``ratio``, ``states`` (in how many
-        it stands out), ``sentence``.
+        A row per dimension, where it is most extreme: ``dimension``, ``state`` (0: entering L0),
+            ``place``, ``token``, ``word``, ``value``, ``median``, ``ratio``, ``states`` (number of
+            states where it is an outlier), ``sentence``.
 
     Raises:
-        LookupError: the hidden states were not kept; says how to keep them.
+        LookupError: The hidden states were not captured.
     """
     hidden = trace.hidden(stack).astype(np.float64)
     sizes = np.abs(hidden)
@@ -125,9 +125,9 @@ def outstanding_dimensions(
 
 
 def _most_extreme(extreme: np.ndarray, bound: float, count: int) -> list[tuple[int, int, int]]:
-    """The columns of ``[place, thing]`` that reach a bound, the most extreme first.
+    """Return the columns of ``[place, thing]`` that reach a bound, the most extreme first.
 
-    Each as (thing, the place where it is most extreme, at how many places it reaches the bound).
+    Each as (thing, place where it is most extreme, number of places that reach the bound).
     """
     reached = (extreme >= bound).sum(axis=0)
     order = np.argsort(-extreme.max(axis=0), kind="stable")[:count]
@@ -135,22 +135,22 @@ def _most_extreme(extreme: np.ndarray, bound: float, count: int) -> list[tuple[i
 
 
 def outstanding_gains(trace: Trace, site: str, count: int = 5) -> pd.DataFrame:
-    """The dimensions that a norm treats unlike the others, by its gain and by its bias.
+    """Return the dimensions with an outlying gain or bias of a norm.
 
-    A value stands out when its distance from the median is more than `FARTHER` times the median
-    of all distances, so that half of the dimensions lie within one such distance.
+    A value is an outlier if its distance from the median exceeds `FARTHER` times the median
+    distance, which covers half of the dimensions.
 
     Args:
-        trace: the run.
-        site: a norm of ``trace.gains``.
-        count: how many dimensions to name at most of gain, and of bias.
+        trace: The run.
+        site: Norm of ``trace.gains``.
+        count: Maximum number of dimensions for gain, and for bias.
 
     Returns:
-        Farthest first, gain before bias: ``part`` (``gain`` or ``bias``), ``dimension``,
-        ``value``, ``median``, ``distance`` (the median distance), ``sentence``.
+        Farthest first, gain before bias: ``part`` (``gain`` or ``bias``), ``dimension``, ``value``,
+            ``median``, ``distance`` (the median distance), ``sentence``.
 
     Raises:
-        LookupError: no such norm; names those there are.
+        LookupError: No such norm.
     """
     rows = []
     for part, vector in zip(PARTS, gain_and_bias(trace, site), strict=True):
@@ -177,10 +177,10 @@ def outstanding_gains(trace: Trace, site: str, count: int = 5) -> pd.DataFrame:
 
 
 def gain_and_bias(trace: Trace, site: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """What a norm multiplies and adds, ``[d_model]`` each; None where it does not.
+    """Return gain and bias of a norm, ``[d_model]`` each; None where it has none.
 
     Raises:
-        LookupError: no such norm; names those there are.
+        LookupError: No such norm.
     """
     if site not in trace.gains:
         require_captured(trace, mark("norms"))

@@ -1,6 +1,6 @@
-"""How long the residual stream is on its way.
+"""Lengths of the residual stream through a stack.
 
-The lengths are those that the probe took while the model ran; nothing is run again.
+They were measured by the probe while the model ran; nothing is run again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SUB_LAYERS = {
 
 
 def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarray]:
-    """The length of every word's residual stream, step by step through a stack.
+    """Return the length of every token's residual stream, step by step through a stack.
 
     Returns:
-        What the stream has just gone through ("embedding", "L0 after self-attention", ...), and
-        ``[step, token]`` float64, Euclidean lengths.
+        Step names ("embedding", "L0 after self-attention", ...), and ``[step, token]`` float64,
+        Euclidean lengths.
 
     Raises:
-        LookupError: the trace has no residual sums of that stack; names those it has.
+        LookupError: The trace has no residual sums of that stack.
     """
     found = steps(trace, stack)
     if not found:
@@ -50,12 +50,12 @@ def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarra
 
 
 def stacks_of(table: pd.DataFrame) -> str:
-    """The stacks of a table's rows, as words of a sentence."""
+    """Return the stacks of a table's rows, as words of a sentence."""
     return ", ".join(dict.fromkeys(table["stack"])) if len(table) else say("no stack")
 
 
 def steps(trace: Trace, stack: str) -> list[tuple[int, str, np.ndarray]]:
-    """The residual sums of a stack in the order of running: layer, place, length ``[token]``."""
+    """Return the residual sums of a stack in execution order: layer, place, length ``[token]``."""
     sums = trace.residuals
     if not len(sums):
         return []

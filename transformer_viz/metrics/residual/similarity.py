@@ -1,4 +1,4 @@
-"""How alike the words of a sentence have become: the angle between their vectors."""
+"""Similarity of a sentence's tokens: cosines between their vectors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import numpy as np
 
 
 def alikeness(vectors: np.ndarray) -> np.ndarray:
-    """How alike words are: the mean cosine between the vectors of two different words.
+    """Return the mean cosine between the vectors of two different tokens.
 
-    1: all point the same way, so nothing tells the words apart any more; 0: they have nothing in
-    common. Without residual sums attention drives it to 1 (Dong, Cordonnier and Loukas 2021,
-    "Attention is not all you need: pure attention loses rank doubly exponentially with depth").
-    A vector of zeros is like no other.
+    1: all vectors have one direction; 0: no similarity. Without residual connections attention
+    drives it to 1 (Dong, Cordonnier and Loukas 2021, "Attention is not all you need: pure attention
+    loses rank doubly exponentially with depth"). A zero vector has cosine 0 with all others.
 
     Args:
         vectors: ``[..., token, d_model]``.
@@ -20,7 +19,7 @@ def alikeness(vectors: np.ndarray) -> np.ndarray:
         ``[...]`` float64.
 
     Raises:
-        ValueError: fewer than two words.
+        ValueError: Fewer than two tokens.
     """
     words = vectors.shape[-2]
     if words < 2:

@@ -1,4 +1,4 @@
-"""How sure a measured number is: bootstrap over sentences, rank intervals, Holm's correction.
+"""Uncertainty of measurements: bootstrap over sentences, rank intervals, Holm's correction.
 
 May import numpy alone.
 """

@@ -1,7 +1,7 @@
-"""The bootstrap over sentences: intervals of means and of ranks, split halves.
+"""Bootstrap over sentences: intervals of means and of ranks, split halves.
 
-A sentence is drawn whole, with all its tokens: tokens of one sentence are no independent witnesses.
-Efron, B. (1979), "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
+Whole sentences are resampled, since tokens of one sentence are not independent. Efron, B. (1979),
+"Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 DRAWS = 1000
-LEVEL = 0.95  # how much of the draws an interval holds
+LEVEL = 0.95  # share of the draws within an interval
 
 
 def reweightings(sentences: int, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
-    """How often each draw takes each sentence: whole numbers ``[draw, sentence]``, rows sum to the
-    number of sentences."""
+    """Return each draw's sentence counts: int ``[draw, sentence]``, rows sum to ``sentences``."""
     generator = np.random.default_rng(seed)
     return generator.multinomial(sentences, np.full(sentences, 1 / sentences), size=draws)
 
@@ -22,12 +21,12 @@ def reweightings(sentences: int, draws: int = DRAWS, seed: int = 0) -> np.ndarra
 def pooled_means(
     sums: np.ndarray, counts: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Means over the rows of all sentences: ``[..., column]`` float64.
+    """Return means over the rows of all sentences: ``[..., column]`` float64.
 
     Args:
         sums: ``[sentence, column]``, a sentence's sum over its rows.
-        counts: ``[sentence]``, how many rows each has; some of them have one.
-        weights: ``[draw, sentence]`` from `reweightings`; left out, each sentence counts once and
+        counts: ``[sentence]``, number of rows; not all 0.
+        weights: ``[draw, sentence]`` from `reweightings`; by default each sentence counts once and
             the result is ``[column]``.
     """
     sums, counts = np.asarray(sums, np.float64), np.asarray(counts, np.float64)
@@ -37,14 +36,14 @@ def pooled_means(
 
 
 def percentile_interval(draws: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """The middle part of the draws ``[draw, column]``: lower and upper end, ``[column]`` each."""
+    """Return the central interval of the draws ``[draw, column]``: both ends, ``[column]`` each."""
     tail = (1 - level) / 2
     low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
     return low, high
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1 for the largest along the last axis, whole numbers; of equals the first."""
+    """Return integer ranks from 1 for the largest along the last axis; ties keep their order."""
     order = np.argsort(-values, axis=-1, kind="stable")
     found = np.empty_like(order)
     np.put_along_axis(found, order, np.arange(1, values.shape[-1] + 1), axis=-1)
@@ -52,11 +51,10 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def rank_interval(draws: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """Between which ranks a column stands in the middle part of the draws ``[draw, column]``.
+    """Return the interval of each column's rank over the draws ``[draw, column]``.
 
     Returns:
-        The best and the worst of these ranks, whole numbers ``[column]``. Columns that a draw finds
-        equal share the places they take: none of them is put before another.
+        Best and worst rank, integers ``[column]``. Ties within a draw share their ranks.
     """
     best, worst = shared_places(draws)
     tail = (1 - level) / 2
@@ -66,8 +64,10 @@ def rank_interval(draws: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, 
 
 
 def shared_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last rank that each value of a row ``[row, column]`` may claim, its equals
-    counted: 5, 3, 3 gives 1, 2, 2 and 1, 3, 3."""
+    """Return the first and last rank of each value of a row ``[row, column]``, ties included.
+
+    5, 3, 3 gives 1, 2, 2 and 1, 3, 3.
+    """
     ordered = np.sort(-values, axis=1)
     best, worst = np.empty(values.shape, np.int64), np.empty(values.shape, np.int64)
     for row, known in enumerate(ordered):
@@ -77,9 +77,9 @@ def shared_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's correlation of two lists ``[column]``, equals given the mean of their ranks.
+    """Return Spearman's correlation of two lists ``[column]``, with mean ranks for ties.
 
-    NaN where one list says the same of all columns.
+    NaN if one list is constant.
     """
     x, y = (np.mean(shared_places(values[None]), axis=0)[0] for values in (a, b))
     x, y = x - x.mean(), y - y.mean()
@@ -88,12 +88,15 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def split_half(sums: np.ndarray, counts: np.ndarray, splits: int = 20, seed: int = 0) -> float:
-    """How alike two halves of the sentences rank the columns: Spearman's correlation, the mean over
-    random splits. NaN below two sentences, or where nothing differs.
+    """Return Spearman's correlation of the columns' ranks in two halves of the sentences.
+
+    The mean over random splits; NaN below two sentences, or where nothing differs.
 
     Args:
         sums: ``[sentence, column]``.
-        counts: rows of each sentence, ``[sentence]``.
+        counts: Rows of each sentence, ``[sentence]``.
+        splits: Number of splits.
+        seed: Seed of the splits.
     """
     if len(counts) < 2:
         return float("nan")

@@ -1,4 +1,4 @@
-"""Whether a difference is told from none: Student's t, and Holm's correction for many tests."""
+"""Significance tests: Student's t, and Holm's correction for many tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def two_sided(t: np.ndarray, df: int) -> np.ndarray:
-    """The probability of at least this ``|t|`` under Student's distribution, ``[column]`` float64.
+    """Return the probability of at least this ``|t|`` under Student's t, ``[column]`` float64.
 
-    Exact for whole degrees of freedom from 1 (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
+    Exact for integer degrees of freedom from 1 (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
     """
     angle = np.arctan(np.abs(np.asarray(t, np.float64)) / np.sqrt(df))
     cosine, term = np.cos(angle) ** 2, np.ones_like(angle)
@@ -29,16 +29,16 @@ def two_sided(t: np.ndarray, df: int) -> np.ndarray:
 
 
 def bootstrap_p(effect: np.ndarray, draws: np.ndarray, sentences: int) -> np.ndarray:
-    """The probability of an effect this far from 0 by chance, ``[column]`` float64.
+    """Return the probability of an effect this far from 0 by chance, ``[column]`` float64.
 
-    The effect in units of the draws' standard deviation is Student's t with one degree of freedom
-    less than there are sentences: a thousand draws alone cannot tell the small probabilities that
-    many tests at once ask for. An effect of 0 in every draw has 1; one sentence tells nothing.
+    The effect in units of the draws' standard deviation follows Student's t with one degree of
+    freedom less than sentences. A thousand draws alone cannot resolve the small probabilities
+    needed for many tests. An effect of 0 in every draw, or a single sentence, gives 1.
 
     Args:
         effect: ``[column]``.
-        draws: the same of each reweighting, ``[draw, column]``.
-        sentences: how many were drawn from.
+        draws: Effect of each reweighting, ``[draw, column]``.
+        sentences: Number of sentences.
     """
     if sentences < 2:
         return np.ones(np.shape(effect))
@@ -49,10 +49,10 @@ def bootstrap_p(effect: np.ndarray, draws: np.ndarray, sentences: int) -> np.nda
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Probabilities corrected for as many tests as there are, ``[test]`` float64, at most 1.
+    """Return probabilities corrected for the number of tests, ``[test]`` float64, at most 1.
 
     The smallest is multiplied by their number, the next by one less, and none becomes smaller than
-    one before it (Holm, S. 1979, "A simple sequentially rejective multiple test procedure",
+    its predecessor (Holm, S. 1979, "A simple sequentially rejective multiple test procedure",
     Scandinavian Journal of Statistics 6(2)).
     """
     p = np.asarray(p, np.float64)

@@ -1,4 +1,4 @@
-"""How the forward of a module of one's own is called: roles of its inputs, shown by trial runs.
+"""Calls of a user's own forward: roles of its inputs, found by trial runs.
 
 May import capture, common, files and core.
 """

@@ -1,4 +1,4 @@
-"""What each input of a module of one's own may be, by its name: text, mask, left out or filled."""
+"""Possible roles of each input of a user's module, by its name: text, mask, left out or filled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .names import Signature
 from .plan import MASK, SOURCE, TARGET, Input
 
 MOST = 300  # plans tried with one sample; most fail at once
-TEXT, HIDE, LEAVE, FILL = "text", "hide", "leave", "fill"  # what an input may be
+TEXT, HIDE, LEAVE, FILL = "text", "hide", "leave", "fill"  # possible roles of an input
 
 
 def roles_of(parameter: inspect.Parameter, kind: str | None) -> list[str]:
-    """Return what an input may be, the likely first."""
+    """Return the possible roles of an input, the likely first."""
     twofold = kind in (None, "encoder-decoder")
     name = parameter.name
     if names.MASKED.search(name):
@@ -59,7 +59,7 @@ def fixed_input(parameter: inspect.Parameter, role: str) -> Input | None:
 
 
 def mask_inputs(masks: list[str], causal: bool, twofold: bool) -> Iterator[tuple[Input, ...]]:
-    """Yield the forms of some masks: those of one convention first."""
+    """Yield the forms of some masks, starting with those of a single convention."""
     if not masks:
         yield ()
         return
@@ -85,7 +85,7 @@ def mask_inputs(masks: list[str], causal: bool, twofold: bool) -> Iterator[tuple
 
 
 def _values(masks: list[str], shared: bool) -> Iterator[tuple[str, ...]]:
-    """Yield values of masks: by their names, then the same of all; or else all others."""
+    """Yield values of masks: by their names, then the same for all; or else all others."""
     by_name = [names.values_of(name) for name in masks]
     if not shared:
         if len(masks) > 1:

@@ -1,4 +1,4 @@
-"""The forms in which modules take a mask: axes, and the values that mean "visible"."""
+"""Forms of a mask in foreign modules: axes, and the values that mean "visible"."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-#: Axes of a mask, made of visibility ``[batch, query, key]``. Those of keys alone take the last
-#: query, which sees all that any query may see.
+#: Axes of a mask, computed from visibility ``[batch, query, key]``. Forms without queries use the
+#: last query, which sees every token that any query may see.
 AXES: dict[str, Callable[[Tensor], Tensor]] = {
     "batch, key": lambda v: v[:, -1],
     "batch, 1, key": lambda v: v[:, -1:],
@@ -22,7 +22,7 @@ AXES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 FULL = tuple(axes for axes in AXES if "query" in axes)
 KEYS = tuple(axes for axes in AXES if "query" not in axes)
-#: Values of a mask, made of visibility and the module's type of number.
+#: Values of a mask, computed from visibility and the module's type of number.
 VALUES: dict[str, Callable[[Tensor, torch.dtype], Tensor]] = {
     "visible": lambda v, _: v,
     "hidden": lambda v, _: ~v,

@@ -1,4 +1,4 @@
-"""What the names of a forward's inputs suggest; a trial run settles it."""
+"""Roles suggested by the names of a forward's inputs; a trial run settles them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ OF_TARGET = re.compile(
 )
 OF_BOTH = re.compile(r"memory|cross|enc_dec|dec_enc|encoder_decoder|src_tgt|tgt_src", re.I)
 LABELS = re.compile(r"label|^targets?$|^y$|gold", re.I)
-#: Names under which the library and its followers take a target.
+#: Target argument in the transformers library and in code modelled on it.
 TARGET_NAME = "decoder_input_ids"
 SEGMENTS = re.compile(r"(token_)?type(_ids?)?$|seg(ment)?s?(_ids?|_info|_labels?)?$", re.I)
 PLACES = re.compile(r"pos(ition)?s?(_ids?)?$", re.I)
 LENGTHS = re.compile(r"(^|_)len(gth)?s?$", re.I)
 STARTS = re.compile(r"start(_pos)?$|offset$|past_len(gth)?$|step$", re.I)
-#: Values of masks by name: whether true means visible. Others are found by trial alone.
+#: Values of masks by name: true if true means visible. Others are found by trial alone.
 KNOWN = {
     "source_mask": True,
     "attention_mask": True,
@@ -67,7 +67,7 @@ def itself(text: Tensor, visible: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Signature:
-    """The inputs of a forward: the first, others that it needs, and those that it may be given."""
+    """Inputs of a forward: the first, other required ones, and optional ones."""
 
     source: Input
     needed: tuple[inspect.Parameter, ...]
@@ -132,12 +132,12 @@ def values_of(name: str) -> list[str]:
 
 
 def usual_form(name: str) -> Form:
-    """Return the form of a mask whose name is known, where no trial shows it."""
+    """Return the form of a mask with a known name, for masks that no trial settles."""
     return Form("batch, key", "visible" if KNOWN.get(name, True) else "hidden")
 
 
 def beside(parameter: inspect.Parameter) -> Callable[[Tensor, Tensor], Any] | None:
-    """Return what makes an input that is neither a text nor a mask, by its name or type."""
+    """Return the maker of an input that is neither text nor mask, by its name or type."""
     name = parameter.name
     kind = str(getattr(parameter.annotation, "__name__", parameter.annotation))
     if kind == "bool":

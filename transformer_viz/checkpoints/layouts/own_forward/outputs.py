@@ -1,4 +1,4 @@
-"""The logits in whatever a module returns, brought to ``[batch, token, ...]``."""
+"""Logits in the return value of any module, arranged as ``[batch, token, ...]``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NAMED = ("logits", "prediction_logits", "last_hidden_state")
 
 
 def first_tensor(output: Any) -> Tensor:
-    """Return the logits, or else the first tensor that is no single number, of a module's output.
+    """Return the logits of a module's output, or else its first tensor that is no single number.
 
-    ``start_logits`` and ``end_logits`` come as ``[batch, 2, token]``.
+    ``start_logits`` and ``end_logits`` are stacked to ``[batch, 2, token]``.
 
     Raises:
-        ValueError: there is none; names the type that came.
+        ValueError: There is none; names the type of the output.
     """
     if isinstance(output, Tensor):
         return output
@@ -50,13 +50,13 @@ def _named_part(output: Any, name: str) -> Any:
 
 
 def arrangement_of(shape: tuple[int, ...], batch: int, rows: int) -> str:
-    """Return how an output is arranged, by its shape for so many texts and tokens.
+    """Return the arrangement of an output, by its shape for this many texts and tokens.
 
     Returns:
         ``rows`` ``[batch, token, ...]``, ``tokens first``, ``classes second``
         ``[batch, class, token]``, ``spans`` ``[batch, 2, token]``, ``flat``
         ``[batch * token, ...]``, ``last`` ``[batch, 1, ...]``, ``one`` ``[batch]``, ``classes``
-        ``[batch, class]``, ``numbers`` ``[batch, token]``, or nothing.
+        ``[batch, class]``, ``numbers`` ``[batch, token]``, or an empty string.
     """
     if len(shape) == 3 and shape[:2] == (batch, rows):
         return "rows"

@@ -1,4 +1,4 @@
-"""A plan of how to call a module's forward: which input is what, and how its output is read."""
+"""Plan of the call of a module's forward: roles of its inputs, and arrangement of its output."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SOURCE, TARGET, MASK, OTHER = "source", "target", "mask", "other"
 
 
 def lengths(text: Tensor, visible: Tensor) -> Tensor:
-    """Return how many tokens of each text are visible."""
+    """Return the number of visible tokens of each text."""
     return visible.sum(1)
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a forward, and its role.
+    """Input of a forward, and its role.
 
-    ``rows`` and ``keys`` name the texts of a mask's queries and keys; ``make`` gives the value of
-    any other input for a text ``[batch, token]`` and what of it is visible.
+    ``rows`` and ``keys`` name the texts of a mask's queries and keys. ``make`` returns the value of
+    any other input from a text ``[batch, token]`` and its visibility.
     """
 
     name: str
@@ -37,22 +37,22 @@ class Input:
 
     @property
     def full(self) -> bool:
-        """Whether it is a mask with an axis of queries."""
+        """True if it is a mask with an axis of queries."""
         return self.form is not None and self.form.axes in FULL
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to call a module.
+    """Plan of the call of a module.
 
     Attributes:
-        inputs: those that are given, in the order of the forward's signature.
-        names: all names of the signature.
-        hiding: optional masks of the source, given only where something is hidden.
-        tokens_first: texts are ``[token, batch]``.
-        arrangement: of the output, see `outputs.arrangement_of`.
-        causal: a lone stack gets causal masks.
-        ending: a part of the module that turns the states of its forward into logits.
+        inputs: Given inputs, in the order of the forward's signature.
+        names: All names of the signature.
+        hiding: Optional masks of the source, given only if a token is hidden.
+        tokens_first: True if texts are ``[token, batch]``.
+        arrangement: Arrangement of the output, see `outputs.arrangement_of`.
+        causal: True if a lone stack gets causal masks.
+        ending: Part of the module that turns the states of its forward into logits.
     """
 
     inputs: tuple[Input, ...]
@@ -65,17 +65,17 @@ class Plan:
 
     @property
     def twofold(self) -> bool:
-        """Whether it takes a target."""
+        """True if it takes a target."""
         return any(one.role == TARGET for one in self.inputs)
 
     @property
     def hides(self) -> bool:
-        """Whether it takes a mask of the source."""
+        """True if it takes a mask of the source."""
         return any(one.role == MASK and one.keys == SOURCE for one in (*self.inputs, *self.hiding))
 
     @property
     def counts(self) -> bool:
-        """Whether it takes the number of visible source tokens."""
+        """True if it takes the number of visible source tokens."""
         return any(one.keys == SOURCE and one.make is lengths for one in self.inputs)
 
     def raw(
@@ -86,14 +86,14 @@ class Plan:
         visible: Tensor | None = None,
         seen: Tensor | None = None,
     ) -> Tensor:
-        """Return the module's output as it comes.
+        """Return the module's output unchanged.
 
         Args:
-            module: the module.
-            source: ids ``[batch, token]``, or vectors.
-            target: likewise.
-            visible: which source tokens may be seen ``[batch, token]``.
-            seen: the same of the target.
+            module: The module.
+            source: Ids ``[batch, token]``, or vectors.
+            target: Likewise.
+            visible: Visibility of source tokens ``[batch, token]``.
+            seen: The same for the target.
         """
         texts = {SOURCE: source, TARGET: target}
         shown = {SOURCE: visible, TARGET: seen}
@@ -133,7 +133,7 @@ class Plan:
         return module.get_submodule(self.ending)(output) if self.ending else output
 
     def _placed(self, values: dict[str, Any]) -> list[Any]:
-        """Take the values that are given by place, those before the first gap, out of the rest."""
+        """Remove and return the values passed by position: those before the first gap."""
         placed = []
         for name in self.names:
             if name not in values:
@@ -164,7 +164,7 @@ class Plan:
         return one.form.build(keep, dtype)
 
     def _elsewhere(self, one: Input) -> bool:
-        """Whether another mask of the same keys can hide tokens of each text."""
+        """Return True if another mask of the same keys can hide tokens of each text."""
         masks = (other for other in (*self.inputs, *self.hiding) if other.role == MASK)
         return any(
             other.keys == one.keys and other.form is not None and other.form.axes != "query, key"

@@ -1,4 +1,4 @@
-"""Sentences about modules whose forward cannot be called as it stands."""
+"""Errors for modules whose forward cannot be called as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRAP = "see “Your own module” in docs/open-your-own.md"
 
 
 class Asked:
-    """Stands in for a batch, and keeps the names under which its parts are asked for."""
+    """Stand-in for a batch that records the names under which its parts are read."""
 
     def __init__(self, ids: Tensor) -> None:
         self.ids = ids
@@ -39,13 +39,13 @@ class Asked:
 
 
 def refuse_batch(module: nn.Module, signature: Signature) -> CheckpointError | None:
-    """Return the refusal of a forward that reads a dict or an object; None if it reads none."""
+    """Return the error for a forward that reads a dict or an object; None if it reads none."""
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     asked = Asked(torch.ones(2, 3, dtype=torch.long, device=device))
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             module(asked)
-    except Exception:  # whatever a foreign forward pass may raise
+    except Exception:  # a foreign forward pass may raise anything
         pass
     keys = list(dict.fromkeys(asked.keys_asked))
     fields = list(dict.fromkeys(asked.fields_asked))
@@ -68,7 +68,7 @@ def refuse_batch(module: nn.Module, signature: Signature) -> CheckpointError | N
 
 
 def refuse_signature(module: nn.Module, signature: Signature, error: str) -> CheckpointError:
-    """Return the refusal of a forward that no inputs tried satisfy."""
+    """Return the error for a forward that fails with all inputs tried."""
     return CheckpointError(
         f"{type(module).__name__}.{signature} ran with no texts and masks that were tried; the "
         f"last try gave {error or 'no output'}. Give a module whose forward(source), or "
@@ -77,7 +77,7 @@ def refuse_signature(module: nn.Module, signature: Signature, error: str) -> Che
 
 
 def refuse_unclear(module: nn.Module, signature: Signature, unclear: list[str]) -> CheckpointError:
-    """Return the refusal of a forward with an input whose role no trial shows."""
+    """Return the error for a forward with an input whose role no trial shows."""
     return CheckpointError(
         f"{type(module).__name__}.{signature} needs {', '.join(unclear)}, and no trial shows "
         "whether that is a mask, a target text or else. Give kind= encoder-only, decoder-only or "
@@ -86,7 +86,7 @@ def refuse_unclear(module: nn.Module, signature: Signature, unclear: list[str]) 
 
 
 def refuse_twofold(module: nn.Module, signature: Signature) -> CheckpointError:
-    """Return the refusal of an encoder-decoder whose forward takes one text."""
+    """Return the error for an encoder-decoder whose forward takes one text."""
     return CheckpointError(
         f"An encoder-decoder needs a forward that takes a source and a target; "
         f"{type(module).__name__} has {signature}. Leave kind out, or give encoder-only or "

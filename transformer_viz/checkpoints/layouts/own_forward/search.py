@@ -1,4 +1,4 @@
-"""Find how a module of one's own is called: roles that its names allow, settled by trial runs."""
+"""Search for the call of a user's module: roles allowed by its names, settled by trial runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .trials import Sample, Trials, samples
 
 @dataclass(frozen=True)
 class Found:
-    """How a module is called, what it is, whether a trial showed it, and notes about it."""
+    """Call of a module, its kind, confirmation by a trial, and notes about it."""
 
     plan: Plan
     kind: str
@@ -31,15 +31,15 @@ class Found:
 
 
 def find_plan(module: nn.Module, kind: str | None, device: str) -> Found:
-    """Return how a module is called.
+    """Return the call of a module.
 
     Args:
-        module: the module, in evaluation mode.
-        kind: what it is, where the user said so.
-        device: where it is.
+        module: The module, in evaluation mode.
+        kind: Kind given by the user, or None.
+        device: Device of the module.
 
     Raises:
-        CheckpointError: the inputs of its forward cannot be told or made; says what to do.
+        CheckpointError: The inputs of its forward cannot be determined; states what to do.
     """
     signature = read_signature_of(module, kind)
     best: tuple[bool, Trials] | None = None
@@ -62,10 +62,10 @@ def find_plan(module: nn.Module, kind: str | None, device: str) -> Found:
 
 
 def read_signature_of(module: nn.Module, kind: str | None) -> Signature:
-    """Return the signature; an optional target counts as needed where there must be one.
+    """Return the signature; an optional target counts as required if there must be one.
 
     Raises:
-        CheckpointError: an encoder-decoder whose forward takes one text.
+        CheckpointError: The forward of an encoder-decoder takes one text.
     """
     found = names.read_signature(module)
     optional = {p.name: p for p in found.optional}
@@ -85,7 +85,7 @@ def _may_be_text(parameter: inspect.Parameter) -> bool:
 
 
 def _unnamed(signature: Signature) -> list[inspect.Parameter]:
-    """Return the needed inputs whose names say nothing."""
+    """Return the required inputs whose names indicate no role."""
     return [
         p
         for p in filter(_may_be_text, signature.needed)
@@ -96,7 +96,7 @@ def _unnamed(signature: Signature) -> list[inspect.Parameter]:
 
 
 def _runs_otherwise(module: nn.Module, signature: Signature) -> bool:
-    """Whether a module runs without a target of another length."""
+    """Return True if a module runs without a target of another length."""
     device = str(next((p.device for p in module.parameters()), torch.device("cpu")))
     every = (_tried(module, signature, "encoder-only", one) for one in samples(module, device))
     return any(tried.plain is not None for tries in every for tried, _ in tries)
@@ -107,7 +107,7 @@ def _is_label(parameter: inspect.Parameter) -> bool:
 
 
 def _strange(signature: Signature, plan: Plan) -> bool:
-    """Whether an input whose name says nothing has a role that no trial confirmed."""
+    """Return True if an input with an unclear name has a role that no trial confirmed."""
     strange = {p.name for p in _unnamed(signature)}
     return any(one.name in strange and one.make is not names.nothing for one in plan.inputs)
 
@@ -115,7 +115,7 @@ def _strange(signature: Signature, plan: Plan) -> bool:
 def _tried(
     module: nn.Module, signature: Signature, kind: str | None, sample: Sample
 ) -> Iterator[tuple[Trials, bool | None]]:
-    """Yield trials, and whether they show that the plan is right."""
+    """Yield trials, and True, False or None if they confirm, refute or leave open the plan."""
     for first in (False, True):
         for inputs in islice(assignments(signature, kind), MOST):
             plan = Plan(
@@ -144,7 +144,7 @@ def _swapped(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
 
 
 def _judged(tried: Trials, signature: Signature) -> bool | None:
-    """Whether a plan is right: its masks hide what they should, its target is one."""
+    """Return True if a plan is right: its masks hide the right tokens, its target is one."""
     plan = tried.plan
     if tried.leaks():
         return False
@@ -179,7 +179,7 @@ def _judged(tried: Trials, signature: Signature) -> bool | None:
 
 
 def _described(module: nn.Module, signature: Signature, kind: str | None, tried: Trials) -> Found:
-    """Return what a module is, with the optional inputs that it is given too."""
+    """Return the description of a module, with the optional inputs that it is given too."""
     notes: list[str] = []
     tried = _with_every_row(module, signature, tried)
     ahead = None if tried.plan.twofold else tried.looks_ahead()
@@ -228,7 +228,7 @@ def _described(module: nn.Module, signature: Signature, kind: str | None, tried:
 
 
 def _with_every_row(module: nn.Module, signature: Signature, tried: Trials) -> Trials:
-    """Return trials with labels given where the module gives all rows only then."""
+    """Return trials with labels given if the module returns all rows only then."""
     if tried.plan.arrangement != "last":
         return tried
     left = {one.name for one in tried.plan.inputs if one.make is names.nothing}
@@ -244,7 +244,7 @@ def _with_every_row(module: nn.Module, signature: Signature, tried: Trials) -> T
 
 
 def _is_word(module: nn.Module, tried: Trials) -> bool:
-    """Whether a lone row of numbers has one for each word of a table of embeddings."""
+    """Return True if a single row of numbers has one per token of an embedding table."""
     assert tried.plain is not None
     tables = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)]
     return tried.plain.shape[-1] == max(tables, default=0)
@@ -279,7 +279,7 @@ def _hiding(module: nn.Module, signature: Signature, tried: Trials) -> tuple[Inp
 
 
 def _with_ending(module: nn.Module, plan: Plan, tried: Trials) -> tuple[Plan, tuple[str, ...]]:
-    """Return the plan with the generator that makes logits, where forward itself leaves it out."""
+    """Return the plan with the generator that computes logits, if forward leaves it out."""
     generator = getattr(module, "generator", None)
     if not isinstance(generator, nn.Module) or not tried.by_token or tried.plain is None:
         return plan, ()
@@ -291,7 +291,7 @@ def _with_ending(module: nn.Module, plan: Plan, tried: Trials) -> tuple[Plan, tu
             return plan, ()
         with torch.no_grad():
             generator(tried.plain)
-    except Exception:  # whatever a foreign forward pass may raise
+    except Exception:  # a foreign forward pass may raise anything
         return plan, ()
     finally:
         for hook in hooks:
@@ -301,10 +301,10 @@ def _with_ending(module: nn.Module, plan: Plan, tried: Trials) -> tuple[Plan, tu
 
 
 def _by_names(module: nn.Module, signature: Signature, kind: str | None, error: str) -> Found:
-    """Return the plan that the names alone suggest: no trial ran.
+    """Return the plan suggested by the names alone, if no trial ran.
 
     Raises:
-        CheckpointError: the names do not tell either.
+        CheckpointError: The names do not decide either.
     """
     if (asked := refuse_batch(module, signature)) is not None:
         raise asked

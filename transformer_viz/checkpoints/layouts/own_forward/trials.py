@@ -1,7 +1,7 @@
-"""Trial runs of a module with a plan: what hides, what looks ahead, what mixes tokens.
+"""Trial runs of a module with a plan: find masks, causal attention, and mixing of tokens.
 
-A token is exchanged for another one, and the rows of the output that change tell which rows look
-at it. Where the output has no rows, the attention maps tell.
+A token is exchanged for another one. The rows of the output that change attend to it. If the output
+has no rows, the attention maps are used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Sample:
         return (self.first + steps % self.count).to(self.device)
 
     def changed(self, text: Tensor, places: Tensor) -> Tensor:
-        """Return the texts with other tokens at these places, one a text."""
+        """Return the texts with another token at the given place of each text."""
         made, batch = text.clone(), torch.arange(len(text))
         old = made[batch, places]
         other = (
@@ -62,7 +62,7 @@ class Sample:
 
 
 def samples(module: nn.Module, device: str) -> Iterator[Sample]:
-    """Samples that a module may read: small ids, or vectors of the width of its first matrix."""
+    """Yield possible inputs of a module: small ids, or vectors of the width of its first matrix."""
     matrices = [p for p in module.parameters() if p.dim() > 1 and p.is_floating_point()]
     dtype = matrices[0].dtype if matrices else torch.float32
     for batch in (BATCH, 1):
@@ -76,7 +76,7 @@ def samples(module: nn.Module, device: str) -> Iterator[Sample]:
 
 @dataclass
 class Trials:
-    """Runs of one plan on one sample; ``error`` is what the last run that failed said."""
+    """Runs of one plan on one sample; ``error`` is the message of the last failed run."""
 
     module: nn.Module
     plan: Plan
@@ -86,22 +86,22 @@ class Trials:
 
     @cached_property
     def source(self) -> Tensor:
-        """The source, ``LENGTH`` tokens."""
+        """Source of ``LENGTH`` tokens."""
         return self.sample.text(LENGTH)
 
     @cached_property
     def target(self) -> Tensor | None:
-        """The target, ``SHORT`` tokens, where there is one."""
+        """Target of ``SHORT`` tokens, if there is one."""
         return self.sample.text(SHORT, True) if self.plan.twofold else None
 
     @cached_property
     def plain(self) -> Tensor | None:
-        """The output of the texts as they are."""
+        """Output for the unchanged texts."""
         return self.run(self.source, self.target)
 
     @property
     def rows(self) -> int:
-        """How many rows the output should have."""
+        """Expected number of output rows."""
         return SHORT if self.plan.twofold else LENGTH
 
     def run(
@@ -111,14 +111,14 @@ class Trials:
         visible: Tensor | None = None,
         seen: Tensor | None = None,
     ) -> Tensor | None:
-        """Return the output, arranged; None if it does not run or is not a number."""
+        """Return the arranged output; None if the run fails or the output is not finite."""
         self.runs += 1
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 output = self.plan.raw(self.module, source, target, visible, seen)
                 output = arrange(output, self.plan.arrangement, len(source))
-        except Exception as error:  # whatever a foreign forward pass may raise
+        except Exception as error:  # a foreign forward pass may raise anything
             self.error = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             return None
         if not output.dtype.is_floating_point:
@@ -136,7 +136,7 @@ class Trials:
             "classes second",
             "numbers",
             "flat",
-        ):  # a number may be one by chance
+        ):  # the sizes may agree by chance
             longer = self._longer()
             again = (
                 ""
@@ -159,7 +159,7 @@ class Trials:
 
     @property
     def by_token(self) -> bool:
-        """Whether the output has a row for each token."""
+        """True if the output has a row for each token."""
         return self.plan.arrangement in ("rows", "tokens first", "classes second", "flat")
 
     def changes(
@@ -168,9 +168,9 @@ class Trials:
         side: str = SOURCE,
         hidden: Tensor | None = None,
     ) -> Tensor | None:
-        """Return which rows ``[batch, row]`` change if these tokens of a text are exchanged.
+        """Return the rows ``[batch, row]`` that change if these tokens of a text are exchanged.
 
-        ``hidden`` are the places of tokens that are hidden meanwhile. None if it does not run.
+        ``hidden`` are the places of tokens hidden in both runs. None if a run fails.
         """
         visible = None if hidden is None else self._without(hidden, side)
         shown = (None, visible) if side == TARGET else (visible, None)
@@ -205,7 +205,7 @@ class Trials:
         return torch.tensor([numbers[n % len(numbers)] for n in range(self.sample.batch)])
 
     def leaks(self) -> bool:
-        """Whether texts of a batch change each other's output: their axes are exchanged."""
+        """Return True if texts of a batch change each other's output: their axes are exchanged."""
         if self.sample.batch == 1 or self.plain is None:
             return False
         other = self.source.clone()
@@ -218,7 +218,7 @@ class Trials:
         return bool(axis == 0 and self._differ(self.plain, after)[1:].any())
 
     def looks_ahead(self, side: str = SOURCE) -> bool | None:
-        """Whether rows change with later tokens of their text; None if that cannot be seen."""
+        """Return True if rows change with later tokens of their text; None if undecidable."""
         length = SHORT if side == TARGET else LENGTH
         if not self.by_token:
             return self._maps_look_ahead(side)
@@ -237,9 +237,9 @@ class Trials:
         return any(bool(weights.triu(1).any()) for weights in maps)
 
     def hides(self, side: str = SOURCE) -> bool | None:
-        """Whether the masks of a text hide the tokens that they should, and no others.
+        """Return True if the masks of a text hide exactly the right tokens.
 
-        None if that cannot be seen: a token has no influence on other rows either way.
+        None if undecidable, because a token has no influence on other rows either way.
         """
         mine = [m for m in (*self.plan.inputs, *self.plan.hiding) if m.role == MASK]
         each = any(m.keys == side and m.form and m.form.axes != "query, key" for m in mine)
@@ -261,7 +261,7 @@ class Trials:
         return self._hides_in_maps(places, side)
 
     def _others(self, places: Tensor, side: str) -> Tensor:
-        """Return the rows ``[batch, row]`` that do not stand for the token at a place."""
+        """Return the mask of rows ``[batch, row]`` other than that of the token at a place."""
         if not self.by_token:
             return torch.ones(self.sample.batch, 1, dtype=torch.bool)
         keep = torch.ones(self.sample.batch, self.rows, dtype=torch.bool)
@@ -287,7 +287,7 @@ class Trials:
                 warnings.simplefilter("ignore")
                 with probe(self.module, Intervention(), want) as capture:
                     self.plan.raw(self.module, self.source, self.target, visible, seen)
-        except Exception:  # whatever a foreign forward pass may raise
+        except Exception:  # a foreign forward pass may raise anything
             return []
         maps = [record.weights for record in capture.attentions if record.kind == "self"]
         return [w for w in maps if w is not None and self._is_of(w, length)]

@@ -1,4 +1,4 @@
-"""Layouts of models that people write themselves, and the parts that these have in common.
+"""Layouts of models that users write themselves, and their shared parts.
 
 May import layouts, common, files, model, preprocessing and core.
 """

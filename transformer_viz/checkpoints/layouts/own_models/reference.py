@@ -1,8 +1,8 @@
-"""The reference Transformer's names without its config: a target for attention written by hand.
+"""Layout of a user's own attention code: the reference Transformer's names without its config.
 
-Models with a projection each for queries, keys and values open as this layout with ``names=``. The
-sizes are read off the shapes; what shapes do not tell is a guess: heads, norm, activation, scale.
-An encoder with another number of outputs than tokens gives classes, or a tag for each token.
+Models with separate projections of queries, keys and values open as this layout with ``names=``.
+Sizes come from the shapes; heads, norm, activation and scale are guesses. An encoder with another
+number of outputs than tokens predicts classes, or a tag for each token.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NAME = "reference"
 WORDS = (*REFERENCE, "pooling")
 STACKS = ("encoder", "decoder")
 LINEAR = ("query", "key", "value", "output")
-#: The file's names and the module's; most are the same on both sides.
+#: Names of the file and of the module; most are equal.
 ROLES: Table = (
     *(
         (name, name)
@@ -83,20 +83,20 @@ OPTIONAL: tuple[str, ...] = (
     "{stack}.norm.bias",
     "{stack}.embedding.norm.bias",
 )
-COMPUTED_ROWS = 5000  # positions of a table that is computed, where nothing says how many
+COMPUTED_ROWS = 5000  # positions of a computed table of unknown length
 NO_WORDS = "No vocabulary was given, so token ids are typed."
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether names of weights were mapped to the reference Transformer's, without a config."""
+    """Return True if weights were mapped to the reference Transformer's names, without a config."""
     return found.renamed and not found.config and bool(_stacks(found.weights))
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The reference Transformer that the shapes describe, with the file's weights.
+    """Return the reference Transformer described by the shapes, with the file's weights.
 
     Raises:
-        CheckpointError: words that are unknown or impossible; weights that do not fit.
+        CheckpointError: Options are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     weights = found.weights
@@ -143,14 +143,14 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def _has_class_head(words: dict[str, Any]) -> bool:
-    """Whether an encoder has another number of outputs than tokens."""
+    """Return True if an encoder has another number of outputs than tokens."""
     return not words["decoder_layers"] and words["target_vocab"] not in (0, words["source_vocab"])
 
 
 def _classifier(model: Model, pooling: str | None) -> Model:
-    """The same model with logits ``[batch, class]``, or a tag for each token.
+    """Return the model with logits ``[batch, class]``, or a tag for each token.
 
-    The output layer is linear, so that pooling its outputs is pooling the states.
+    The output layer is linear, so pooling its outputs equals pooling the states.
     """
     how = "mean" if pooling is None else pooling
     told = "convention" if pooling is None else "override"
@@ -178,7 +178,7 @@ def _classifier(model: Model, pooling: str | None) -> Model:
 
 
 def _stacks(weights: Weights) -> tuple[str, ...]:
-    """The stacks that the file holds."""
+    """Return the stacks in the file."""
     first = "{}.layers.0.self_attention.query.weight"
     return tuple(stack for stack in STACKS if first.format(stack) in weights.tensors)
 
@@ -189,7 +189,7 @@ def _projections(stacks: tuple[str, ...]) -> dict[str, str]:
 
 
 def _own_table(weights: Weights, stacks: tuple[str, ...]) -> Table:
-    """One table of tokens or positions may serve both stacks: names of the file and the module."""
+    """Return pairs of file name and module name; one table may serve both stacks."""
     pairs: list[tuple[str, str]] = []
     for stack in stacks:
         other = next((one for one in stacks if one != stack), stack)
@@ -201,7 +201,7 @@ def _own_table(weights: Weights, stacks: tuple[str, ...]) -> Table:
 
 
 def _measured(weights: Weights, stacks: tuple[str, ...]) -> dict[str, Any]:
-    """The sizes and parts that names and shapes of the weights tell."""
+    """Return the sizes and parts given by names and shapes of the weights."""
     tensors = weights.tensors
     vocab = dict.fromkeys(STACKS, 0)
     for stack in stacks:
@@ -230,14 +230,14 @@ def _measured(weights: Weights, stacks: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _embedding(weights: Weights, stack: str, stacks: tuple[str, ...]) -> tuple[int, ...]:
-    """The shape of a stack's table of tokens, which may be the other's."""
+    """Return the shape of a stack's token table, which may be the other's."""
     own = f"{stack}.embedding.tokens.weight"
     shared = (f"{other}.embedding.tokens.weight" for other in stacks)
     return size(weights, own if own in weights.tensors else next(shared, own))
 
 
 def _tables(weights: Weights, stacks: tuple[str, ...], width: int) -> dict[str, str]:
-    """The stored position table of each stack; one may serve both."""
+    """Return the stored position table of each stack; one may serve both."""
     names = [f"{stack}.embedding.positions.table" for stack in stacks]
     held = [
         name
@@ -252,7 +252,7 @@ def _tables(weights: Weights, stacks: tuple[str, ...], width: int) -> dict[str, 
 
 
 def _positions(weights: Weights, tables: dict[str, str], width: int) -> dict[str, Any]:
-    """What the stored tables settle; empty without any."""
+    """Return the options given by the stored tables; empty without any."""
     if not tables:
         return {}
     stored = [weights.tensors[name].reshape(-1, width) for name in tables.values()]
@@ -266,7 +266,7 @@ def _positions(weights: Weights, tables: dict[str, str], width: int) -> dict[str
 def _customary(
     weights: Weights, stacks: tuple[str, ...], shapes: dict[str, Any], stored: bool
 ) -> dict[str, Any]:
-    """What is usual where the file does not say: post-norm without a last norm, else pre-norm."""
+    """Return the usual options: post-norm without a last norm, else pre-norm."""
     scaled = not stored or len(stacks) == 2
     biased = any(name.endswith("_norm.bias") for name in weights.tensors)
     return {
@@ -276,13 +276,13 @@ def _customary(
         "positions": "sinusoidal",
         "max_positions": COMPUTED_ROWS,
         "pad_id": -1,
-        "bos_id": 2 if len(stacks) == 2 else -1,  # one stack needs no token to begin with
+        "bos_id": 2 if len(stacks) == 2 else -1,  # one stack needs no start token
         "eos_id": 3 if len(stacks) == 2 else -1,
     }
 
 
 def _tied(weights: Weights) -> tuple[str, dict[str, Any]]:
-    """Which tables are one, with its origin: the same numbers, or one of them is not there."""
+    """Return the tied tables and the origin: equal numbers, or a missing table."""
     tensors, stacks = weights.tensors, _stacks(weights)
     source, target = (f"{stack}.embedding.tokens.weight" for stack in STACKS)
     table = target if target in tensors else source

@@ -1,8 +1,8 @@
-"""Embeddings, positions and output layers around PyTorch's own stacks, as their owners write them.
+"""Embeddings, positions and output layers around PyTorch's stacks in users' own models.
 
-A position table may be ``[position, 1, d_model]``, ``[1, position, d_model]`` or ``[position,
-d_model]``, a buffer or learned, one for both sides or one for each; or it is computed and not
-stored.
+A position table may be ``[position, 1, d_model]``, ``[1, position, d_model]`` or
+``[position, d_model]``, a buffer or learned, shared or one for each side. It may also be computed
+and not stored.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ....model.positional_encoding import sinusoidal_table
 from ...common.build_reference import StoredPositions, kind_of_table
 from ...files.reading import CheckpointError, Weights
 
-#: Parts of names that stand for positions, and those that stand for the target's side.
+#: Name parts for positions, and for the target side.
 POSITION_WORDS = {
     *("pe", "pos", "posn", "posi", "position", "positions", "positional", "posenc", "posemb"),
     *("posembed", "wpe"),
 }
 TARGET_WORDS = {"tgt", "trg", "target", "targets", "dec", "decoder"}
 KINDS = ("sinusoidal", "sinusoidal_halves", "learned", "none")
-#: What a head does with the states of an encoder: one of them, their mean, or each token's own.
+#: Pooling of encoder states by a head: the mean, one of them, or none (a tag for each token).
 POOLING = ("mean", "first", "last", "tokens")
-#: What is taken where no table is stored: PyTorch's tutorial computes one of this length.
+#: Options without a stored table: PyTorch's tutorial computes one of this length.
 COMPUTED = {"positions": "sinusoidal", "max_positions": 5000}
 
 
 class Embedding(nn.Module):
-    """A vector for each token, times a factor."""
+    """Token embedding times a factor."""
 
     def __init__(self, tokens: int, width: int, scale: float):
         super().__init__()
@@ -45,7 +45,7 @@ class Embedding(nn.Module):
 
 
 class ComputedPositions(nn.Module):
-    """Adds the sinusoid to ``[batch, token, d_model]``; nothing of it is stored."""
+    """Adds the sinusoid to ``[batch, token, d_model]``; it is computed, not stored."""
 
     table: Tensor
 
@@ -59,11 +59,11 @@ class ComputedPositions(nn.Module):
 
 
 def make_positions(settings: Mapping[str, Any], shape: Sequence[int] | None) -> nn.Module | None:
-    """Return the module that adds positions to ``[batch, token, d_model]``, not filled yet.
+    """Return the module that adds positions to ``[batch, token, d_model]``, without weights.
 
     Args:
         settings: ``positions``, ``max_positions`` and ``d_model``.
-        shape: that of the stored table; None where none is stored.
+        shape: Shape of the stored table; None if there is none.
     """
     kind = settings["positions"]
     if kind == "none":
@@ -78,16 +78,16 @@ def make_positions(settings: Mapping[str, Any], shape: Sequence[int] | None) -> 
 def position_tables(
     weights: Weights, known: Sequence[str], names: Mapping[str, str], width: int
 ) -> dict[str, str]:
-    """Return which weight is the position table of each side.
+    """Return the weight that is the position table of each side.
 
     Args:
-        weights: those of the file.
-        known: forms of the names of all other weights (see :mod:`.rename_keys`).
-        names: the layout's name of the table, by side.
+        weights: Weights of the file.
+        known: Forms of the names of all other weights (see :mod:`.rename_keys`).
+        names: The layout's name of the table, by side.
         width: d_model.
 
     Raises:
-        CheckpointError: a table of the layout's name that has another shape.
+        CheckpointError: A table with the layout's name has another shape.
     """
     found = {side: name for side, name in names.items() if name in weights.tensors}
     for name in found.values():
@@ -105,13 +105,13 @@ def position_tables(
         if parts & POSITION_WORDS:
             side = "target" if parts & TARGET_WORDS and "target" in names else "source"
             found.setdefault(side, name)
-    if set(found) == {"target"}:  # one table that is called the target's is that of both
+    if set(found) == {"target"}:  # a single table named after the target serves both
         found = {"source": found["target"]}
     return found
 
 
 def rows_of(table: Tensor, width: int) -> int | None:
-    """Return how many positions a table has; None where it has no shape of a table."""
+    """Return the number of positions of a table; None if its shape is not that of a table."""
     shape = tuple(table.shape)
     if not 2 <= len(shape) <= 3 or shape[-1] != width or len([n for n in shape[:-1] if n > 1]) > 1:
         return None
@@ -121,10 +121,10 @@ def rows_of(table: Tensor, width: int) -> int | None:
 def position_words(
     weights: Weights, tables: Mapping[str, str], overrides: Mapping[str, Any], width: int
 ) -> dict[str, Any]:
-    """Return ``positions`` and ``max_positions`` as the stored tables settle them; empty without.
+    """Return ``positions`` and ``max_positions`` from the stored tables; empty without tables.
 
     Raises:
-        CheckpointError: the user's words contradict the tables, or name what is not stored.
+        CheckpointError: The user's options contradict the tables, or need one that is not stored.
     """
     asked = overrides.get("positions")
     if asked is not None and asked not in KINDS:
@@ -157,9 +157,9 @@ def position_words(
 
 
 def pool(states: Tensor, visible: Tensor | None, how: str) -> Tensor:
-    """Return ``[batch, d_model]`` of the visible states ``[batch, token, d_model]``.
+    """Return ``[batch, d_model]`` pooled from the visible states ``[batch, token, d_model]``.
 
-    With ``tokens`` the states themselves.
+    ``tokens`` returns the states themselves.
     """
     if how == "tokens":
         return states

@@ -1,8 +1,8 @@
 """PyTorch's tutorial "Language Modeling with nn.Transformer": an encoder stack under a causal mask.
 
 Its file is a bare state dict with ``embedding``, ``pos_encoder``, ``transformer_encoder`` and
-``linear``; it knows neither padding nor start and end tokens. With ``names=`` it is the layout of
-any nn.TransformerEncoder with an embedding: with a class head, a head for each token, or none.
+``linear``, without padding, start and end tokens. With ``names=`` it is the layout of any
+nn.TransformerEncoder with an embedding: with a class head, a head for each token, or none.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OTHERS: tuple[str, ...] = (
     r"linear\.(weight|bias)",
 )
 NAMES: tuple[str, ...] = (*OTHERS, r"pos_encoder\.pe")
-#: The file's names and those of the reference Transformer, for proposals of names.
+#: Names of the file and of the reference Transformer, for name proposals.
 ROLES: Table = (
     *(
         (f"{PREFIX}{theirs.removeprefix('{stack}.').removeprefix('encoder.')}", ours)
@@ -74,14 +74,17 @@ WORDS: tuple[str, ...] = (
     *native.IDS,
     *("embedding_scale", "positions", "max_positions", "tied", "logit_scale", "kind", "pooling"),
 )
-#: What the tutorial's code does and its file does not say.
+#: Options of the tutorial's code that its file does not state.
 TUTORIAL = dict.fromkeys(native.IDS, -1)
 CLOSED = "No vocabulary is in the file, so token ids are typed."
 
 
 class EncoderModel(nn.Module):
-    """Ids ``[batch, token]`` give logits ``[batch, token, vocabulary]``, ``[batch, class]``, or
-    states ``[batch, token, d_model]``."""
+    """Encoder stack with embedding, positions and head.
+
+    Ids ``[batch, token]`` become logits ``[batch, token, vocabulary]`` or ``[batch, class]``, or
+    states ``[batch, token, d_model]``.
+    """
 
     def __init__(self, stack: Stack, settings: Mapping[str, Any], shape: tuple[int, ...] | None):
         super().__init__()
@@ -110,20 +113,20 @@ class EncoderModel(nn.Module):
 
 
 def recognise(found: Candidate) -> bool:
-    """Whether the tutorial's names of the embedding and the stack are there."""
+    """Return True if the tutorial's names of the embedding and the stack exist."""
     return {TOKENS, FIRST} <= found.weights.tensors.keys()
 
 
 def settled_words(weights: Weights) -> tuple[str, ...]:
-    """Return the words that PyTorch's own layers settle, where names of weights were mapped."""
+    """Return the options that PyTorch's own layers fix, for mapped names of weights."""
     return built_in(weights)
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The embedding, PyTorch's encoder stack and the head, with the file's weights.
+    """Return the embedding, PyTorch's encoder stack and the head, with the file's weights.
 
     Raises:
-        CheckpointError: words that are unknown or impossible; weights that do not fit.
+        CheckpointError: Options are unknown or impossible, or weights do not fit.
     """
     refuse_unknown(overrides, WORDS)
     beside, weights = sidecar(found, WORDS), found.weights
@@ -144,7 +147,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         ("file", stored),
         ("convention", COMPUTED | ({"pooling": "mean"} if _is_class_head(shapes) else {})),
         ("shapes", {"pooling": "tokens"}),
-        # Many classes have these names; only the tutorial's table makes it the tutorial's.
+        # Many classes have these names; only the tutorial's table proves the tutorial.
         ("convention", torch_core.CUSTOMARY | {"kind": KINDS[0]}),
         ("layout" if tables else "convention", {"embedding_scale": math.sqrt(width)}),
         ("layout", TUTORIAL | PLAIN),
@@ -198,7 +201,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
 
 
 def make_calls(module: EncoderModel) -> Calls:
-    """How the module is called; ``source_mask`` ``[batch, token]`` true = visible."""
+    """Return the calls of the module; ``source_mask`` ``[batch, token]`` true = visible."""
 
     def forward(
         source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
@@ -209,19 +212,19 @@ def make_calls(module: EncoderModel) -> Calls:
 
 
 def _tied(weights: Weights) -> dict[str, str]:
-    """Whether the output layer is the embedding table, where both are stored."""
+    """Return the tie of output layer and embedding table, if both are stored."""
     if OUTPUT not in weights.tensors:
         return {}
     return {"tied": "output" if same_matrix(weights, TOKENS, OUTPUT) else "none"}
 
 
 def _is_class_head(shapes: Mapping[str, Any]) -> bool:
-    """Whether the output layer has another number of rows than there are tokens."""
+    """Return True if the output layer has another number of rows than there are tokens."""
     return shapes["rows"] not in (0, shapes["tokens"])
 
 
 def _gives(words: Mapping[str, Any], rows: int) -> str:
-    """What comes out, as `Model.gives` calls it."""
+    """Return the kind of output, as in `Model.gives`."""
     if not rows:
         return "vectors"
     if words["kind"] == "decoder-only":
@@ -232,7 +235,7 @@ def _gives(words: Mapping[str, Any], rows: int) -> str:
 
 
 def _config(words: Mapping[str, Any], layers: int, rows: int) -> dict[str, Any]:
-    """The words of a ``ModelConfig``: a stack under a causal mask is a decoder."""
+    """Return the options of a ``ModelConfig``: a stack under a causal mask is a decoder."""
     left = {"kind", "pooling", "tokens", "rows"}
     shared = {word: value for word, value in words.items() if word not in left}
     tokens = words["tokens"]
@@ -249,7 +252,7 @@ def _config(words: Mapping[str, Any], layers: int, rows: int) -> dict[str, Any]:
 
 
 def _measured(found: Candidate) -> tuple[Stack, dict[str, Any]]:
-    """The stack, and the words that follow from the shapes."""
+    """Return the stack, and the options given by the shapes."""
     weights, tensors = found.weights, found.weights.tensors
     stack = stacks_of(weights, PREFIX).get("")
     if stack is None or stack.memory:
@@ -287,7 +290,7 @@ def _check(words: Mapping[str, Any], found: Candidate) -> None:
     """Refuse a kind, a pooling or a tie that this layout does not have.
 
     Raises:
-        CheckpointError: names the word and what would do.
+        CheckpointError: Names the option and its possible values.
     """
     for word, choices in (
         ("kind", KINDS),
