@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import FloatRect, Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, Route, expect
 
 from tests.support import page_actions
 from tests.support.page_actions import address, follows_theme, go, press, still
@@ -151,3 +151,19 @@ def scrolled(page: Page) -> float:
     """By how many pixels the page is scrolled down."""
     found: float = page.get_by_test_id("stMain").evaluate("main => main.scrollTop")
     return found
+
+
+def test_a_component_is_not_shown_without_its_style_sheet(page: Page, url: str) -> None:
+    """A busy server sends the style sheet late; plain buttons must not flash until then."""
+    late: list[Route] = []
+    page.route("**/pictures.css*", lambda route: late.append(route))
+    page.goto(address(url, **LINK))
+    place = page.locator(".st-key-temperature .tv-slider-help")
+    place.wait_for(state="attached")
+    expect(place).to_be_hidden()
+    assert late
+    for route in late:
+        route.continue_()
+    expect(place).to_be_visible()
+    assert place.evaluate("one => getComputedStyle(one).borderRadius") == "50%"
+    page.unroute("**/pictures.css*")

@@ -20,6 +20,8 @@ NUMBER = 16  # letters of the number of what was said
 KEPT = "_heard"  # the key of the numbers that were acted on
 HEARD = 64  # of so many of these it is known that they were acted on
 PLACE = '<div class="tv"></div>'
+#: Of a component with a style sheet, which makes it visible: it never shows unstyled.
+STYLED_PLACE = '<div class="tv" style="visibility: hidden"></div>'
 
 
 def _component(name: str, css: str | None = None, isolated: bool = True) -> Callable[..., Any]:
@@ -28,7 +30,8 @@ def _component(name: str, css: str | None = None, isolated: bool = True) -> Call
     Where this package was not installed Streamlit does not find them; then their text is sent
     along with each change.
     """
-    options: dict[str, Any] = {"html": PLACE, "isolate_styles": isolated}
+    place = STYLED_PLACE if css else PLACE
+    options: dict[str, Any] = {"html": place, "isolate_styles": isolated}
     try:
         mount = st.components.v2.component(
             f"transformer_viz.{name}", js=f"{name}.js", css=css, **options
