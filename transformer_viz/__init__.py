@@ -1,12 +1,12 @@
-"""See, prove and change what a trained Transformer attends to.
+"""Show, verify and edit the attention of trained Transformers.
 
     import transformer_viz as tv
     model = tv.load("en-de")
     trace = tv.trace(model, "The cat sat.")
     trace.attention("cross", layer=1)      # [head, query, key]
 
-The names are fetched when they are first used (PEP 562), so importing the package is quick and
-pulls in neither torch nor streamlit.
+Names are imported on first use (PEP 562), so importing the package is fast and loads neither torch
+nor streamlit.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ __all__ = [
 ]
 
 
-#: Each public name and the module it lives in, in the order a reader meets them. No module may bear
-#: the name of a public function: importing it would put the module in the function's place.
-#: ``metrics`` is a module that can be called.
+#: Module of each public name, in the order of the documentation. No module may have the name of a
+#: public function: importing it would replace the function by the module. ``metrics`` is a callable
+#: module.
 __getattr__ = lazy(
     __name__,
     {

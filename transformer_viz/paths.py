@@ -1,12 +1,12 @@
-"""Where the models in the box stand, and the app's first file with its settings."""
+"""Paths of the bundled models, the app's entry file and its settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
-_INSTALLED = _PACKAGE / "box"  # the wheel puts it there; a clone has no such folder
+_INSTALLED = _PACKAGE / "box"  # created by the wheel; absent in a clone
 
-#: The folder that holds ``app.py``, ``.streamlit/config.toml`` and ``pretrained/``: the clone, or a
+#: Folder that holds ``app.py``, ``.streamlit/config.toml`` and ``pretrained/``: the clone, or a
 #: folder of the installed package.
 ROOT = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent

@@ -1,4 +1,4 @@
-"""Permissions of visitors in an environment, in words: for ``--settings`` and the docs."""
+"""Permissions of users in an environment, as text: for ``--settings`` and the docs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from . import reach, settings
 
 
 def permissions(around: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what an environment opens: paths, uploads, Hub, token, shares and metrics.
+    """Return the permissions of an environment: paths, uploads, Hub, token, shares and metrics.
 
     Args:
-        around: the environment to judge; that of this process where it is left out.
+        around: Environment to evaluate; by default that of this process.
     """
     roots, hub = settings.open_roots(around), settings.HUB.read(around)
     is_alone = not reach.reason(around)

@@ -1,8 +1,8 @@
-"""Who can reach this server: one answer, which every default asks.
+"""Detection of remote access to this server, the basis of all defaults.
 
-A server that listens on its own machine alone is still reached by others where a proxy, a tunnel or
-a hosted workspace passes requests on. The environment tells of most of them before the start; a
-request that a proxy passed on tells of the rest.
+A server that listens only on its own machine is still reachable for others through a proxy, a
+tunnel or a hosted workspace. Most of them are detected from the environment before the start, the
+rest from a request that a proxy forwarded.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from urllib.parse import urlsplit
 
 REACH, NAMES = "TRANSFORMER_VIZ_REACH", "TRANSFORMER_VIZ_NAMES"
 AUTO, MACHINE, OTHERS = "auto", "machine", "others"
-ADDRESS = "STREAMLIT_SERVER_ADDRESS"  # where the app listens
-PASSED_ON = "TRANSFORMER_VIZ_PASSED_ON"  # set by the server itself: a proxy passed a request on
-#: Headers by which a proxy says that it passed a request on.
+ADDRESS = "STREAMLIT_SERVER_ADDRESS"  # address that the app listens on
+PASSED_ON = "TRANSFORMER_VIZ_PASSED_ON"  # set by the server itself: a proxy forwarded a request
+#: Headers that proxies add to forwarded requests.
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-#: Options of Streamlit that are set where a proxy stands in front, or browsers elsewhere.
+#: Options of Streamlit that indicate a proxy, or remote browsers.
 PROXY_OPTIONS = {
     "STREAMLIT_SERVER_BASE_URL_PATH": "server.baseUrlPath",
     "STREAMLIT_SERVER_CORS_ALLOWED_ORIGINS": "server.corsAllowedOrigins",
     "STREAMLIT_SERVER_TRUSTED_USER_HEADERS": "server.trustedUserHeaders",
     "STREAMLIT_SERVER_SSL_CERT_FILE": "server.sslCertFile",
 }
-BROWSERS = "STREAMLIT_BROWSER_SERVER_ADDRESS"  # where browsers find the app
+BROWSERS = "STREAMLIT_BROWSER_SERVER_ADDRESS"  # address that browsers use
 OPTIONS = {ADDRESS: "server.address", BROWSERS: "browser.serverAddress"} | PROXY_OPTIONS
 PROXIES = ("FORWARDED_ALLOW_IPS", *PROXY_OPTIONS)
-#: Variables of hosts that pass requests on to a port of the machine, by the host's name.
+#: Variables of hosts that forward requests to a port of the machine, by the host's name.
 HOSTS = {
     "GitHub Codespaces": ("CODESPACES",),
     "Gitpod": ("GITPOD_WORKSPACE_ID",),
@@ -53,17 +53,17 @@ HOSTS = {
     "Amazon ECS": ("ECS_CONTAINER_METADATA_URI", "ECS_CONTAINER_METADATA_URI_V4"),
 }
 UNSET = ("", "[]", "{}", "None")
-#: How a server of Streamlit reads its options, which come from flags and files too.
+#: Function that reads an option of the Streamlit server, which may come from flags and files.
 option: Callable[[str], object] | None = None
 
 
 def reason(given: Mapping[str, str] | None = None) -> str:
-    """Return why others can reach the server, or an empty text where only its machine can.
+    """Return the reason why others can reach the server; empty if only its own machine can.
 
-    The owner's own word (``TRANSFORMER_VIZ_REACH``) comes before all evidence.
+    The owner's setting (``TRANSFORMER_VIZ_REACH``) takes precedence over all evidence.
 
     Args:
-        given: the environment to judge; that of this process where it is left out.
+        given: Environment to evaluate; by default that of this process.
     """
 
     def value(name: str) -> str:
@@ -91,14 +91,14 @@ def reason(given: Mapping[str, str] | None = None) -> str:
 
 
 def _found(name: str) -> str:
-    """A variable of this process, or the option of Streamlit that holds in its place."""
+    """Return a variable of this process, or the option of Streamlit that overrides it."""
     if option is not None and name in OPTIONS:
         return str(option(OPTIONS[name]) or "")
     return os.environ.get(name, "")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return True if only this machine can reach an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -106,11 +106,11 @@ def is_loopback(host: str) -> bool:
 
 
 def note_request(peer: str, headers: Mapping[str, str]) -> None:
-    """Take note of a request that somebody else passed on to a server of this machine alone.
+    """Record a request that a proxy forwarded to a server that listens only on its own machine.
 
     Args:
-        peer: whose request it is, as the server below reads it.
-        headers: of the request, names in lower case.
+        peer: Address of the client, as read by the server below.
+        headers: Headers of the request, names in lower case.
     """
     if PASSED_ON in os.environ:
         return
@@ -126,7 +126,7 @@ def note_request(peer: str, headers: Mapping[str, str]) -> None:
 
 
 def is_own_name(host: str) -> bool:
-    """Whether a Host header names this machine as only its own browsers do."""
+    """Return True if a Host header names this machine as only its own browsers do."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -135,5 +135,5 @@ def is_own_name(host: str) -> bool:
 
 
 def _is_own(text: str) -> bool:
-    """Whether a header names loopback addresses alone, as our own balancer writes it."""
+    """Return True if a header contains loopback addresses only, as our own balancer writes it."""
     return all(is_loopback(one.strip()) for one in text.split(","))

@@ -1,4 +1,4 @@
-"""What whoever runs the app may set: environment variables, each with a default and one sentence.
+"""Settings of the app: environment variables, each with a default and a description.
 
 ``transformer-viz app --settings`` lists them.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from . import reach
 from .reach import is_loopback
 
-__all__ = ["is_loopback"]  # kept here for whoever asks about a peer
+__all__ = ["is_loopback"]  # re-exported for callers that check a peer
 
 PREFIX = "TRANSFORMER_VIZ_"
 ON, OFF, LOCAL = "on", "off", "local"
@@ -22,11 +22,16 @@ LISTED, ANY = "listed", "any"
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: its name without the prefix, its default, what it is.
+    """A setting.
 
-    ``least`` is the smallest number allowed; without it the setting is a text. ``choices`` are the
-    only words allowed, where there are any; ``sites`` are addresses of web sites. ``alone`` is
-    another default, for a server that only its own machine reaches (:func:`.reach.reason`).
+    Attributes:
+        name: Name without the prefix.
+        default: Default value.
+        about: Description.
+        least: Smallest number allowed; None for a text.
+        choices: The only values allowed, if any.
+        alone: Default for a server that only its own machine can reach (:func:`.reach.reason`).
+        sites: True if the value is a list of web site addresses.
     """
 
     name: str
@@ -39,23 +44,23 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The name of the environment variable."""
+        """Name of the environment variable."""
         return PREFIX + self.name
 
     @property
     def text(self) -> str:
-        """Its value as it stands in the environment, or the default.
+        """Value in the environment, or the default.
 
         Raises:
-            ValueError: a value that it cannot have; says which it may have.
+            ValueError: An invalid value. The message names the valid ones.
         """
         return self.read()
 
     def read(self, around: Mapping[str, str] | None = None) -> str:
-        """Return its value in an environment; that of this process where it is left out.
+        """Return the value in an environment; by default that of this process.
 
         Raises:
-            ValueError: a value that it cannot have; says which it may have.
+            ValueError: An invalid value. The message names the valid ones.
         """
         found = (os.environ if around is None else around).get(self.variable, "").strip()
         if not found:
@@ -79,20 +84,20 @@ class Setting:
 
     @property
     def number(self) -> int:
-        """The same as a number.
+        """Value as a number.
 
         Raises:
-            ValueError: no number, or one that is too small.
+            ValueError: No number, or a number that is too small.
         """
         return int(self.text)
 
     @property
     def on(self) -> bool:
-        """Whether a setting of on or off is on."""
+        """True if an on/off setting is on."""
         return self.text == ON
 
 
-#: Set by `transformer-viz app`: the folder where it was started.
+#: Folder where the app was started, set by `transformer-viz app`.
 START = f"{PREFIX}STARTED_IN"
 MODEL = Setting("MODEL", "en-de", "the model to show first: a name in the box, a folder or a file")
 MODELS = Setting("MODELS", "", "a folder of further checkpoints to offer")
@@ -232,7 +237,7 @@ SETTINGS = (
     *(APART, OPEN_SECONDS, OPEN_MB, TOKENIZER_SECONDS),
     *(NAMES, FRAMES, REACH, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
-#: What holds visitors to a share; none of it where only this machine reaches the app.
+#: Limits per user; by default unlimited if only this machine can reach the app.
 SHARES = (UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
 
 
@@ -240,24 +245,24 @@ def check() -> None:
     """Read every setting once.
 
     Raises:
-        ValueError: the first that cannot have its value; says what it may be.
+        ValueError: The first invalid value. The message names the valid ones.
     """
     for setting in SETTINGS:
         _ = setting.text
 
 
 def listing(around: Mapping[str, str] | None = None) -> str:
-    """Every setting with its value in an environment and its sentence, as text."""
+    """Return every setting with its value in an environment and its description, as text."""
     return "\n".join(
         f"{setting.variable}={setting.read(around)}\n    {setting.about}" for setting in SETTINGS
     )
 
 
 def open_roots(around: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Return the folders below which visitors may open paths; none where they may open none.
+    """Return the folders below which users may open paths; empty if they may open none.
 
-    Where others can reach the server, the folder where it was started is not one of them: the
-    owner names a folder, or no path opens.
+    If others can reach the server, the folder where it was started is excluded: the owner has to
+    name a folder.
     """
     given = os.environ if around is None else around
     named = tuple(filter(None, ROOTS.read(around).split(os.pathsep)))
@@ -270,7 +275,7 @@ def open_roots(around: Mapping[str, str] | None = None) -> tuple[str, ...]:
 
 
 def _is_site(text: str) -> bool:
-    """Whether a text names sites as a Content-Security-Policy does, and ends no part of one."""
+    """Return True if a text is a valid site of a Content-Security-Policy, without separators."""
     return text == "*" or re.fullmatch(r"https?://(\*\.)?[\w.\[\]-]+(:(\d+|\*))?", text) is not None
 
 

@@ -152,7 +152,8 @@ def address(base: str, path: str = "", **words: Any) -> str:
 
 
 def query(page: Page) -> dict[str, str]:
-    """The link's keys."""
+    """Return the keys of the link. A run writes them when it ends, so this waits for the end."""
+    rest(page, still=0)
     return {name: texts[0] for name, texts in parse_qs(urlsplit(page.url).query).items()}
 
 

@@ -1,4 +1,4 @@
-"""BertViz's arguments as a trace, as the parts of a sentence pair, and as what is shown first."""
+"""Conversion of BertViz's arguments to a trace, the parts of a sentence pair, and initial heads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..views.export.report_data import Place, Run
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The arguments that say which weights; see `tv.head_view` for each."""
+    """Arguments that define the weights; see `tv.head_view` for each."""
 
     attention: Any
     tokens: Any
@@ -36,7 +36,7 @@ def trace_of(given: Given) -> Trace:
     """Return the weights as a trace.
 
     Raises:
-        ValueError: none came, those of a lone stack and of two, or tokens are missing.
+        ValueError: No weights, weights of both one stack and two, or missing tokens.
     """
     try:
         return _named(given, _trace(given))
@@ -47,7 +47,7 @@ def trace_of(given: Given) -> Trace:
 
 
 def _trace(given: Given) -> Trace:
-    """The trace with tokens as it names them."""
+    """Return the trace with tokens labelled by its tokenizer."""
     pair = (given.encoder_attention, given.decoder_attention, given.cross_attention)
     words = (given.encoder_tokens, given.decoder_tokens)
     if given.attention is not None:
@@ -81,7 +81,7 @@ def _trace(given: Given) -> Trace:
 
 
 def _named(given: Given, trace: Trace) -> Trace:
-    """The same with tokens as they were given, where their marks are not to be cleaned away."""
+    """Return the trace with its original tokens, unless they are to be prettified."""
     if given.prettify_tokens:
         return trace
     target = None if trace.target is None else _raw(trace.target)
@@ -93,14 +93,14 @@ def _raw(tokens: Tokens) -> Tokens:
 
 
 def runs_of_pair(trace: Trace, start: int | None) -> list[Run]:
-    """What the reader can choose between: everything, and what each sentence gives the other.
+    """Return the selectable parts: everything, and the attention within and between two sentences.
 
     Args:
-        trace: the weights of a lone stack.
-        start: the first token of the second sentence; None where there is one sentence.
+        trace: Weights of a single stack.
+        start: First token of the second sentence; None for a single sentence.
 
     Raises:
-        ValueError: a start that leaves one sentence empty, or two stacks.
+        ValueError: A start that leaves one sentence empty, or a trace of two stacks.
     """
     if start is None:
         return [Run(say("All"), trace)]
@@ -129,10 +129,10 @@ def held_places(
     include_layers: Sequence[int] | None,
     include_heads: Sequence[int] | None = None,
 ) -> list[Place]:
-    """The heads whose weights go into the page, the opened one first.
+    """Return the heads whose weights the page contains, the opened one first.
 
     Raises:
-        ValueError: a layer or head that there is not, or an opened one that is not included.
+        ValueError: An unknown layer or head, or an opened one that is not included.
     """
     layers = max(map(trace.layers, trace.maps))
     heads = max(int(trace.head_counts(block).max()) for block in trace.maps)
@@ -164,13 +164,13 @@ def _listed(name: str, given: Sequence[int] | None, count: int) -> Sequence[int]
 def first_heads(
     trace: Trace, layer: int | None, heads: Sequence[int] | None
 ) -> tuple[Place, list[tuple[int, int]], str]:
-    """The head that is open at first, those laid over it, and what is left out of them.
+    """Return the initially open head, the heads drawn over it, and a note about omitted ones.
 
-    BertViz lays all heads of a layer over each other; here eight have colours that everybody can
-    tell apart, and the others are chosen in the overview.
+    BertViz draws all heads of a layer over each other. Here eight heads have distinguishable
+    colours, and the others are selected in the overview.
 
     Raises:
-        ValueError: a layer or a head that there is not.
+        ValueError: An unknown layer or head.
     """
     block = trace.maps[0]
     layer = 0 if layer is None else layer

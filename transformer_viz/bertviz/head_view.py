@@ -1,4 +1,4 @@
-"""`tv.head_view`: heads as lines between words, by BertViz's arguments."""
+"""`tv.head_view`: heads as lines between tokens, with BertViz's arguments."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ def head_view(
     include_layers: Sequence[int] | None = None,
     html_action: str = "view",
 ) -> HtmlPage | None:
-    """Heads as lines between the words that look and those looked at, beside all heads in small.
+    """Show heads as lines from query tokens to key tokens, next to an overview of all heads.
 
-    The arguments are those of BertViz's ``head_view``, their defaults too.
+    The arguments and their defaults are those of BertViz's ``head_view``.
 
     Args:
-        attention: of a model of one stack; whatever `tv.from_attentions` takes. Or a trace, of one
-            sequence of a batch or of rows beside learned sinks; then without tokens.
-        tokens: of that model's text, as of `tv.from_attentions`.
-        sentence_b_start: the first token of the second sentence of a pair; then the reader chooses
-            between all words and what either sentence gives the other.
-        prettify_tokens: leave the marks of a vocabulary (``Ġ``, ``▁``, ``##``) out of the words.
-        layer: open at first; left out, 0.
-        heads: drawn at first; left out, all of the layer, of which eight are drawn at once.
-        encoder_attention: of a model of two stacks, as attention.
-        decoder_attention: as attention.
-        cross_attention: as attention.
-        encoder_tokens: as tokens.
-        decoder_tokens: as tokens.
-        include_layers: those whose exact weights the page holds; the others stay in the overview.
-        html_action: ``view`` shows it in the notebook, ``return`` gives an object whose ``data``
-            is a whole HTML page that needs no network.
+        attention: Attention of a model of one stack, in any form of `tv.from_attentions`. Or a
+            trace, for one sequence of a batch or for rows with learned sinks; then without tokens.
+        tokens: Tokens of that model's text, as in `tv.from_attentions`.
+        sentence_b_start: First token of the second sentence of a pair. The page then offers all
+            tokens, and the attention within and between the sentences.
+        prettify_tokens: Remove the marks of a vocabulary (``Ġ``, ``▁``, ``##``) from the tokens.
+        layer: Initially open layer; by default 0.
+        heads: Initially drawn heads; by default all of the layer, of which at most eight are drawn.
+        encoder_attention: Encoder self-attention of a model of two stacks, like attention.
+        decoder_attention: Decoder self-attention, like attention.
+        cross_attention: Cross-attention, like attention.
+        encoder_tokens: Tokens of the encoder, like tokens.
+        decoder_tokens: Tokens of the decoder, like tokens.
+        include_layers: Layers whose exact weights the page contains; the others stay in the
+            overview.
+        html_action: ``view`` shows the page in the notebook. ``return`` returns an object whose
+            ``data`` is a complete HTML page that needs no network.
 
     Raises:
-        ValueError: weights or tokens that do not fit, a layer or head that there is not.
+        ValueError: Weights or tokens do not fit, or a layer or head is unknown.
     """
     require_action(html_action)
     given = Given(
@@ -71,5 +72,5 @@ def head_view(
 
 
 def _layer(layer: int | None, include_layers: Sequence[int] | None) -> int | None:
-    """The layer that is open at first: the one asked for, or the first of those included."""
+    """Return the initially open layer: the requested one, or the first included one."""
     return min(include_layers) if layer is None and include_layers else layer

@@ -1,4 +1,4 @@
-"""`tv.model_view`: every head of every layer at a glance, by BertViz's arguments."""
+"""`tv.model_view`: an overview of all heads of all layers, with BertViz's arguments."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def model_view(
     include_heads: Sequence[int] | None = None,
     html_action: str = "view",
 ) -> HtmlPage | None:
-    """All layers and heads as small maps, and the one that is clicked with its numbers.
+    """Show all layers and heads as small maps, and the selected one with its numbers.
 
-    The arguments are those of BertViz's ``model_view``, their defaults too; see `tv.head_view` for
-    those that both have.
+    The arguments and their defaults are those of BertViz's ``model_view``; see `tv.head_view` for
+    common ones.
 
     Args:
         display_mode: ``dark`` or ``light``; a button on the page changes it.
-        include_heads: those whose exact weights the page holds; the others stay in the overview.
+        include_heads: Heads whose exact weights the page contains; the others stay in the overview.
 
     Raises:
-        ValueError: weights or tokens that do not fit, a layer or head that there is not.
+        ValueError: Weights or tokens do not fit, or a layer or head is unknown.
     """
     require_action(html_action)
     require_mode(display_mode)
@@ -63,10 +63,10 @@ def model_view(
 
 
 def require_mode(display_mode: str) -> None:
-    """Refuse an unknown ``display_mode``.
+    """Raise if ``display_mode`` is unknown.
 
     Raises:
-        ValueError: names the two there are.
+        ValueError: The message names both modes.
     """
     if display_mode not in MODES:
         raise ValueError(f"display_mode is 'light' or 'dark'; got {display_mode!r}.")

@@ -1,4 +1,4 @@
-"""`tv.neuron_view`: q times k for every pair of words, by the arguments of BertViz's `show`."""
+"""`tv.neuron_view`: q times k for each pair of tokens, with the arguments of BertViz's `show`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..views.numbers import whose
 from .model_view import require_mode
 from .shown import HtmlPage, acted, require_action
 
-MOST_TOKENS = 64  # of a side; beyond that not every pair of words has room on a page
-MOST_CELLS = 8192  # pairs of words of all heads together, each with its whole sum
+MOST_TOKENS = 64  # tokens of a side; more pairs do not fit on a page
+MOST_CELLS = 8192  # pairs of tokens of all heads together, each with its whole sum
 HEIGHT = 900  # pixels
-PACKED = 3  # a cell takes about so many times less when it is deflated
+PACKED = 3  # approximate compression ratio of a cell
 
 
 def neuron_view(
@@ -38,29 +38,28 @@ def neuron_view(
     head: int | None = None,
     html_action: str = "view",
 ) -> HtmlPage | None:
-    """How a query comes to look at a key, number by number: q, k, their product, scale, mask,
-    softmax, for every pair of words.
+    """Show the attention of each pair of tokens in numbers: q, k, product, scale, mask, softmax.
 
-    The arguments are those of BertViz's ``neuron_view.show``, their defaults too. The model is run
-    and watched as by `tv.trace`, so it may be of any architecture that `tv.load` opens, and not
-    only one of three forks.
+    The arguments and their defaults are those of BertViz's ``neuron_view.show``. The model is run
+    and captured as in `tv.trace`, so any architecture that `tv.load` opens is supported, not only
+    three forks.
 
     Args:
-        model: what `tv.load` gave, a module of transformers, or the name or path of a checkpoint.
-        model_type: not needed here: the probe sees how the model attends. Any word, or None.
-        tokenizer: of the transformers library, for a module that comes without one; else None.
-        sentence_a: a text.
-        sentence_b: the second text, for a model that reads pairs.
+        model: Model from `tv.load`, a module of transformers, or the name or path of a checkpoint.
+        model_type: Ignored, since the probe detects the kind of attention. Any text, or None.
+        tokenizer: Tokenizer of the transformers library for a module without one; else None.
+        sentence_a: A text.
+        sentence_b: The second text, for a model of text pairs.
         display_mode: ``dark`` or ``light``; a button on the page changes it.
-        layer: open at first; left out, 0.
-        head: open at first; left out, 0. The page holds this head, then the others of its layer,
-            as many as there is room for.
-        html_action: as of `tv.head_view`.
+        layer: Initially open layer; by default 0.
+        head: Initially open head; by default 0. The page contains this head, then the others of its
+            layer, as many as fit.
+        html_action: As in `tv.head_view`.
 
     Raises:
-        ValueError: a text of more than 64 tokens, a layer or head that there is not, a model that
-            cannot be opened.
-        NoProduct: (a LookupError) scores that are no product of queries and keys; says why.
+        ValueError: A text of more than 64 tokens, an unknown layer or head, or a model that cannot
+            be opened.
+        NoProduct: (a LookupError) Scores are no product of queries and keys.
     """
     require_action(html_action)
     require_mode(display_mode)
@@ -79,10 +78,10 @@ def _run(model: Any, tokenizer: Any, source: Any) -> Trace:
 
 
 def neuron_page(trace: Trace, layer: int, head: int, theme: str = "") -> HtmlPage:
-    """The page of a run with ``keep=("scores", "qkv")``.
+    """Return the page of a run with ``keep=("scores", "qkv")``.
 
     Raises:
-        ValueError, LookupError: as of `neuron_view`.
+        ValueError, LookupError: As in `neuron_view`.
     """
     block = trace.maps[-1]
     require_product(trace, block, layer, head)
@@ -117,7 +116,7 @@ def _proof(trace: Trace) -> str:
 
 
 def _places(trace: Trace, opened: Place) -> list[Place]:
-    """The opened head, the others of its layer, then the same map's other layers."""
+    """Return the opened head, the others of its layer, then the same map's other layers."""
     block = opened[0]
     counts = trace.head_counts(block)
     layers = [opened[1], *(n for n in range(len(counts)) if n != opened[1])]
@@ -126,7 +125,7 @@ def _places(trace: Trace, opened: Place) -> list[Place]:
 
 
 def _held(trace: Trace, places: list[Place], title: str) -> tuple[bytes, int]:
-    """The blob for ``neuron.js``, and how many heads are in it."""
+    """Return the blob for ``neuron.js``, and its number of heads."""
     rows, columns = trace.block(places[0][0], places[0][1]).weights.shape[1:]
     room = room_for(title, "") * PACKED
     arrays: dict[str, np.ndarray] = {}

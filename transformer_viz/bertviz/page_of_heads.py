@@ -1,4 +1,4 @@
-"""All heads beside one of them as lines or as a map, on a page of its own."""
+"""Standalone page with an overview of all heads next to one of them as lines or as a map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..views.export.html_report import heads_in_words, precision_words, room_for
 from ..views.export.report_data import Place, Run, book
 from .shown import HtmlPage
 
-BELOW = 680  # pixels for the opened head, where it stands below the overview
+BELOW = 680  # pixels of the opened head below the overview
 
 
 def page_of_heads(
@@ -30,17 +30,17 @@ def page_of_heads(
     notes: Sequence[str] = (),
     theme: str = "",
 ) -> HtmlPage:
-    """The page.
+    """Return the page.
 
     Args:
-        trace: the whole run, of which the words below speak.
-        runs: what the reader chooses between.
-        places: the heads that are held, the opened one first.
-        title: of the page.
+        trace: The whole run, described by the footer.
+        runs: Parts that the user can select.
+        places: Heads that the page contains, the opened one first.
+        title: Title of the page.
         view: ``lines`` or ``map``, at first.
-        overlaid: layer and head of those laid over the opened one.
-        notes: what must be said beside the picture.
-        theme: ``light`` or ``dark``; left out, as the reader has it.
+        overlaid: Layer and head of those drawn over the opened one.
+        notes: Notes below the picture.
+        theme: ``light`` or ``dark``; by default that of the browser.
     """
 
     def body(kept: str) -> str:

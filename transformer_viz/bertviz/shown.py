@@ -1,4 +1,4 @@
-"""A page as a notebook shows it, and as `html_action="return"` hands it out."""
+"""HTML pages shown in a notebook, or returned with `html_action="return"`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ ACTIONS = ("view", "return")
 
 @dataclass(frozen=True)
 class HtmlPage:
-    """One whole HTML page that needs no network, as text in ``data`` (as IPython's ``HTML`` has
-    it); a notebook shows it in a frame ``height`` pixels high."""
+    """A complete HTML page that needs no network.
+
+    ``data`` is its text, as in IPython's ``HTML``. A notebook shows it in a frame ``height`` pixels
+    high.
+    """
 
     data: str
     title: str
@@ -25,20 +28,20 @@ class HtmlPage:
 
 
 def require_action(html_action: str) -> None:
-    """Refuse an unknown ``html_action`` before anything is drawn.
+    """Raise if ``html_action`` is unknown, before anything is drawn.
 
     Raises:
-        ValueError: names the two there are.
+        ValueError: The message names both actions.
     """
     if html_action not in ACTIONS:
         raise ValueError(f"html_action is 'view' or 'return'; got {html_action!r}.")
 
 
 def acted(page: HtmlPage, html_action: str) -> HtmlPage | None:
-    """Show a page in the notebook that runs, or hand it out.
+    """Show a page in the current notebook, or return it.
 
-    ``view`` gives None in IPython, as BertViz does, and the page itself elsewhere: marimo shows
-    what a cell ends with.
+    ``view`` returns None in IPython, as BertViz does, and the page elsewhere: marimo shows the last
+    value of a cell.
     """
     if html_action == "return":
         return page

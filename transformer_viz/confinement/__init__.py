@@ -1,1 +1,1 @@
-"""Processes that may do little: for work on what strangers bring. Standard library only."""
+"""Restricted processes for work on untrusted files. Standard library only."""

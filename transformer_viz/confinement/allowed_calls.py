@@ -1,7 +1,7 @@
-"""System calls that a confined process may make on Linux, with their numbers on each machine.
+"""System calls that a confined process may make on Linux, with their numbers on each architecture.
 
 Recorded while tests open checkpoints and run tokenizers (``python -m tests.confinement.record``),
-with what other C libraries use in their place. All other calls return an error.
+plus equivalents used by other C libraries. All other calls return an error.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 THREAD = 0x10000  # CLONE_THREAD
-#: Flags of clone that glibc and musl start threads with; no new process, no namespace.
+#: Flags of clone that glibc and musl use for threads; no new process, no namespace.
 THREAD_FLAGS = 0x7D0F00
-OTHERS_CLOCK = 1 << 31  # bit of a clock id that names the processor time of another process
+OTHERS_CLOCK = 1 << 31  # bit of a clock id for the CPU time of another process
 
 #: Allowed with any arguments: name, number on x86-64, number on ARM64 (0 where there is none).
 ANY = """
@@ -33,9 +33,9 @@ geteuid 107 175, getgid 104 176, getegid 108 177
 
 
 class Check(NamedTuple):
-    """A condition on one argument.
+    """Condition on one argument.
 
-    ``values`` are the only ones allowed, None among them is this process. With ``without`` no bit
+    ``values`` are the only ones allowed; None among them is this process. With ``without`` no bit
     of a mask may be set, with ``having`` a bit must be. An ``empty`` pointer must be null.
     """
 
@@ -53,12 +53,12 @@ CHECKED: dict[str, tuple[int, int, tuple[Check, ...]]] = {
     "kill": (62, 129, (Check(0, OWN),)),
     "tkill": (200, 130, (Check(0, OWN),)),
     "tgkill": (234, 131, (Check(0, OWN),)),
-    "prlimit64": (302, 261, (Check(0, (0, None)), Check(2, empty=True))),  # reads, never sets
+    "prlimit64": (302, 261, (Check(0, (0, None)), Check(2, empty=True))),  # read only
     "sched_getaffinity": (204, 123, (Check(0, (0, None)),)),
     "clock_gettime": (228, 113, (Check(0, without=OTHERS_CLOCK),)),
     "clock_getres": (229, 114, (Check(0, without=OTHERS_CLOCK),)),
     "clock_nanosleep": (230, 115, (Check(0, without=OTHERS_CLOCK),)),
-    "sendto": (44, 206, (Check(4, empty=True),)),  # to whom it is connected already
+    "sendto": (44, 206, (Check(4, empty=True),)),  # only on a connected socket
     "membarrier": (324, 283, (Check(0, (0, 8, 16)),)),  # query, private expedited, its registration
     # PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
     "prctl": (157, 167, (Check(0, (15, 16, 21, 23, 39, 0x53564D41)),)),

@@ -1,4 +1,4 @@
-"""Messages between two processes: a length, and so many bytes of JSON. Nothing is unpickled."""
+"""Messages between two processes: a length, followed by JSON of that many bytes, without pickle."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import struct
 from typing import Any, BinaryIO
 
 LENGTH = struct.Struct(">Q")
-MOST = 64 * 2**20  # bytes of a message that is read
+MOST = 64 * 2**20  # maximum bytes of a message
 
 
 class BadMessageError(ValueError):
-    """What came is no message: too long, cut off, or no JSON object."""
+    """Invalid message: too long, truncated, or no JSON object."""
 
 
 class Channel:
-    """The two directions of one conversation, as binary files."""
+    """Both directions of a connection, as binary files."""
 
     def __init__(self, read: BinaryIO, write: BinaryIO) -> None:
         self._read, self._write = read, write
 
     def send(self, message: dict[str, Any]) -> None:
-        """Hand a message over.
+        """Send a message.
 
         Raises:
-            OSError: the other side is gone.
+            OSError: The connection is closed.
         """
         content = json.dumps(message).encode()
         self._write.write(LENGTH.pack(len(content)) + content)
         self._write.flush()
 
     def receive(self, most: int = MOST) -> dict[str, Any]:
-        """The next message, waited for.
+        """Return the next message; blocks until it arrives.
 
         Raises:
-            EOFError: the other side is gone.
-            BadMessageError: it sent something else than a message of at most so many bytes.
+            EOFError: The connection is closed.
+            BadMessageError: The message is invalid, or longer than ``most`` bytes.
         """
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
         if length > most:
@@ -50,11 +50,11 @@ class Channel:
         return message
 
     def close(self) -> None:
-        """Say that nothing more comes."""
+        """Close the connection."""
         for file in (self._write, self._read):
             try:
                 file.close()
-            except OSError:  # what was not sent yet finds nobody
+            except OSError:  # unsent data has no receiver
                 continue
 
     def _exactly(self, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Counts, bounds and removes what confined processes leave on the disk."""
+"""Measurement, limits and removal of files that confined processes write."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-EVERY = 0.2  # seconds between two looks
+EVERY = 0.2  # seconds between two checks
 MOST_FILES = 10_000  # files and folders of one process
-DEEPEST = 16  # folders in folders
-UNKNOWN = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # no fault of the process
-BLOCK = 512  # bytes, of st_blocks everywhere
+DEEPEST = 16  # maximum depth of folders
+UNKNOWN = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # not caused by the process
+BLOCK = 512  # bytes, unit of st_blocks on all platforms
 
 
 def kept(folder: Path, process: int | None = None) -> int | None:
     """Return the bytes of the disk that a process holds.
 
     Args:
-        folder: where it may write.
-        process: its number; files that it removed but has open still are counted too (Linux).
+        folder: Folder where it may write.
+        process: Process id; files that it removed but has still open are counted too (Linux).
 
     Returns:
         None for more files than `MOST_FILES`, deeper folders than `DEEPEST`, or unreadable ones.
@@ -63,14 +63,14 @@ def _removed(process: int) -> int:
 
 
 class Writer(Protocol):
-    """A process whose use of the disk is watched."""
+    """A process whose disk usage is monitored."""
 
     def check_disk(self) -> None:
-        """End the process if it holds more than it may."""
+        """Stop the process if it exceeds its limit."""
 
 
 class Watch:
-    """Looks after all processes that live, in a thread that ends with the last of them."""
+    """Monitor of all running processes, in a thread that ends with the last of them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class Watch:
         self._runs = False
 
     def add(self, writer: Writer) -> None:
-        """Watch a process."""
+        """Start to monitor a process."""
         with self._lock:
             self._writers.append(writer)
             if not self._runs:
@@ -86,7 +86,7 @@ class Watch:
                 threading.Thread(target=self._run, name="disk", daemon=True).start()
 
     def remove(self, writer: Writer) -> None:
-        """Watch a process no more."""
+        """Stop to monitor a process."""
         with self._lock, suppress(ValueError):
             self._writers.remove(writer)
 
@@ -99,14 +99,14 @@ class Watch:
                     self._runs = False
                     return
             for writer in writers:
-                with suppress(OSError, ValueError):  # the others are watched on
+                with suppress(OSError, ValueError):  # continue with the others
                     writer.check_disk()
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with everything in it, however deep; errors are ignored.
+    """Remove a folder with all its contents, at any depth; errors are ignored.
 
-    `shutil.rmtree` raises RecursionError at a thousand folders in folders.
+    `shutil.rmtree` raises RecursionError at a depth of a thousand folders.
     """
     with suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,10 +119,10 @@ def remove_tree(folder: Path) -> None:
 
 
 def _flatten(folder: Path) -> bool:
-    """Remove the files of a tree's upper two levels and move the folders below up to the first.
+    """Remove the files in the upper two levels of a tree, and move the folders below to the first.
 
     Returns:
-        Whether the folder is still there and something was removed.
+        True if the folder still exists and something was removed.
     """
     top = _opened(str(folder))
     try:
@@ -136,7 +136,7 @@ def _flatten(folder: Path) -> bool:
             try:
                 for below in os.listdir(inner):
                     if _is_folder(below, inner):
-                        os.close(_opened(below, inner))  # a folder is moved by who may write to it
+                        os.close(_opened(below, inner))  # a move needs write permission
                         os.rename(below, next(unique), src_dir_fd=inner, dst_dir_fd=top)
                     else:
                         os.unlink(below, dir_fd=inner)
@@ -155,7 +155,7 @@ def _is_folder(name: str, where: int) -> bool:
 
 
 def _opened(name: str, where: int | None = None) -> int:
-    """Open a folder, no link, and let its owner do everything there."""
+    """Open a folder that is no link, with all permissions for its owner."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     os.chmod(name, stat.S_IRWXU, dir_fd=where)
     return os.open(name, flags, dir_fd=where)

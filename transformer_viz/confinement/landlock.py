@@ -1,4 +1,4 @@
-"""Landlock of Linux (5.13 and newer): which files a process may still reach. Needs no rights.
+"""Landlock of Linux (5.13 and newer): restricts the files a process can reach. Needs no privileges.
 
 https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -11,19 +11,19 @@ import struct
 import sys
 from collections.abc import Iterable
 
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # on all machines alike
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
 VERSION, PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-ODD = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12  # make devices, sockets, pipes and links
+ODD = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12  # create devices, sockets, pipes and links
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-BASIC = (1 << 13) - 1  # every right to files that the first version knows
-OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # others are of folders
+BASIC = (1 << 13) - 1  # all file rights of the first version
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # others: folders
 TCP = 3  # bind and connect, from version 4
 ABROAD = 3  # abstract sockets and signals of processes outside, from version 6
 
 
 def restrict(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Leave only these files and folders to this process, for good; whether that is in force."""
+    """Restrict this process to these files and folders permanently; return True if in force."""
     version = supported()
     if version < 1:
         return False
@@ -45,14 +45,14 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> bool:
 
 
 def supported() -> int:
-    """The version that this kernel has; 0 for none."""
+    """Return the Landlock version of this kernel; 0 for none."""
     if not sys.platform.startswith("linux"):
         return 0
     return max(0, _call(CREATE_RULESET, None, 0, VERSION))
 
 
 def _allow(rules: int, place: str, rights: int) -> None:
-    """Add a place, if it is there."""
+    """Add a rule for a path, if it exists."""
     try:
         handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""What a process of this kind may use and touch, and how it gives up the rest.
+"""Limits of a confined process, and the steps that enforce them.
 
-Each step is one-way: what the process runs afterwards cannot take it back.
+No step can be undone by code that the process runs later.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from pathlib import Path
 
 from . import landlock, system_calls
 
-FILES = 512  # that may be open at once
+FILES = 512  # maximum number of open files
 OWN_ONLY = 0o077
-#: What a process can be held to: reading and writing of files; no other process started, watched or
-#: stopped; listed system calls only.
+#: Enforceable limits: memory and CPU time; files that can be read and written; no network; no other
+#: process started, traced or stopped; listed system calls only.
 ENFORCED = ("memory", "processor", "files", "network", "programs", "calls")
-NICER = 10  # steps behind the server: about a tenth of a core that both want
+NICER = 10  # niceness above the server: about a tenth of a contended core
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one process.
+    """Limits of one process.
 
     Attributes:
-        seconds: of processor time, more than it has used at the start.
-        memory: bytes, more than it has at the start.
-        folder: the only one that it may write to.
-        readable: what it may read besides Python's own files.
-        disk: bytes that its files may take together; left out, as many as ``memory``.
+        seconds: CPU time in addition to that used before the start.
+        memory: Bytes in addition to those used before the start.
+        folder: The only writable folder.
+        readable: Readable paths besides Python's own files.
+        disk: Maximum total bytes of its files; by default as many as ``memory``.
     """
 
     seconds: int
@@ -41,19 +41,19 @@ class Limits:
 
     @property
     def most_on_disk(self) -> int:
-        """Bytes that its files may take together."""
+        """Maximum total bytes of its files."""
         return self.memory if self.disk is None else self.disk
 
 
 def confine(limits: Limits, listed: bool = True) -> list[str]:
-    """Give up everything else; the platform decides what of it is enforced.
+    """Apply the limits to this process; the platform decides which are enforced.
 
     Args:
-        limits: what remains.
-        listed: allow listed system calls only; else refuse some, see `system_calls`.
+        limits: The limits.
+        listed: True to allow listed system calls only; else refuse some, see `system_calls`.
 
     Returns:
-        Words of `ENFORCED`.
+        Names from `ENFORCED`.
     """
     os.umask(OWN_ONLY)
     done = _bounded(limits)
@@ -66,7 +66,7 @@ def confine(limits: Limits, listed: bool = True) -> list[str]:
 
 
 def _bounded(limits: Limits) -> list[str]:
-    """Limits of memory and processor, where the platform has them."""
+    """Set limits of memory and CPU time, if the platform has them, and return those in force."""
     if sys.platform == "win32":
         return []
     import resource
@@ -96,12 +96,12 @@ def _bounded(limits: Limits) -> list[str]:
 
 
 def _processor_seconds() -> int:
-    """Seconds of processor that this process has used."""
+    """Return the CPU seconds that this process has used."""
     return int(sum(os.times()[:2])) + 1
 
 
 def _mapped() -> int:
-    """Bytes that are mapped already."""
+    """Return the bytes that are mapped already."""
     with suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -109,10 +109,10 @@ def _mapped() -> int:
 
 
 def _libraries() -> list[str]:
-    """Where Python, its packages and the system's libraries stand.
+    """Return the paths of Python, its packages and the system's libraries.
 
-    A folder on the path that is none of packages (a clone, or where the server was started) opens
-    with nothing but this package.
+    A folder on the path without packages (a clone, or the start folder of the server) is left out,
+    except this package in it.
     """
     package = Path(__file__).parents[1]
     roots = [sys.prefix, sys.base_prefix, str(package), *map(os.path.realpath, (sys.executable,))]

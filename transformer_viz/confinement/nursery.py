@@ -1,8 +1,8 @@
-"""A process that has everything imported and begins children by splitting in two (Linux).
+"""Fork server: a process with all imports done that forks children (Linux).
 
-It is started anew, with an empty environment and no memory of the server, reads requests from a
-socket and has one thread. A child is there within milliseconds and confines itself before it does
-anything. Where processes cannot be split safely, each child is a Python of its own (`alone`).
+It starts with an empty environment and no memory of the server, reads requests from a socket and
+has one thread. A child starts within milliseconds, and confines itself before any other work. On
+platforms without safe fork, each child is a separate Python process (`alone`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .channel import Channel
 from .limits import Limits, confine
 
 REQUEST = 2**16  # bytes
-CALM = 0.3  # seconds without a request after which there is time for more imports
-TRIAL = 20  # seconds for all that processes need in any case, tried under the list of allowed calls
+CALM = 0.3  # idle seconds before optional imports
+TRIAL = 20  # maximum seconds of the test under the list of allowed calls
 Job = Callable[..., None]
 
 
 def main() -> None:
     """Serve requests on the socket whose number is the first argument.
 
-    The second names what imports all that jobs need (``module:function``), the third what imports
-    more when nobody asks for anything, the others jobs.
+    The second argument names the function (``module:function``) that imports all that jobs need.
+    The third names optional imports, done while idle. The others name jobs.
     """
     jobs = {name: _found(name) for name in sys.argv[4:]}
     prepare = _found(sys.argv[2])
@@ -47,20 +47,20 @@ def main() -> None:
     _settle()
     listed = _works_listed(prepare)
     children: set[int] = set()
-    with suppress(ConnectionError):  # who asked may be gone before the answer
+    with suppress(ConnectionError):  # the client may be gone before the reply
         _serve(server, jobs, children, listed)
     for child in children:
         _ended(child, children.copy())
-    os._exit(0)  # nothing is left to be written, and taking libraries down would last seconds
+    os._exit(0)  # nothing is left to write, and unloading libraries would take seconds
 
 
 def _works_listed(prepare: Job) -> bool:
-    """Return whether this Python works under the list of allowed calls, tried in a child.
+    """Return True if this Python works under the list of allowed calls, tested in a child.
 
     Another C library may need a call that is not on the list.
     """
     folder = None
-    with suppress(OSError):  # the server may have its temporary files elsewhere
+    with suppress(OSError):  # the server may use another temporary folder
         folder = tempfile.mkdtemp()
     child = os.fork()
     if not child:
@@ -84,7 +84,7 @@ def _exercise(folder: Path) -> None:
     """Use files, threads and random numbers as libraries do.
 
     Raises:
-        OSError, RuntimeError: something does not work.
+        OSError, RuntimeError: Something does not work.
     """
     (folder / "inner").mkdir()
     (folder / "inner" / "file").write_text("{}", encoding="utf-8")
@@ -98,20 +98,20 @@ def _exercise(folder: Path) -> None:
 
 
 def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int], listed: bool) -> None:
-    """Answer requests until nobody is there to send one.
+    """Serve requests until the connection is closed.
 
     Args:
-        server: who asks.
-        jobs: by name.
-        children: what is begun is added to them, what has ended is taken out.
-        listed: whether children make listed system calls only.
+        server: Socket of the server.
+        jobs: Jobs by name.
+        children: Running children, updated in place.
+        listed: True if children make listed system calls only.
 
     Raises:
-        ConnectionError: nobody is there for an answer.
+        ConnectionError: The server is gone.
     """
     server.send(b"{}")
     patience: float | None = CALM
-    asked = select.poll()  # select itself knows no number over 1023
+    asked = select.poll()  # select does not support descriptors over 1023
     asked.register(server, select.POLLIN)
     while True:
         if not asked.poll(None if patience is None else 1000 * patience):
@@ -138,16 +138,16 @@ def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int], list
 
 
 def _settle() -> None:
-    """Leave what is there alone, so that children do not touch, and copy, what they share."""
+    """Freeze existing objects, so that children do not touch, and thus copy, shared memory."""
     gc.collect()
     gc.freeze()
 
 
 def alone() -> None:
-    """Be the one child: the job is named by the first argument, the limits by the second."""
+    """Run as the only child: the first argument names the job, the second holds the limits."""
     job = _found(sys.argv[1])
     channel = Channel(cast(BinaryIO, sys.stdin.buffer), os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)  # what a library prints is no message
+    os.dup2(2, 1)  # output of libraries must not reach the channel
     _confined(job, channel, json.loads(sys.argv[2]))
 
 
@@ -158,9 +158,9 @@ def _found(name: str) -> Job:
 
 
 def _ended(process: int, children: set[int]) -> dict[str, Any]:
-    """Kill a child and all in its group, and say how it ended: a code, or minus a signal.
+    """Kill a child and its process group, and return its exit status: a code, or minus a signal.
 
-    One that ended by itself keeps its own end.
+    A child that ended earlier keeps its own status.
     """
     if process not in children:
         return {"status": None}
@@ -173,7 +173,7 @@ def _ended(process: int, children: set[int]) -> dict[str, Any]:
 
 
 def _live(job: Job, end: socket.socket, request: dict[str, Any], listed: bool) -> NoReturn:
-    """All that a child does, in the process that was split off."""
+    """Run a child after the fork."""
     try:
         os.setsid()
         system_calls.end_with_parent()

@@ -1,4 +1,4 @@
-"""Children that do a job for the server, seen from the server: asked, timed, ended, counted."""
+"""Parent side of confined child processes: start, request, timeout, stop, disk usage."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .channel import BadMessageError, Channel
 from .disk import Watch, kept
 from .limits import Limits
 
-SPLITS = sys.platform.startswith("linux")  # elsewhere a process with libraries loaded may not
-STARTING = 120.0  # seconds for a Python with all libraries to be there
-ANSWER = 90.0  # seconds for the nursery, which begins and ends processes, and may import meanwhile
+SPLITS = sys.platform.startswith("linux")  # elsewhere forking with loaded libraries is unsafe
+STARTING = 120.0  # seconds for the start of Python with all libraries
+ANSWER = 90.0  # seconds for a reply of the fork server, which may import meanwhile
 REQUEST = 2**16  # bytes
-#: What a child may know of the server's environment; everything else stays here.
+#: Environment variables of the server that are passed to a child.
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "VIRTUAL_ENV")
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
@@ -33,12 +33,12 @@ NURSERY = "from transformer_viz.confinement.nursery import {0}; {0}()"
 
 
 class StoppedError(Exception):
-    """A child that gave no answer.
+    """A child stopped without a reply.
 
     Attributes:
-        late: its time was over.
-        status: how it ended, a code or minus a signal; None where that is not known.
-        full: it was stopped as its files took more of the disk than they may.
+        late: True if it timed out.
+        status: Exit code, or minus a signal; None if unknown.
+        full: True if it was stopped because its files exceeded the disk limit.
     """
 
     def __init__(self, late: bool, status: int | None, full: bool = False) -> None:
@@ -48,7 +48,7 @@ class StoppedError(Exception):
 
 
 def ending(status: int | None) -> str:
-    """How a process ended, in a word: the name of a signal, or a code."""
+    """Return the exit status of a process as text: the name of a signal, or a code."""
     if status is None:
         return "unknown"
     try:
@@ -58,51 +58,53 @@ def ending(status: int | None) -> str:
 
 
 class Nursery:
-    """The process that begins children, started when it is first needed, again if it is gone."""
+    """Client of the fork server, which is started on first use and restarted if it is gone."""
 
     def __init__(self, prepare: str, later: str, *jobs: str) -> None:
-        """``prepare`` imports what the jobs need, ``later`` what only some need, when nothing else
-        is to be done; all are named ``module:function``."""
+        """Store the names of functions, all as ``module:function``.
+
+        ``prepare`` imports the modules that all jobs need, ``later`` optional ones while idle.
+        """
         self._jobs = (prepare, later, *jobs)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
     def begin(self, job: str, handle: int, limits: Limits) -> int:
-        """Begin a child with one end of a socket; its number.
+        """Start a child with one end of a socket, and return its process id.
 
         Raises:
-            OSError: no process can be begun.
+            OSError: No process can be started.
         """
         request = {"do": "begin", "job": job, "limits": asdict(limits)}
         with self._lock:
             try:
                 answer = self._asked(request, handle)
-            except OSError:  # it is gone: killed, or never there
+            except OSError:  # it was killed, or never started
                 self._leave()
                 answer = self._asked(request, handle)
         return int(answer["process"])
 
     def end(self, process: int) -> int | None:
-        """Kill a child, if it still lives, and say how it ended; None if nobody knows."""
+        """Kill a child, if it still runs, and return its exit status, or None if unknown."""
         with self._lock:
             if self._socket is None:
                 return None
             try:
                 status = self._asked({"do": "end", "process": process}).get("status")
-            except OSError:  # with it all its children are gone
+            except OSError:  # its children ended with it
                 self._leave()
                 return None
         return status if isinstance(status, int) else None
 
     def warm(self) -> None:
-        """Have it started."""
+        """Start the fork server if it does not run."""
         with self._lock, suppress(OSError):
             self._started()
 
     @property
     def process(self) -> int | None:
-        """The number of its process; None before the first child."""
+        """Process id of the fork server; None before the first child."""
         return None if self._process is None else self._process.pid
 
     def _asked(self, request: dict[str, Any], *handles: int) -> dict[str, Any]:
@@ -133,14 +135,14 @@ class Nursery:
         try:
             if not ours.recv(REQUEST):
                 raise OSError("it ended while it started")
-        except OSError:  # a greeting that comes later would be read as the first answer
+        except OSError:  # a late greeting would be read as the first reply
             self._leave()
             raise
         ours.settimeout(ANSWER)
         return ours
 
     def _leave(self) -> None:
-        """Let go of a nursery that answers no more, and of its children with it."""
+        """Stop a fork server that does not reply, and its children with it."""
         if self._socket is not None:
             self._socket.close()
         if self._process is not None:
@@ -150,16 +152,17 @@ class Nursery:
 
 
 class Child:
-    """One process at work for the server, by itself and confined.
+    """A confined child process of the server.
 
-    ``enforced`` says after the first answer what the platform holds it to, ``limits`` are its own.
+    ``enforced`` holds after the first reply the limits that the platform enforces; ``limits`` are
+    the requested ones.
     """
 
     def __init__(self, nursery: Nursery, job: str, limits: Limits) -> None:
-        """Begin it.
+        """Start the process.
 
         Raises:
-            OSError: no process can be begun.
+            OSError: No process can be started.
         """
         self._nursery, self.limits, self._ended = nursery, limits, threading.Lock()
         self._status: int | None = None
@@ -190,10 +193,10 @@ class Child:
         WATCH.add(self)
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """What the child answers.
+        """Send a message and return the reply.
 
         Raises:
-            StoppedError: it did not answer in so many seconds, or ended; it is killed and reaped.
+            StoppedError: No reply within ``seconds``, or the child ended; it is killed and reaped.
         """
         late = threading.Event()
 
@@ -217,7 +220,7 @@ class Child:
             timer.cancel()
 
     def check_disk(self) -> None:
-        """Kill the child if its files take more of the disk than they may; `ask` finds it so."""
+        """Kill the child if its files exceed the disk limit; `ask` then raises."""
         number = self._number if self._own is None else None
         found = kept(Path(self.limits.folder), number)
         if found is not None and found <= self.limits.most_on_disk:
@@ -228,11 +231,11 @@ class Child:
             self.full = True
             if self._own is not None:
                 self._own.kill()
-            else:  # not by the nursery, which may be busy
+            else:  # not through the fork server, which may be busy
                 os.kill(self._number, signal.SIGKILL)
 
     def end(self) -> int | None:
-        """Kill the child, if it still lives, and reap it; how it ended."""
+        """Kill the child, if it still runs, reap it, and return its exit status."""
         WATCH.remove(self)
         with self._ended:
             if self._over:
@@ -249,7 +252,7 @@ class Child:
         return self._status
 
     def close(self) -> None:
-        """End it and let go of the line to it; not while somebody asks."""
+        """Stop the child and close its connection; not thread-safe with `ask`."""
         self.end()
         self._channel.close()
         if self._socket is not None:
@@ -257,8 +260,8 @@ class Child:
 
 
 def environment() -> dict[str, str]:
-    """What a child's environment holds: where Python is, one thread, and no secrets."""
+    """Return a child's environment: paths of Python, one thread, and no secrets."""
     kept = {word: os.environ[word] for word in KEPT if word in os.environ}
-    own = str(Path(__file__).parents[2])  # this very package, and no other of its name
+    own = str(Path(__file__).parents[2])  # this package, and no other of the same name
     places = [own, *(os.path.abspath(place) for place in sys.path if place)]
     return kept | ONE_THREAD | QUIET | {"PYTHONPATH": os.pathsep.join(dict.fromkeys(places))}

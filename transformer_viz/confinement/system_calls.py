@@ -1,8 +1,8 @@
-"""Restricts the system calls that a process may still make (seccomp of Linux).
+"""System call filter of a process (seccomp of Linux).
 
-The filter allows listed calls only (:mod:`.allowed_calls`). Where Python does not work under that
+The filter allows listed calls only (:mod:`.allowed_calls`). If Python does not work under that
 list, a shorter filter refuses the calls below instead: no new connections, no other programs or
-processes, no signal to processes of others. Refused calls return an error and never kill.
+processes, no signal to other processes. Refused calls return an error and never kill.
 
 https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
@@ -21,17 +21,17 @@ from .allowed_calls import CHECKED, Check, allowed
 SET_DEATH_SIGNAL, SET_SECCOMP, SET_NO_NEW_PRIVILEGES = 1, 22, 38  # of prctl
 FILTER = 2
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of the packet filter
-NUMBER, MACHINE, FIRST = 0, 4, 16  # where they stand in what the filter is shown
+NUMBER, MACHINE, FIRST = 0, 4, 16  # offsets in struct seccomp_data
 WORD = 4  # bytes; arguments have two words, the lower one first
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 X32 = 0x40000000
-IOCTL = CHECKED["ioctl"][:2]  # refused as by a device that does not know the request
-SHARED = 424  # the first number that is the same on all machines: calls since Linux 5.1
+IOCTL = CHECKED["ioctl"][:2]  # refused like an unknown request of a device
+SHARED = 424  # first number that is the same on all architectures: calls since Linux 5.1
 
-#: What the shorter filter refuses on every machine, with the number that all newer ones share.
+#: Calls that the shorter filter refuses on every architecture; newer calls share their number.
 NEW = {"clone3": 435, "pidfd_open": 434, "pidfd_send_signal": 424, "pidfd_getfd": 438,
        "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430}  # fmt: skip
-#: Numbers of the other calls by machine, and its name for itself.
+#: Numbers of the other calls by architecture, and its audit identifier.
 MACHINES: dict[str, tuple[int, dict[str, int]]] = {
     "x86_64": (
         0xC000003E,
@@ -57,29 +57,29 @@ MACHINES: dict[str, tuple[int, dict[str, int]]] = {
 
 
 def forgo_privileges() -> None:
-    """Never gain rights by a program of another owner; without that, no filter is taken."""
+    """Set "no new privileges" for this process, a precondition of filters."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
 
 
 def end_with_parent() -> None:
-    """Be killed when the process that began this one ends."""
+    """Have the kernel kill this process when its parent ends."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, 9, 0, 0, 0)
 
 
 def restrict(listed: bool = True) -> bool:
-    """Set the filter for this process, for good.
+    """Set the filter for this process, permanently.
 
     Args:
-        listed: allow listed calls only; else refuse the calls above only.
+        listed: True to allow listed calls only; else refuse only the calls above.
 
     Returns:
-        Whether the filter is in force.
+        True if the filter is in force.
     """
     names = list(MACHINES)
     if not sys.platform.startswith("linux") or struct.calcsize("P") != 8:
-        return False  # a 32-bit Python has other numbers
+        return False  # a 32-bit Python uses other numbers
     if platform.machine() not in names:
         return False
     machine = names.index(platform.machine())
@@ -92,7 +92,7 @@ def restrict(listed: bool = True) -> bool:
 
 
 def _start(machine: int) -> list[bytes]:
-    """Refuse calls of another machine's ABI, and load the number of the call."""
+    """Return steps that refuse calls of another ABI, and load the number of the call."""
     steps = [
         _step(LOAD, MACHINE),
         _step(EQUAL, list(MACHINES.values())[machine][0], 1, 0),
@@ -105,7 +105,10 @@ def _start(machine: int) -> list[bytes]:
 
 
 def _allowing(machine: int) -> list[bytes]:
-    """Allow listed calls; newer ones do not exist, so that libraries take the older way."""
+    """Return steps that allow listed calls.
+
+    Newer calls return ENOSYS, so that libraries use older ones.
+    """
     free, checked = allowed(machine)
     steps = [step for number in free for step in (_step(EQUAL, number, 0, 1), _allowed())]
     for number, checks in checked.items():
@@ -116,7 +119,7 @@ def _allowing(machine: int) -> list[bytes]:
 
 
 def _checked(check: Check, error: int) -> list[bytes]:
-    """Refuse a call whose argument does not meet a condition; else go on."""
+    """Return steps that refuse a call whose argument violates a condition, or else continue."""
     place = FIRST + 2 * WORD * check.argument
     load, refused = _step(LOAD, place), _refused(error)
     if check.empty:
@@ -133,11 +136,11 @@ def _checked(check: Check, error: int) -> list[bytes]:
 
 
 def _refusing(machine: int) -> list[bytes]:
-    """Refuse the calls above, and allow all others."""
+    """Return steps that refuse the calls above, and allow all others."""
     numbers = list(MACHINES.values())[machine][1]
     steps = []
     for name, number in (NEW | numbers).items():
-        # a library that finds no clone3 takes clone, whose flags can be read here
+        # without clone3 libraries use clone, whose flags can be checked here
         if name not in ("clone", "tgkill"):
             answer = errno.ENOSYS if name == "clone3" else errno.EPERM
             steps += [_step(EQUAL, number, 0, 1), _refused(answer)]
@@ -157,5 +160,5 @@ def _refused(error: int = errno.EPERM) -> bytes:
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
-    """One step: what it does, and how many steps it leaves out in either case."""
+    """Return one instruction, with the number of instructions to skip in either case."""
     return struct.pack("=HBBI", code, yes, no, value)

@@ -1,4 +1,4 @@
-"""The words of the whole project: sites, edits, traces and their file; no torch, no pages.
+"""Core data types: sites, edits, traces and their file format, without torch or pages.
 
 May import i18n and nothing else of the package.
 """

@@ -1,11 +1,12 @@
 """Apply the edits of attention to its scores and weights: torch tensors or numpy arrays.
 
-`HeadPlan.at` finds the edits of one head; what each does to the numbers of that head stands there
-once, for the probe and for those who explain a map. `Plan.softmax` is where they become weights: it
-is called by `capture/handlers/softmax.py`, by `capture/handlers/fused_attention.py`, and by
-`capture/handlers/weighted_sum.py` for an attention that only its product with the values gave away.
+`HeadPlan.at` finds the edits of one head. The effect of each edit on numbers is written once, here,
+for the probe and for the explanation of a map. `Plan.softmax` computes the edited weights. Its
+callers are `capture/handlers/softmax.py`, `capture/handlers/fused_attention.py` and
+`capture/handlers/weighted_sum.py`, the last for attention detected by its product with the values.
 
-An array of either library is an `Array` here; `numerics.namespace` gives the functions of its own.
+`Array` stands for an array of either library; `numerics.namespace` returns the functions of that
+library.
 """
 
 from __future__ import annotations
@@ -36,28 +37,28 @@ Array: TypeAlias = Any  # a tensor of torch, which core does not import, or a nu
 Kind = TypeVar("Kind", bound=Edit)
 SCORE_EDITS = tuple(kind for kind in EDITS if kind.acts_on == "scores")
 ATTENTION_EDITS = tuple(kind for kind in EDITS if kind.acts_on in ("scores", "weights"))
-#: In the order in which a reason is looked for.
+#: Kinds of edits that hide keys, in the order in which a reason is looked up.
 HIDING = tuple(kind for kind in EDITS if issubclass(kind, HidingEdit))
 
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
-    """Return the attention edits that name this block, also those that a later one overrides."""
+    """Return the attention edits that name this block, including those overridden later."""
     mine = (None, *range(first, first + heads))
     return [edit for edit in named(intervention, site) if edit.head in mine]
 
 
 def named(intervention: Intervention, site: Site) -> list[Edit]:
-    """Return the attention edits that name a block, whatever its heads."""
+    """Return the attention edits that name a block, for any of its heads."""
     return [e for e in intervention if isinstance(e, ATTENTION_EDITS) and e.matches(site)]
 
 
 def hidden(edits: Iterable[HidingEdit], query: Any, key: Any) -> Any:
-    """Return whether any of the edits hides ``key`` from ``query``: bool, or an array of bool.
+    """Return True where any of the edits hides ``key`` from ``query``: bool, or an array of bool.
 
     Args:
-        query, key: absolute positions from 0: whole numbers, or index arrays of shapes that
-            broadcast (``[query, 1]`` and ``[key]``), both of numpy or both of torch. The answer
-            has the shape that they have together.
+        query, key: Absolute positions from 0: whole numbers, or index arrays of shapes that
+            broadcast (``[query, 1]`` and ``[key]``), both of numpy or both of torch. The result has
+            their broadcast shape.
     """
     nothing = (query != query) | (key != key)
     return reduce(operator.or_, (edit.hides(query, key) for edit in edits), nothing)
@@ -65,7 +66,7 @@ def hidden(edits: Iterable[HidingEdit], query: Any, key: Any) -> Any:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """The edits of one head, one of each kind at most."""
+    """Edits of one head, at most one of each kind."""
 
     found: dict[type[Edit], Edit]
 
@@ -76,102 +77,104 @@ class HeadPlan:
 
     @classmethod
     def of(cls, edits: Iterable[Edit]) -> HeadPlan:
-        """Return those of a head's edits that act: of each kind the last, if it does anything.
+        """Return the active edits of a head: the last one of each kind, if it has an effect.
 
-        An edit of a kind that is idle spares its place a wider one, and is left out.
+        An idle edit exempts its site from a wider edit of its kind, and is left out.
         """
         last = {type(edit): edit for edit in edits}
         return cls({kind: edit for kind, edit in last.items() if not edit.idle})
 
     def edit(self, kind: type[Kind]) -> Kind | None:
-        """Return the edit of a kind, None where this head has none."""
+        """Return the edit of a kind, or None."""
         found = self.found.get(kind)
         return found if isinstance(found, kind) else None
 
     def amount(self, kind: type[Amount], otherwise: float) -> float:
-        """Return the number of an edit that says how much."""
+        """Return the value of an `Amount` edit, or ``otherwise`` if the head has none."""
         edit = self.edit(kind)
         return otherwise if edit is None else edit.value
 
     @cached_property
     def hiding(self) -> tuple[HidingEdit, ...]:
-        """The edits that hide keys, in the order of `HIDING`."""
+        """Edits that hide keys, in the order of `HIDING`."""
         found = (self.found.get(kind) for kind in HIDING)
         return tuple(edit for edit in found if isinstance(edit, HidingEdit))
 
     def hidden_by(self, query: int, key: int) -> Edit | None:
-        """Return the first edit that hides a key from a query, None where none does."""
+        """Return the first edit that hides a key from a query, or None."""
         return next((edit for edit in self.hiding if edit.hides(query, key)), None)
 
     @property
     def lifts(self) -> bool:
-        """Return whether the model's own causal mask is lifted."""
+        """True if the model's own causal mask is lifted."""
         causal = self.edit(Causal)
         return causal is not None and not causal.on
 
     @property
     def uniform(self) -> bool:
-        """Return whether the head looks at all visible keys alike."""
+        """True if the head attends to all visible keys equally."""
         return self.edit(UniformHead) is not None
 
     @property
     def temperature(self) -> float:
-        """The temperature of the softmax: 1 without an edit, 0 where it is `COLD`."""
+        """Temperature of the softmax: 1 without an edit, 0 below `COLD`."""
         value = self.amount(Temperature, 1.0)
         return 0.0 if value < COLD else value
 
     @property
     def divisor(self) -> float:
-        """The number that scores are divided by; at temperature 0 they stay as they are."""
+        """Divisor of the scores; at temperature 0 they are left unchanged."""
         return self.temperature or 1.0
 
     @property
     def hard(self) -> bool:
-        """Return whether the head looks at the key with the largest score alone."""
+        """True if the head attends only to the key with the largest score."""
         return not self.temperature and not self.uniform
 
     @property
     def sharpness(self) -> float:
-        """The factor of scores whose plain softmax gives the weights, unless the head is `hard`."""
+        """Factor of scores whose plain softmax gives the weights, unless the head is `hard`."""
         return 0.0 if self.uniform else 1 / self.divisor
 
     @property
     def gain(self) -> float:
-        """The number that weights are multiplied with."""
+        """Factor of the weights."""
         return self.amount(ScaleHead, 1.0)
 
 
 def even_shares(visible: Array) -> Array:
-    """Return weights ``[..., key]`` that are the same for all visible keys, 0 where there are none.
+    """Return weights ``[..., key]`` equal for all visible keys; 0 in rows without any.
 
-    ``visible`` holds 1 and 0, in the type of the weights.
+    ``visible`` holds 1 and 0, in the dtype of the weights.
     """
     return visible / visible.sum(-1, keepdims=True).clip(min=1.0)
 
 
 def at_largest(scores: Array) -> Array:
-    """Return where the largest score of each row stands, the first of equal ones; bool."""
+    """Return a bool mask of the largest score of each row, the first of equal ones."""
     key = namespace(scores).arange(scores.shape[-1], device=scores.device)
     return key == scores.argmax(-1, keepdims=True)
 
 
 def from_largest(scores: Array) -> Array:
-    """Return scores less the largest of their row, which changes no softmax: the least number of a
-    type can then be divided."""
+    """Return scores minus the maximum of their row, which leaves the softmax unchanged.
+
+    The lowest number of a dtype can then be divided.
+    """
     xp = namespace(scores)
     return scores - xp.amax(scores, -1, keepdims=True).clip(min=xp.finfo(scores.dtype).min)
 
 
 class Plan:
-    """All edits of one block: a plan for each head. Acts on ``[batch, head, query, key]``."""
+    """Edits of one block: a plan for each head. Acts on ``[batch, head, query, key]``."""
 
     def __init__(self, heads: list[HeadPlan], site: Site):
         self.heads, self.site, self.first_key = heads, site, 0
-        self.unsure = False  # whether padding and a lifted causal mask could not be told apart
+        self.unsure = False  # True if padding and a lifted causal mask are indistinguishable
 
     @classmethod
     def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
-        """Return the plan of a block's heads from ``first`` on, None if no edit touches it."""
+        """Return the plan of a block's heads from ``first`` on, or None if no edit acts on it."""
         edits = named(intervention, replace(site, head=None))
         if not edits:
             return None
@@ -183,11 +186,11 @@ class Plan:
 
     @property
     def shapes_scores(self) -> bool:
-        """Return whether any edit needs the scores (and not the weights alone)."""
+        """True if any edit needs the scores (and not only the weights)."""
         return any(issubclass(kind, SCORE_EDITS) for plan in self.heads for kind in plan.found)
 
     def per_head(self, values: list[Any], like: Array) -> Array:
-        """Return a number a head, to be broadcast over ``[batch, head, query, key]``."""
+        """Return one number per head, to be broadcast over ``[batch, head, query, key]``."""
         xp = namespace(like)
         make = xp.asarray if xp is np else xp.tensor  # torch.asarray fails on some devices
         return make(values, dtype=like.dtype, device=like.device)[:, None, None]
@@ -200,7 +203,7 @@ class Plan:
     def edited_mask(self, queries: Array, keys: int, extra: int) -> Array:
         """Return the cells that the edits hide, bool ``[head, query, key + extra]``.
 
-        Sinks, the ``extra`` cells behind the keys, stay visible.
+        Sinks, the ``extra`` cells after the keys, stay visible.
         """
         xp, key = namespace(queries), self.key_positions(keys, queries)
         shape = len(self.heads), len(queries), keys + extra
@@ -211,9 +214,11 @@ class Plan:
         return mask
 
     def lifted(self, hidden: Array, columns: Array, queries: Array, keys: int) -> Array:
-        """Return the model's mask where the causal part is lifted: padding columns alone stay, and
-        rows that see no earlier key of those that others see: it is no causal mask that hides
-        these."""
+        """Return the model's mask with the causal part lifted.
+
+        Only padding columns stay hidden, and rows that see none of the earlier keys visible to
+        other rows: a causal mask does not hide these.
+        """
         lifts = [plan.lifts for plan in self.heads]
         if not any(lifts):
             return hidden
@@ -237,18 +242,18 @@ class Plan:
         """Return edited scores and weights ``[batch, head, query, key]``.
 
         Args:
-            scores: complete but unmasked.
-            given: what the model would have handed to its softmax.
-            hidden: its own mask.
-            columns: the part of it that hides whole columns, ``[batch, head, 1, key]``.
-            queries: absolute query positions.
-            keys: how many of the last dimension are words (the rest are sinks).
+            scores: Complete but unmasked scores.
+            given: The model's own input to its softmax.
+            hidden: The model's own mask.
+            columns: The part of the mask that hides whole columns, ``[batch, head, 1, key]``.
+            queries: Absolute query positions.
+            keys: Number of tokens in the last dimension (the rest are sinks).
         """
         xp, extra = namespace(scores), scores.shape[-1] - keys
         own = self.lifted(hidden, columns, queries, keys)
         edits = self.edited_mask(queries, keys, extra)
-        # Where a row hides all keys by low numbers, the softmax compares these as any others. Where
-        # it hides them by minus infinity, it shows what the model did. What an edit empties is 0.
+        # Low numbers in a fully hidden row are compared by the softmax like any others. With minus
+        # infinity the row shows the model's own result. Rows emptied by an edit are 0.
         ruined = own.all(-1, keepdims=True)
         endless = given == -np.inf
         blocked = xp.where(ruined, edits | endless, own | edits)
@@ -262,13 +267,15 @@ class Plan:
         return shown, self.uniform(weights, blocked)
 
     def changed_scores(self, scores: Array) -> Array:
-        """Return the scores after the edits that change them, before any mask: here temperature
-        divides."""
+        """Return the scores divided by the temperature of each head, before any mask."""
         return scores / self.per_head([plan.divisor for plan in self.heads], scores)
 
     def hardened(self, weights: Array, scores: Array, ruined: Array) -> Array:
-        """Return weights whose hard heads look at the key with the largest score alone; in rows
-        whose keys the model hides all, at all that share the largest."""
+        """Return weights in which hard heads attend only to the key with the largest score.
+
+        In rows whose keys the model hides completely, they attend to all keys that share the
+        largest score.
+        """
         hard = [plan.hard for plan in self.heads]
         if not any(hard):
             return weights
@@ -279,7 +286,7 @@ class Plan:
         return xp.where(self.per_head(hard, ruined) & ~xp.isnan(weights), best, weights)
 
     def uniform(self, weights: Array, blocked: Array) -> Array:
-        """Return weights whose uniform heads look at all visible keys alike."""
+        """Return weights in which uniform heads attend to all visible keys equally."""
         alike = [plan.uniform for plan in self.heads]
         if not any(alike):
             return weights
@@ -287,7 +294,7 @@ class Plan:
         return xp.where(self.per_head(alike, blocked) & ~xp.isnan(weights), even, weights)
 
     def scaled(self, weights: Array) -> Array:
-        """Return the weights with the heads scaled that an edit scales."""
+        """Return the weights with the factor of `ScaleHead` edits applied."""
         if not any(plan.edit(ScaleHead) for plan in self.heads):
             return weights
         return weights * self.per_head([plan.gain for plan in self.heads], weights)
@@ -295,15 +302,15 @@ class Plan:
     def custom(
         self, weights: Array, unmasked: Array, queries: Array, path: str, exponential: bool
     ) -> Array:
-        """Return edited weights that no softmax made: rows that sum to 1 are re-normalised.
+        """Return edited weights that no softmax produced; rows that sum to 1 are renormalised.
 
-        Temperature is ``w^(1/t)`` renormalised, which equals the edited softmax where the weights
-        are an ``exponential`` of their scores; ``unmasked`` are the weights without the model's
-        masks, each row up to a factor.
+        Temperature is ``w^(1/t)`` renormalised. It equals the edited softmax if the weights are an
+        ``exponential`` of their scores. ``unmasked`` are the weights without the model's masks,
+        each row up to a factor.
 
         Raises:
-            ValueError: an edit of the scores where rows do not sum to 1, or are no exponential of
-                their scores; names the module.
+            ValueError: An edit needs the scores, but rows do not sum to 1 or are no exponential of
+                their scores. The message names the module.
         """
         if not self.shapes_scores:
             return self.scaled(weights)
@@ -327,7 +334,7 @@ class Plan:
 
 
 def _softmax(scores: Array) -> Array:
-    """Return the softmax over keys, in float32 at least."""
+    """Return the softmax over keys, in float32 or wider."""
     xp = namespace(scores)
     wide = _cast(scores, xp.promote_types(scores.dtype, xp.float32))
     return softmax(wide) if xp is np else xp.softmax(wide, -1)

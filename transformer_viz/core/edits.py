@@ -1,8 +1,8 @@
-"""The edits of a run: one small frozen dataclass a kind, with its checks and its words.
+"""Edits of a run: one small frozen dataclass per kind, with its checks and descriptions.
 
-An edit leaves the model alone; it is applied while one input passes through, by the probe or by
-the reference Transformer's notes (`apply_edits.py`). What all have in common stands in
-`editing/base.py`. See docs/add-an-edit.md.
+An edit leaves the model unchanged. The probe, or the recorder of the reference Transformer, applies
+it during a forward pass (`apply_edits.py`). The base classes are in `editing/base.py`. See
+docs/add-an-edit.md.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_PADDING = 10_000  # tokens
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature(Amount):
-    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention.
+    """Divides the complete scores before the softmax; 1 has no effect, 0 is hard attention.
 
-    The division itself is in `apply_edits.py`, `Plan.changed_scores`.
+    The division is implemented in `apply_edits.py`, `Plan.changed_scores`.
     """
 
     kind: ClassVar[str] = "temperature"
@@ -55,10 +55,10 @@ class ScaleHead(Amount):
 
 @dataclass(frozen=True, kw_only=True)
 class UniformHead(Edit):
-    """Lets a head look at all visible keys alike; ``on`` false spares it such a wider edit."""
+    """Makes a head attend to all visible keys equally; ``on`` false cancels a wider edit."""
 
     kind: ClassVar[str] = "uniform_head"
-    acts_on: ClassVar[str] = "scores"  # it must know which keys are hidden
+    acts_on: ClassVar[str] = "scores"  # needs the mask
     on: bool = True
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class UniformHead(Edit):
     def idle(self) -> bool:
         return not self.on
 
-    def to_dict(self) -> dict[str, Any]:  # "on" goes without saying, as before there was an off
+    def to_dict(self) -> dict[str, Any]:  # default "on" left out, as in old files
         return {word: value for word, value in super().to_dict().items() if value is not True}
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
@@ -78,7 +78,7 @@ class UniformHead(Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class Causal(HidingEdit):
-    """Switches the causal mask of self-attention: on hides later words, off shows them."""
+    """Switches the causal mask of self-attention: on hides later tokens, off shows them."""
 
     kind: ClassVar[str] = "causal"
     reason: ClassVar[str] = mark("hidden: an edit, no later words")
@@ -100,9 +100,9 @@ class Causal(HidingEdit):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(HidingEdit):
-    """Keeps only keys at most ``radius`` tokens away, on top of the model's own mask.
+    """Keeps only keys at most ``radius`` tokens away, in addition to the model's own mask.
 
-    A radius of None is no window: it spares its place a wider edit.
+    A radius of None is no window: it exempts its site from a wider edit.
     """
 
     kind: ClassVar[str] = "window"
@@ -182,7 +182,7 @@ class BlockEdges(HidingEdit):
 
 @dataclass(frozen=True, kw_only=True)
 class Pad(Edit):
-    """Appends padding to the source; ``masked`` false lets the model look at it."""
+    """Appends padding to the source; with ``masked`` false the model can attend to it."""
 
     kind: ClassVar[str] = "pad"
     everywhere: ClassVar[str] = mark("source")
@@ -220,7 +220,7 @@ class ScalePositions(Amount):
 
 @dataclass(frozen=True, kw_only=True)
 class ShufflePositions(Edit):
-    """Permutes the position numbers of ordinary tokens; special tokens stay."""
+    """Permutes the position numbers of ordinary tokens; special tokens keep theirs."""
 
     kind: ClassVar[str] = "shuffle_positions"
     seed: int
@@ -235,7 +235,7 @@ class ShufflePositions(Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleResidual(Amount):
-    """Scales what a sub-layer's output is added to; 0 cuts the residual connection."""
+    """Scales the residual input that a sub-layer's output is added to; 0 cuts the connection."""
 
     kind: ClassVar[str] = "scale_residual"
 
@@ -249,7 +249,7 @@ class ScaleResidual(Amount):
         return say("residual scaled by {value:g}", value=self.value)
 
 
-#: Every kind of edit, in the order in which the reader meets them.
+#: All kinds of edits, in the order of the user interface.
 EDITS: tuple[type[Edit], ...] = (
     Temperature,
     ScaleHead,

@@ -1,4 +1,4 @@
-"""Which of all that Python raises is a fault, and which only steers a run or ends the process."""
+"""Classification of exceptions, and error texts that are safe to print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JOINERS = "\u200c\u200d"
 
 
 class TooLongError(ValueError):
-    """A text of more tokens than there is room for. ``most`` tokens of it would do."""
+    """Text with more tokens than allowed. At most ``most`` tokens of it fit."""
 
     def __init__(self, sentence: str, most: int = 0) -> None:
         super().__init__(sentence)
@@ -19,25 +19,25 @@ class TooLongError(ValueError):
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether an error is a panic of native code (pyo3), whose class is known by its name alone.
+    """Return True if an error is a panic of native code (pyo3), known only by its class name.
 
-    A panic is no ``Exception``, so ``except Exception`` lets it pass.
+    A panic is not an ``Exception``, so ``except Exception`` does not catch it.
     """
     return type(error).__name__ == "PanicException"
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether something went wrong: an ``Exception``, or a panic of native code."""
+    """Return True for an ``Exception`` or a panic of native code."""
     return isinstance(error, Exception) or is_panic(error)
 
 
 def is_card_full(error: BaseException) -> bool:
-    """Whether a graphics card had no memory left (torch's error, known by its name alone)."""
+    """Return True if a GPU ran out of memory (torch's error, known only by its class name)."""
     return type(error).__name__ == "OutOfMemoryError"
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether a disk took no more, as the error or one that it came from tells."""
+    """Return True if the error, or one of its causes, reports a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True
@@ -48,16 +48,16 @@ def is_disk_full(error: BaseException | None) -> bool:
 
 
 def short(value: object, most: int = 60) -> str:
-    """What came, as an error quotes it: a long value only by its beginning."""
+    """Return the repr of a value for an error message, truncated to ``most`` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def visible(text: str) -> str:
-    """Return a text on one line, with what cannot be seen or written as escapes.
+    """Return a text on one line, with unprintable characters as escapes.
 
-    These are a terminal's commands, marks that turn the direction of writing and halves of
-    characters (lone surrogates). Joiners stay: scripts and emoji are written with them.
+    These are terminal control codes, marks that change the writing direction, and lone surrogates.
+    Joiners are kept: scripts and emoji are written with them.
     """
     if text.isprintable():
         return text
@@ -65,20 +65,20 @@ def visible(text: str) -> str:
 
 
 def writable(text: str) -> str:
-    """Return a text that can be written: halves of characters (lone surrogates) as escapes.
+    """Return a text that can be encoded: lone surrogates are escaped.
 
-    Names of files that are no UTF-8 hold them, and JSON's ``"\\ud800"``.
+    File names that are not UTF-8 contain them, and JSON's ``"\\ud800"``.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def whole(text: str) -> bool:
-    """Whether a text can be written as it is."""
+    """Return True if a text can be encoded unchanged."""
     return writable(text) == text
 
 
 def visible_words(value: Any) -> Any:
-    """Return plain data with all texts in it `visible`, names in dictionaries too."""
+    """Return plain data with all texts `visible`, including keys of dictionaries."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""What is measured of every attention head: one entry in ``HEAD_METRICS`` a metric.
+"""Metrics of attention heads: one entry in ``HEAD_METRICS`` per metric.
 
-The probe computes the columns of ``trace.heads`` from these entries, row block by row block; the
-atlas, its scripts and the link take names, order and texts from here. See docs/add-a-metric.md.
+The probe computes the columns of ``trace.heads`` from these entries, row block by row block. The
+atlas, its scripts and links use their names, order and texts. See docs/add-a-metric.md.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..i18n import mark
 
 @dataclass(frozen=True)
 class Rows:
-    """Some query rows of one attention: float32 torch tensors, or numpy arrays.
+    """Query rows of one attention: float32 torch tensors, or numpy arrays.
 
-    Metrics use what both kinds of arrays can do: operators, ``abs``, ``sum``, ``reshape``, slices.
+    Metrics use only operations common to both: operators, ``abs``, ``sum``, ``reshape``, slices.
     """
 
     weights: Any  #: ``[batch, head, query, key]``
-    weights_and_sinks: Any  #: the same with learned sinks behind the keys, where there are any
+    weights_and_sinks: Any  #: the same, followed by learned sinks, if any
     bits: Any  #: `numerics.weight_bits` of the weights and sinks
     query: Any  #: the rows' positions among the keys, ``[query, 1]``
     key: Any  #: the keys' positions from 0, ``[key]``
@@ -30,37 +30,37 @@ class Rows:
 
 @dataclass(frozen=True)
 class HeadMetric:
-    """A number about a head: how it is made, and how it is told.
+    """Definition of a head metric: its computation and its texts.
 
-    ``of_rows`` gives ``[batch, head, ...]`` for some query rows: one number a row, a weight, or
-    already one a head. Where ``combined`` is ``mean``, they are added and divided by the number of
-    query rows; where it is ``max``, the largest counts.
+    ``of_rows`` returns ``[batch, head, ...]`` for some query rows: one number per row, per weight,
+    or per head. With ``combined`` ``mean`` they are added and divided by the number of query rows.
+    With ``max`` the largest is kept.
 
-    The texts are marked for translation: ``title`` stands in the menu "sort", ``heading`` over the
-    table's column (left out, the title), ``ranked`` in the legend of heads in that order. A few
-    are told of each head too: ``heard`` in the atlas, with ``{numbers}`` of both runs or the
-    ``{number}`` of the present one; ``below_map`` under a map, with ``{numbers}``.
+    Texts are marked for translation. ``title`` is the entry of the menu "sort", ``heading`` that of
+    the table's column (default: the title), ``ranked`` the legend of heads in that order. Some
+    metrics also have texts for a single head. ``heard`` is used in the atlas, with ``{numbers}`` of
+    both runs or the ``{number}`` of the current one; ``below_map`` under a map, with ``{numbers}``.
     """
 
     name: str  #: the column in ``trace.heads``, and the key in the link
     unit: str  #: "bits", "tokens"; empty for a share or a weight
     combined: Literal["mean", "max"]
     of_rows: Callable[[Rows], Any]
-    title: str = ""  #: without one, the metric is in ``trace.heads`` only
+    title: str = ""  #: metrics without a title are in ``trace.heads`` only
     heading: str = ""
     ranked: str = ""
     heard: str = ""
     below_map: str = ""
-    digits: int = 2  #: decimals that are written
+    digits: int = 2  #: decimals in texts
 
 
 def _entropy(rows: Rows) -> Any:
-    """How widely a head looks: ``-sum w log2 w`` of a row (Shannon 1948)."""
+    """Return the entropy of the rows: ``-sum w log2 w`` (Shannon 1948)."""
     return 0.0 - rows.bits.sum((-1, -2))
 
 
 def _distance(rows: Rows) -> Any:
-    """How far away a head looks: ``sum w |query - key|`` of a row."""
+    """Return the mean attention distance of the rows: ``sum w |query - key|``."""
     flat = rows.weights.reshape(*rows.weights.shape[:2], -1)
     return flat @ rows.distances.reshape(-1)
 
@@ -70,16 +70,16 @@ def _weights(rows: Rows) -> Any:
 
 
 def _first_key(rows: Rows) -> Any:
-    """The attention sink: the share of its weight that a query parks on the first token."""
+    """Return the attention sink: the share of weight that a query puts on the first token."""
     return rows.weights_and_sinks[..., 0]
 
 
 def _row_sum_error(rows: Rows) -> Any:
-    """How far a row is from a distribution."""
+    """Return the deviation of row sums from 1."""
     return abs(rows.weights_and_sinks.sum(-1) - 1)
 
 
-#: Every head metric, in the order of the columns of ``trace.heads`` and of the atlas's menu.
+#: All head metrics, in the order of the columns of ``trace.heads`` and of the atlas's menu.
 HEAD_METRICS: tuple[HeadMetric, ...] = (
     HeadMetric(
         "entropy",
@@ -125,5 +125,5 @@ HEAD_METRICS: tuple[HeadMetric, ...] = (
 
 
 def shown_metrics() -> tuple[HeadMetric, ...]:
-    """Those by which heads can be ranked: all that have a title."""
+    """Return the metrics by which heads can be ranked: all with a title."""
     return tuple(metric for metric in HEAD_METRICS if metric.title)

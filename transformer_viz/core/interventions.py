@@ -1,6 +1,6 @@
-"""An intervention: the edits of one run, and the canonical text that names them.
+"""Interventions: the edits of one run, and the canonical text that identifies them.
 
-The text is its identity everywhere: in the cache, in a link, in a caption and in the manifest of a
+The text is the identity of an intervention in the cache, in links, captions and the manifest of a
 trace. Every kind of edit (:mod:`.edits`) can be imported from here.
 """
 
@@ -45,8 +45,8 @@ _BY_KIND = {edit.kind: edit for edit in EDITS}
 class Intervention:
     """All changes of one run, in order; the empty one is the clean run.
 
-    Of two edits of the same kind on the same place the later one stands; where a wide and a
-    narrow one of a kind meet, the later one wins at each site.
+    If two edits of a kind have the same selectors, the later one replaces the earlier. If a wide
+    and a narrow one overlap, the later one applies at each site.
     """
 
     edits: tuple[Edit, ...] = field(default=())
@@ -63,7 +63,7 @@ class Intervention:
         return iter(self.edits)
 
     def to_json(self) -> str:
-        """The canonical text: the same edits give the same text, letter by letter."""
+        """Return the canonical text: equal edits give identical text."""
         edits = [edit.to_dict() for edit in self.edits]
         return json.dumps({"edits": edits}, sort_keys=True, separators=(",", ":"))
 
@@ -72,7 +72,8 @@ class Intervention:
         """Read the canonical text, or any JSON of its form.
 
         Raises:
-            ValueError: no JSON, an unknown kind or word, or a value out of range; names it.
+            ValueError: Invalid JSON, an unknown kind or field, or a value out of range. The message
+                names it.
         """
         try:
             words = json.loads(text)
@@ -87,34 +88,34 @@ class Intervention:
         return cls(tuple(_edit(item) for item in words["edits"]))
 
     def without(self, edit: Edit) -> Intervention:
-        """The same intervention with this edit taken out."""
+        """Return the intervention without this edit."""
         return Intervention(tuple(other for other in self.edits if other != edit))
 
     def of_the_pass(self) -> Intervention:
-        """The edits of the forward pass alone: without padding, which changes the input."""
+        """Return the edits of the forward pass only: without padding, which changes the input."""
         return Intervention(tuple(edit for edit in self.edits if not isinstance(edit, Pad)))
 
     @property
     def lent(self) -> tuple[Edit, ...]:
-        """The edits that put numbers from elsewhere into the run."""
+        """Edits that patch activations from outside the run."""
         return tuple(edit for edit in self.edits if isinstance(edit, LENT))
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
-        """All edits in plain words, or that there are none."""
+        """Return a description of all edits, or a text for the clean run."""
         said = "; ".join(edit.describe(source) for edit in self.edits)
         return said or say("clean run, nothing changed")
 
     def find(self, kind: type[Edit], site: Site) -> Edit | None:
-        """The edit of a kind that acts on a site: the last one that matches."""
+        """Return the edit of a kind that acts on a site: the last one that matches."""
         found = (e for e in reversed(self.edits) if isinstance(e, kind) and e.matches(site))
         return next(found, None)
 
 
 def intervention_of(given: object) -> Intervention:
-    """An intervention from all that may stand for one: its JSON, that as a dict, None.
+    """Return an intervention from an `Intervention`, its JSON, its dict, or None.
 
     Raises:
-        ValueError: something else, or a word in it that there is not; names it.
+        ValueError: Any other value, or an unknown field. The message names it.
     """
     if given is None:
         return Intervention()

@@ -1,4 +1,4 @@
-"""Front doors that fetch a name when it is first used (PEP 562)."""
+"""Lazy package attributes, imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def lazy(package: str, homes: Mapping[str, str], kind: str = "names") -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names stand in modules that are not imported yet.
+    """Return the ``__getattr__`` of a package whose modules are imported on first use.
 
     Args:
-        package: the package's ``__name__``.
-        homes: of each name the module that holds it, as in ``".core.trace"``; a name that is no
-            part of its module is the module itself.
-        kind: what the error calls the names that there are.
+        package: The package's ``__name__``.
+        homes: Module of each name, as in ``".core.trace"``. A name that is no attribute of its
+            module stands for the module itself.
+        kind: Term for the names in the error message.
     """
 
     def fetch(name: str) -> Any:

@@ -1,7 +1,7 @@
 """Softmax, entropy and masks of arrays, the scores of a classification head, and thresholds.
 
-The words for tasks are those of ``problem_type`` in a transformers config. Everything else that
-ends in an output layer (words, spans) is one of several choices, measured by a softmax.
+Tasks are named as in ``problem_type`` of a transformers config. All other output layers (tokens,
+spans) choose one of several classes, measured by a softmax.
 """
 
 from __future__ import annotations
@@ -12,48 +12,47 @@ from typing import Any
 
 import numpy as np
 
-#: At most this much, added to a score, is a mask: models mask with -1e4 (float16 holds no more than
-#: 65504), -1e9 or minus infinity, and no score of a trained model comes near -1000.
+#: Largest additive score of a mask: models mask with -1e4 (float16 ends at 65504), -1e9 or minus
+#: infinity. No score of a trained model comes near -1000.
 MASK_SCORE = -1e3
-#: Masks are known from how they came about; a score as low as this (of -1e9, or the least of a
-#: type) is one that was not seen coming. It is far below MASK_SCORE, as a low temperature makes
-#: ordinary scores low too.
+#: Scores as low as this (-1e9, or the minimum of a dtype) are masks that were not detected from
+#: their operations. It is far below MASK_SCORE, as a low temperature makes ordinary scores low too.
 VERY_LOW = -1e8
-#: Numbers that are widened to float64 together.
+#: Number of values that are converted to float64 together.
 BLOCK = 2**18
-#: Temperatures below it are 0 (hard attention): scores divided by them would outgrow float32.
+#: Temperatures below this are 0 (hard attention): scores divided by them would exceed float32.
 COLD = 1e-30
 
 #: Tasks of a classification head, and units of its scores.
 SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label", "multi_label", "regression"
 TASKS = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
-ENDS = ("start", "end")  # of an answer
+ENDS = ("start", "end")  # start and end of an answer
 NATS, LOGIT, PROBABILITY, SHARE = "nats", "logit", "probability", "share"
 
 
 def namespace(x: Any) -> Any:
-    """Return the library whose functions take an array: numpy, or else torch, which made it."""
+    """Return the library of an array: numpy, or else torch."""
     return np if isinstance(x, np.ndarray) else sys.modules["torch"]
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Scores ``[..., key]`` to weights that sum to 1 over the last axis, in the type of the scores.
+    """Return the softmax of scores ``[..., key]`` over the last axis, in their dtype.
 
-    A score of -inf gets 0; a row of nothing else gives NaN, as it does in torch.
+    A score of -inf gives 0. A row of only -inf gives NaN, as in torch.
     """
-    with np.errstate(invalid="ignore"):  # -inf less -inf
+    with np.errstate(invalid="ignore"):  # -inf minus -inf
         raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
 def weight_bits(weights: Any) -> Any:
-    """Return ``w log2 w`` of each weight in a new array: 0 for 0, NaN for what is negative.
+    """Return ``w log2 w`` of each weight in a new array: 0 for 0, NaN for negative weights.
 
     Args:
-        weights: a numpy array of floats, or a tensor that needs no gradient.
+        weights: A numpy array of floats, or a tensor that needs no gradient.
     """
     xp = namespace(weights)
-    bits = weights + float(xp.finfo(weights.dtype).tiny)  # which changes no weight but 0
+    bits = weights + float(xp.finfo(weights.dtype).tiny)  # changes no weight but 0
     if xp is not np:
         return bits.log2_().mul_(weights)
     with np.errstate(invalid="ignore"):
@@ -68,15 +67,15 @@ def entropy_bits(weights: Any) -> Any:
 
 
 def visible_cells(weights: Any, scores: Any = None, divided: Any = False) -> Any:
-    """Return which cells of attention are not masked, bool ``[..., query, key]``.
+    """Return True for cells of attention that are not masked, bool ``[..., query, key]``.
 
     Args:
-        weights: ``[..., query, key]``. Alone they say only that a cell of weight 0 is hidden, which
-            hard attention and switched-off heads make wrong.
-        scores: as the softmax got them, with any sinks behind the keys. A very low one is a mask.
-        divided: whether an edit divided them by a temperature, which makes any score low: then only
-            minus infinity is a mask, and a row of nothing but low numbers. A bool, or an array
-            of bool that broadcasts.
+        weights: ``[..., query, key]``. Without scores, a cell of weight 0 counts as hidden, which
+            is wrong for hard attention and switched-off heads.
+        scores: Input of the softmax, with any sinks after the keys. A very low score is a mask.
+        divided: True if an edit divided the scores by a temperature, which makes any score low.
+            Then only minus infinity is a mask, or a row of only very low numbers. A bool, or an
+            array of bool that broadcasts.
     """
     if scores is None:
         return abs(weights) > 0
@@ -89,7 +88,7 @@ def visible_cells(weights: Any, scores: Any = None, divided: Any = False) -> Any
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """The natural logarithm of `softmax`, ``[..., key]`` float64: finite where a weight is tiny."""
+    """Return the natural log of `softmax`, ``[..., key]`` float64; finite for tiny weights."""
     exact = np.asarray(scores, np.float64)
     with np.errstate(invalid="ignore"):
         shifted = exact - exact.max(axis=-1, keepdims=True)
@@ -97,11 +96,11 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def log_softmax_at(logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
-    """Return the `log_softmax` of one choice a row, float64 ``[row]``, without a copy of all.
+    """Return the `log_softmax` of one choice per row, float64 ``[row]``, without a copy of all.
 
     Args:
         logits: ``[row, choice]``.
-        ids: the choice of each row.
+        ids: The choice of each row.
     """
     found = [
         log_softmax(logits[rows])[np.arange(rows.stop - rows.start), list(ids[rows])]
@@ -111,7 +110,7 @@ def log_softmax_at(logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
 
 
 def rank_at(logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
-    """Return the rank of one choice a row, int64 ``[row]``; 1 is the largest of ``[choice]``."""
+    """Return the rank of one choice per row, int64 ``[row]``; 1 is the largest of ``[choice]``."""
     found = [np.empty(0, np.int64)]
     for rows in blocks(logits):
         some, chosen = logits[rows], list(ids[rows])
@@ -121,7 +120,7 @@ def rank_at(logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
 
 
 def blocks(logits: np.ndarray) -> Iterator[slice]:
-    """Cut rows ``[row, choice]`` into blocks of about `BLOCK` numbers."""
+    """Yield slices of rows ``[row, choice]`` with about `BLOCK` numbers each."""
     step = max(1, BLOCK // max(1, logits.shape[-1]))
     for start in range(0, len(logits), step):
         yield slice(start, min(start + step, len(logits)))
@@ -130,17 +129,18 @@ def blocks(logits: np.ndarray) -> Iterator[slice]:
 def unit_of(task: str) -> str:
     """Return the unit of a score: ``logit`` for a regression, else ``nats``.
 
-    A class is measured by the logarithm of its softmax and a label by that of its sigmoid: the
-    terms of cross-entropy, the losses that such heads are trained with. An output of a regression
-    (a reranker, a reward model) is measured as it is.
+    A class is measured by its log-softmax and a label by its log-sigmoid: the terms of
+    cross-entropy, the training loss of such heads. The output of a regression (a reranker, a reward
+    model) is measured as it is.
     """
     return LOGIT if task == REGRESSION else NATS
 
 
 def probabilities(logits: np.ndarray, task: str) -> np.ndarray:
-    """Return the probabilities of logits ``[..., class]``; NaN where outputs have none.
+    """Return the probabilities of logits ``[..., class]``.
 
-    The softmax over all, of several labels the sigmoid of each, of a regression NaN.
+    Single-label tasks use the softmax over all classes, multi-label tasks the sigmoid of each. A
+    regression gives NaN.
     """
     given = np.asarray(logits)
     if task == REGRESSION:
@@ -157,11 +157,11 @@ def scores_of_logits(logits: np.ndarray, task: str) -> np.ndarray:
 
 
 def task_of(outputs: int, problem_type: str | None = None) -> str:
-    """Return the task of a head with so many outputs.
+    """Return the task of a head with ``outputs`` outputs.
 
     Args:
-        outputs: how many numbers it gives for an input, or for a token.
-        problem_type: that of a transformers config, where it says one.
+        outputs: Number of outputs per input, or per token.
+        problem_type: ``problem_type`` of a transformers config, if given.
     """
     named = str(problem_type or "").removesuffix("_classification")
     if named in (MULTI_LABEL, REGRESSION):
@@ -172,9 +172,9 @@ def task_of(outputs: int, problem_type: str | None = None) -> str:
 def best_span(logits: np.ndarray) -> tuple[int, int]:
     """Return the first and last token of the best answer.
 
-    It has the largest sum of its two logits among all spans whose start is not behind their end
-    (Devlin et al. 2019, section 4.2). All tokens may be in it; the first one alone means, for
-    models trained so, that there is no answer.
+    The best answer has the largest sum of its two logits among all spans whose start is not after
+    their end (Devlin et al. 2019, section 4.2). It may contain any token. For models trained with
+    unanswerable questions, the first token alone means "no answer".
 
     Args:
         logits: ``[2, token]``, of starts and of ends.

@@ -1,4 +1,4 @@
-"""The colours of all pictures: paper and ink, a ramp for amounts, one for changes, eight heads."""
+"""Colours of all pictures: background and text, ramps for amounts and for changes, eight heads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ Ramp = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one background. ``amounts`` runs from zero to the most, ``changes`` from
-    less over unchanged to more."""
+    """Colours for one background.
+
+    ``amounts`` runs from zero to the maximum, ``changes`` from less over unchanged to more.
+    """
 
     paper: str
     card: str
@@ -49,14 +51,14 @@ DARK = Palette(
     changes=("#8FAEF0", "#48639F", "#1B1F25", "#8A5A36", "#F0A064"),
 )
 
-#: Eight colours that colour-blind readers can tell apart (Okabe and Ito 2008, "Color Universal
+#: Eight colours that colour-blind readers can distinguish (Okabe and Ito 2008, "Color Universal
 #: Design"), the last one black on light and white on dark.
 OKABE_ITO: Ramp = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"),
     "#000000",
 )
 
-#: The colour maps for amounts, in the order of the menu; `ink` and `grey` follow the background.
+#: Colour maps for amounts, in the order of the menu; `ink` and `grey` follow the background.
 #: viridis: van der Walt and Smith 2015; cividis: Nuñez, Anderton and Renslow 2018, "Optimizing
 #: colormaps with consideration for color vision deficiency"; eleven even steps of each.
 RAMPS: tuple[str, ...] = ("ink", "viridis", "cividis", "grey")
@@ -71,12 +73,12 @@ CIVIDIS: Ramp = (
 
 
 def ramps(dark: bool = False) -> dict[str, Ramp]:
-    """Every colour map for amounts by its name, from zero to the most."""
+    """Return all colour maps for amounts by name, from zero to the maximum."""
     colours = palette(dark)
     grey = (colours.card, colours.ink)
     return dict(zip(RAMPS, (colours.amounts, VIRIDIS, CIVIDIS, grey), strict=True))
 
 
 def palette(dark: bool = False) -> Palette:
-    """The colours for a light or a dark background."""
+    """Return the colours for a light or a dark background."""
     return DARK if dark else LIGHT

@@ -1,4 +1,4 @@
-"""Names that changed inside a module: the old ones still open, with a warning."""
+"""Deprecated names: old names and keywords still work, with a warning."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ R = TypeVar("R")
 
 
 def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module in which names changed (PEP 562).
+    """Return the ``__getattr__`` of a module with renamed attributes (PEP 562).
 
     Args:
-        module: the module's ``__name__``.
-        names: of each old name the new one, which the module holds.
+        module: The module's ``__name__``.
+        names: New name by old name; the module defines the new one.
     """
 
     def fetch(name: str) -> Any:
@@ -34,10 +34,10 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def accept_old_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that lets a function still be called with keywords of older versions.
+    """Return a decorator that accepts deprecated keywords of a function.
 
     Args:
-        names: of each old keyword the new one.
+        names: New keyword by old keyword.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

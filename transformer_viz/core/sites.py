@@ -1,4 +1,4 @@
-"""Named places in a Transformer: which stack, which block, which layer, which head."""
+"""Sites of a Transformer: stack, block, layer and head."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..i18n import mark, say
 STACKS = ("encoder", "decoder")
 BLOCKS = ("self", "cross", "feed_forward")
 
-#: The three attention maps by the name that `Trace.attention`, files and links use.
+#: The three attention maps, by their name in `Trace.attention`, files and links.
 MAPS: dict[str, tuple[str, str]] = {
     "encoder": ("encoder", "self"),
     "decoder": ("decoder", "self"),
@@ -17,7 +17,7 @@ MAPS: dict[str, tuple[str, str]] = {
 }
 
 
-#: What the maps, and the sentences that a decoder's tokens belong to, are called on the screen.
+#: Screen names of the maps, and of the sentences that a decoder's tokens belong to.
 CALLED = {
     "encoder": mark("encoder"),
     "decoder": mark("decoder"),
@@ -28,21 +28,21 @@ CALLED = {
 
 
 def called(name: str) -> str:
-    """A map, a stack or a sentence as the present language says it."""
+    """Return the name of a map, a stack or a sentence in the current language."""
     return say(CALLED.get(name, name))
 
 
 def map_name(stack: str, block: str) -> str:
-    """The map's name of an attention block: encoder self, decoder self, or cross."""
+    """Return the map of an attention block: encoder self, decoder self, or cross."""
     return "cross" if block == "cross" else stack
 
 
 @dataclass(frozen=True, order=True)
 class Site:
-    """A named place in a model; ``head`` is None for a whole block. Layers and heads count from 0.
+    """A site of a model. Layers and heads count from 0; ``head`` is None for a whole block.
 
-    Under grouped queries ``head`` is the query head. ``path`` is the module's, empty where it is
-    not known; it takes no part in comparisons.
+    Under grouped queries ``head`` is the query head. ``path`` is the path of the module, empty if
+    unknown; it is ignored in comparisons.
     """
 
     stack: str
@@ -53,12 +53,12 @@ class Site:
 
     @property
     def map(self) -> str:
-        """The map this site belongs to: ``encoder``, ``decoder`` or ``cross``."""
+        """Map of this site: ``encoder``, ``decoder`` or ``cross``."""
         return map_name(self.stack, self.block)
 
     @property
     def label(self) -> str:
-        """The label used everywhere: ``L0 H3``, or ``L0`` for a whole layer."""
+        """Label used everywhere: ``L0 H3``, or ``L0`` for a whole layer."""
         return f"L{self.layer}" if self.head is None else f"L{self.layer} H{self.head}"
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""One head's whole chain in numbers: the stages between a word's embedding and the next layer.
+"""Walkthrough of one head: all stages between a token's embedding and the next layer, in numbers.
 
-Plain read-only data, as one run made it; :mod:`transformer_viz.walkthrough` fills it. A
-:class:`Stage` is one step that a finger follows, an :class:`Walkthrough` all of them in order, and
-:class:`Terms` the sum behind one number.
+Plain read-only data of one run, filled by :mod:`transformer_viz.walkthrough`. A :class:`Stage` is
+one step, a :class:`Walkthrough` the sequence of all steps, and :class:`Terms` the sum that gives
+one number.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from .interventions import Intervention
 from .renamed import renamed
 from .sites import Site
 
-#: The arrays of each kind of stage and their axes. ``out`` goes on to the next stage; ``x`` is what
-#: came in. What is in brackets behind a kind in the comments are its ``numbers`` and ``words``.
+#: Arrays of each kind of stage and their axes. ``out`` is the input of the next stage; ``x`` is the
+#: input of this one. Brackets in the comments list the ``numbers`` and ``words`` of a kind.
 FORMS: dict[str, dict[str, tuple[str, ...]]] = {
-    # a word's row of the table, times a number [scale, id (-1: vectors were given)]
+    # a token's row of the embedding table, times a number [scale, id (-1: vectors were given)]
     "embedding": {"token": ("d_model",), "out": ("d_model",)},
-    # the position's row is added [place: the word's own number; the edits are in the row]
+    # the position's row is added [place: the token's own number; edits are included in the row]
     "position": {"x": ("d_model",), "table": ("d_model",), "out": ("d_model",)},
-    # what the layers below made of it: the stream as it entered each layer, this one the last;
-    # added = out - x
+    # residual stream at the input of each layer, this one the last; added = out - x
     "below": {
         "x": ("d_model",),
         "layers": ("layer", "d_model"),
         "added": ("d_model",),
         "out": ("d_model",),
     },
-    # what the layer's other attention adds before (self) or after (cross); out = scale x + added
-    # [scale]
+    # output of the layer's other attention, added before (self) or after (cross); out = scale x +
+    # added [scale]
     "beside": {"x": ("d_model",), "added": ("d_model",), "out": ("d_model",)},
     # centred = x - mean; normal = centred / spread; out = normal gain + bias
     # [mean, variance, eps, spread; norm: layer, annotated (unbiased, eps outside of the root), or
@@ -48,9 +47,9 @@ FORMS: dict[str, dict[str, tuple[str, ...]]] = {
         "bias": ("d_model",),
         "out": ("d_model",),
     },
-    # x makes q; each row of memory makes a k and a v. There is no k where scores are by location
-    # [made_from: what memory's rows are: normed (as x), stream (post-norm; and query_only, where a
-    # norm touches the query alone) or encoder (its last states)]
+    # q is computed from x; k and v from each row of memory. No k if scores are by location
+    # [made_from: origin of memory's rows: normed (as x), stream (post-norm; also query_only, if a
+    # norm is applied to the query only) or encoder (its last states)]
     "qkv": {
         "x": ("d_model",),
         "memory": ("key", "d_model"),
@@ -58,7 +57,7 @@ FORMS: dict[str, dict[str, tuple[str, ...]]] = {
         "k": ("key", "d_k"),
         "v": ("key", "d_v"),
     },
-    # rotary positions turn the pair (i, i + d_k/2) of q and k by an angle; q and k after it
+    # rotary positions rotate the pair (i, i + d_k/2) of q and k by an angle; q and k are rotated
     "turn": {
         "q_before": ("d_k",),
         "k_before": ("key", "d_k"),
@@ -68,7 +67,8 @@ FORMS: dict[str, dict[str, tuple[str, ...]]] = {
         "k": ("key", "d_k"),
     },
     # out = q·k for every key [score]. general: mapped = q W, out = mapped·k. additive: pairs =
-    # tanh(q + k), out = pairs·vector. location: k is a learned column for each place, no key at all
+    # tanh(q + k), out = pairs·vector. location: k is a learned column for each position, no key at
+    # all
     "score": {
         "q": ("d_k",),
         "k": ("key", "d_k"),
@@ -79,14 +79,14 @@ FORMS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     # out = x / divisor, the square root of d_k (only scaled_dot has this stage) [divisor]
     "scale": {"x": ("key",), "out": ("key",)},
-    # seen: 1 where the row may look; out is -inf or the model's own very low number elsewhere
-    # [hidden: how many; why: for each key one of REASONS]
+    # seen: 1 for visible keys; out is -inf or the model's own very low number elsewhere [hidden:
+    # their number; why: for each key one of REASONS]
     "mask": {"x": ("key",), "seen": ("key",), "out": ("key",)},
-    # out = x / temperature [temperature; 1 where nobody changed it, 0 is hard attention: out = x]
+    # out = x / temperature [temperature; 1 without an edit, 0 is hard attention: out = x]
     "temperature": {"x": ("key",), "out": ("key",)},
     # exponentials = exp(x - most); softmax = exponentials / total; out are the weights of the map:
-    # softmax times head [most, total, head (1 where nobody changed it); form: soft; hard (the
-    # largest takes all); uniform (all seen alike); nothing (no key is left: zeros)]
+    # softmax times head [most, total, head (1 without an edit); form: soft; hard (only the
+    # largest); uniform (all visible keys equally); nothing (no key is visible: zeros)]
     "softmax": {
         "x": ("key",),
         "exponentials": ("key",),
@@ -95,21 +95,20 @@ FORMS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     # parts = each key's weight times its v; out is their sum
     "mix": {"x": ("key",), "v": ("key", "d_v"), "parts": ("key", "d_v"), "out": ("d_v",)},
-    # what all heads found, one after another; this head's own part begins at start
-    # [start, stop]
+    # outputs of all heads, concatenated; this head's part begins at start [start, stop]
     "concat": {"x": ("d_v",), "heads": ("head", "d_v"), "out": ("heads x d_v",)},
-    # out = x W + bias; shares: each head's slice times its own rows of W, which add up to out
-    # without the bias
+    # out = x W + bias; shares: each head's slice times its rows of W, whose sum is out without the
+    # bias
     "project": {
         "x": ("heads x d_v",),
         "shares": ("head", "d_model"),
         "bias": ("d_model",),
         "out": ("d_model",),
     },
-    # out = scale x + added: x is the stream, added what the sub-layer made of it
-    # [scale: 1 where nobody changed it]
+    # out = scale x + added: x is the residual stream, added the output of the sub-layer [scale: 1
+    # without an edit]
     "residual": {"x": ("d_model",), "added": ("d_model",), "out": ("d_model",)},
-    # inner = x W + b; out = activation(inner), times gate = x W' + b' where the model is gated
+    # inner = x W + b; out = activation(inner), times gate = x W' + b' if the model is gated
     # [activation]
     "inner": {
         "x": ("d_model",),
@@ -119,17 +118,17 @@ FORMS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     # out = x W + bias
     "outer": {"x": ("d_ff",), "bias": ("d_model",), "out": ("d_model",)},
-    # some models write zeros into the rows of padding
+    # some models set the rows of padding to zero
     "zeroed": {"x": ("d_model",), "out": ("d_model",)},
-    # of a model that is not our Transformer: what lies between q·k and the softmax. Where scale is
-    # not 0, out = x scale / temperature at the keys that are seen; else more happens there than
-    # can be told [scale, temperature (1 where nobody changed it)]
+    # for models other than the reference Transformer: the steps between q·k and the softmax. If
+    # scale is not 0, out = x scale / temperature at visible keys; else further steps are unknown
+    # [scale, temperature (1 without an edit)]
     "between": {"x": ("key",), "seen": ("key",), "out": ("key",)},
 }
 
-#: Why a key is seen or hidden: nothing to say; the model's own masks (padding; a word that comes
-#: later); an edit, by its kind; or seen only since an edit lifted the causal mask. ``masked`` is
-#: said where nobody knows more.
+#: Reason why a key is visible or hidden: empty for none; the model's own masks (padding; a later
+#: token); an edit, by its kind; or visible only because an edit lifted the causal mask. ``masked``
+#: is used if the reason is unknown.
 REASONS = (
     "",
     "padding",
@@ -139,8 +138,8 @@ REASONS = (
     "masked",
 )
 
-#: Of each kind the arrays whose numbers :func:`transformer_viz.walkthrough.terms` can open.
-#: Names that are no array are those of ``Stage.numbers``.
+#: Arrays of each kind with numbers that :func:`transformer_viz.walkthrough.terms` can expand. Names
+#: that are no array belong to ``Stage.numbers``.
 OPENS: dict[str, tuple[str, ...]] = {
     "embedding": ("out",),
     "position": ("out",),
@@ -164,12 +163,12 @@ OPENS: dict[str, tuple[str, ...]] = {
     "between": (),
 }
 
-#: What is said of a model whose layers are not those of our Transformer.
+#: Text for a model whose layers differ from the reference Transformer.
 PROBLEM = mark(
     "This model was built by another code, so only the way from q·k to weights times v is known "
     "here, as the run showed it; what makes q, k and v, and what comes after, is not."
 )
-#: ... and where even its scores are no product of a query and a key.
+#: Text for a model whose scores are no product of a query and a key.
 NO_PRODUCT = mark(
     "This model was built by another code, and its scores are no product of a query and a key that "
     "is known here; only its weights and the values that they mix can be shown."
@@ -178,12 +177,16 @@ NO_PRODUCT = mark(
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One step of the chain, with all its numbers.
+    """A step of the walkthrough, with all its numbers.
 
-    ``kind`` is one of :data:`FORMS`, which names the axes of ``arrays`` (float32, read-only; those
-    that this model does not have are left out). ``block`` says where it stands: ``embedding``,
-    ``self``, ``cross``, ``feed_forward``, or ``final`` for the norm above the last layer.
-    ``numbers`` are finite; ``words`` are plain words, ``why`` of a mask one a key.
+    Attributes:
+        kind: One of :data:`FORMS`, which names the axes of ``arrays``.
+        block: ``embedding``, ``self``, ``cross``, ``feed_forward``, or ``final`` for the norm after
+            the last layer.
+        arrays: float32, read-only; arrays that this model lacks are left out.
+        numbers: Finite numbers.
+        words: Plain texts.
+        why: For a mask, the reason for each key.
     """
 
     kind: str
@@ -195,29 +198,29 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The stage's own name within a chain, the same under every edit: ``norm.self``."""
+        """Name of the stage within a walkthrough, the same under every edit: ``norm.self``."""
         return f"{self.kind}.{self.block}"
 
     def __getitem__(self, array: str) -> np.ndarray:
-        """An array by its name.
+        """Return an array by its name.
 
         Raises:
-            LookupError: the stage has none of this name; names those it has.
+            LookupError: The stage has no such array. The message names those it has.
         """
         if array not in self.arrays:
             raise LookupError(f"{self.name} has no {array!r}; it has {', '.join(self.arrays)}.")
         return self.arrays[array]
 
     def shape(self, array: str) -> tuple[tuple[str, int], ...]:
-        """The axes of an array and their sizes: ``(("key", 14), ("d_k", 32))``."""
+        """Return the axes of an array and their sizes: ``(("key", 14), ("d_k", 32))``."""
         return tuple(zip(FORMS[self.kind][array], self[array].shape, strict=True))
 
 
 @dataclass(frozen=True)
 class Number:
-    """The address of one number of a chain: stage, array, and its index along each axis.
+    """Address of one number of a walkthrough: stage, array, and its index along each axis.
 
-    One of ``Stage.numbers`` has its name in the place of the array, and no index.
+    For one of ``Stage.numbers``, ``array`` is its name and the index is empty.
     """
 
     stage: str
@@ -230,12 +233,15 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Walkthrough:
-    """How one word comes to what a head, and then its whole layer, makes of it.
+    """All stages from a token's embedding to the output of a head and its layer.
 
-    ``site`` names the head, ``row`` the query's number from 0; ``query`` and ``key`` the sentences
-    of rows and columns (``source`` or ``target``); ``stages`` stand in the order of the model,
-    under the edits of ``intervention``. ``problem`` says in a sentence why a chain is not whole,
-    and is empty where it is (a text for ``say``).
+    Attributes:
+        site: The head.
+        row: Row of the query, from 0.
+        query, key: Sentences of rows and columns (``source`` or ``target``).
+        stages: Stages in the order of the model, under the edits of ``intervention``.
+        intervention: Edits of the run.
+        problem: Reason why the walkthrough is incomplete, a text for ``say``; empty if complete.
     """
 
     site: Site
@@ -253,10 +259,10 @@ class Walkthrough:
         return any(stage.name == name for stage in self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        """A stage by its name (``norm.self``), or by its kind alone: the first one of it.
+        """Return a stage by its name (``norm.self``), or the first one of a kind.
 
         Raises:
-            LookupError: the chain has no such stage; names those it has.
+            LookupError: There is no such stage. The message names the stages.
         """
         for stage in self.stages:
             if name in (stage.name, stage.kind):
@@ -265,10 +271,10 @@ class Walkthrough:
         raise LookupError(f"This chain has no stage {name!r}; it has {names}.")
 
     def number(self, text: str) -> Number:
-        """The address that a text such as ``qkv.self/k/3/17`` names; the inverse of ``str``.
+        """Return the address of a text such as ``qkv.self/k/3/17``; the inverse of ``str``.
 
         Raises:
-            LookupError: a stage, array or index that this chain lacks; names those it has.
+            LookupError: An unknown stage, array or index. The message names the known ones.
         """
         stage, _, rest = text.partition("/")
         array, *places = rest.split("/")
@@ -283,7 +289,7 @@ class Walkthrough:
         return Number(self[stage].name, array, index)
 
     def value(self, number: Number) -> float:
-        """The number at an address."""
+        """Return the number at an address."""
         stage = self[number.stage]
         if number.array in stage.numbers:
             return stage.numbers[number.array]
@@ -292,13 +298,17 @@ class Walkthrough:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """One number as a sum that can be done by hand: ``then((a·b + bias) / divisor)``.
+    """A number as a sum that can be computed manually: ``then((a·b + bias) / divisor)``.
 
-    ``a`` and ``b`` ``[term]`` float32 are what is multiplied, ``a_name`` and ``b_name`` the symbols
-    of the formula that they belong to (``x``, ``W``, ``q``, ``k`` ...; ``b_name`` is empty where
-    all of ``b`` are 1 or -1). ``total`` is the number that the run itself had. ``then`` is what is
-    done to the sum (``exp``, ``tanh``, ``sqrt``, an activation), empty for nothing. ``axis`` names
-    what the terms run along, as in :data:`FORMS`; where it is ``parts``, ``labels`` names each.
+    Attributes:
+        number: Address of the number.
+        a, b: Factors, ``[term]`` float32.
+        total: The number in the run itself.
+        a_name, b_name: Symbols of the factors in the formula (``x``, ``W``, ``q``, ``k`` ...).
+            ``b_name`` is empty if all of ``b`` are 1 or -1.
+        axis: Axis of the terms, as in :data:`FORMS`, or ``parts``.
+        then: Function applied to the sum (``exp``, ``tanh``, ``sqrt``, an activation), or empty.
+        labels: Name of each term if ``axis`` is ``parts``.
     """
 
     number: Number
@@ -315,19 +325,19 @@ class Terms:
 
     @property
     def products(self) -> np.ndarray:
-        """What is added up, ``[term]`` float64."""
+        """Terms of the sum, ``[term]`` float64."""
         return np.asarray(self.a.astype(np.float64) * self.b)
 
     @property
     def sum(self) -> float:
-        """The sum in float64, bias and divisor included, before ``then``."""
+        """Sum in float64, bias and divisor included, before ``then``."""
         return (float(self.products.sum()) + (self.bias or 0.0)) / self.divisor
 
     def digits(self, shown: int = 4, most: int = 9) -> int:
-        """How many decimals the factors need so that their sum gives ``sum`` to ``shown`` decimals.
+        """Return the decimals of the factors needed to reproduce ``sum`` to ``shown`` decimals.
 
-        The least number from ``shown`` on with which the same sum of rounded numbers is at most
-        half a unit of the last shown decimal away from ``sum``; ``most`` where none is.
+        The result is the smallest number from ``shown`` whose rounded sum differs from ``sum`` by
+        at most half a unit of the last shown decimal; ``most`` if there is none.
         """
         for digits in range(shown, most):
             a, b = (np.round(x.astype(np.float64), digits) for x in (self.a, self.b))
@@ -338,5 +348,5 @@ class Terms:
         return most
 
 
-if not TYPE_CHECKING:  # until the next minor release
+if not TYPE_CHECKING:  # deprecated, until the next minor release
     __getattr__ = renamed(__name__, {"Inside": "Walkthrough"})

@@ -1,4 +1,4 @@
-"""What happened in one run of a model, as plain read-only data."""
+"""Trace: a record of one run of a model, as plain read-only data."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .trace_parts import Attention, Produced, Report, Tokens, read_only
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened when one input went through one model once. Look-ups only.
+    """Record of one run of one input through one model; look-ups only.
 
-    Batch is always one above the model. Arrays are numpy and read-only. ``logits`` (before the last
-    softmax) are ``[token, vocabulary]``, ``[class]``, or ``[2, token]`` for start and end of an
-    answer; a model that ends in states has none, but ``output`` ``[token, d_model]``.
+    The batch is always one. Arrays are numpy and read-only. ``logits`` (before the last softmax)
+    are ``[token, vocabulary]``, ``[class]``, or ``[2, token]`` for start and end of an answer. A
+    model that ends in states has ``output`` ``[token, d_model]`` instead.
     """
 
     source: Tokens
@@ -51,7 +51,7 @@ class Trace:
     tiles: tuple[Tiles, ...] = ()
 
     def __repr__(self) -> str:
-        """What it is in one line; its numbers are in its fields."""
+        """Return a one-line summary."""
         words = [f"{len(self.source)} source tokens"]
         if self.target is not None:
             words.append(f"{len(self.target)} target tokens")
@@ -69,7 +69,7 @@ class Trace:
 
     @staticmethod
     def is_file(path: str | os.PathLike[str]) -> bool:
-        """Whether a file is one that :meth:`save` wrote, by its head alone."""
+        """Return True if :meth:`save` wrote the file, judged by its header alone."""
         try:
             with utf8_name(path) as name, safetensors.safe_open(name, framework="numpy") as file:
                 return "trace" in (file.metadata() or {})
@@ -78,33 +78,33 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace that :meth:`save` wrote; the inverse of it.
+        """Read a trace that :meth:`save` wrote.
 
         Raises:
-            FileNotFoundError: no such file.
-            ValueError: not a trace file; says what is wrong with it.
+            FileNotFoundError: The file does not exist.
+            ValueError: The file is no trace. The message gives the reason.
         """
         return cls(**load_fields(path))
 
     @property
     def guesses(self) -> dict[str, Any]:
-        """The words of the model's config that no file states, with the values that were taken."""
+        """Config values that no file states, by name."""
         return guesses_in(self.manifest)
 
     @property
     def maps(self) -> tuple[str, ...]:
-        """The maps this run has, of ``encoder``, ``decoder``, ``cross``, in this order."""
+        """Maps of this run: some of ``encoder``, ``decoder``, ``cross``, in this order."""
         return tuple(name for name in MAPS if name in self.thumbnails)
 
     def head_column(self, block: str, name: str) -> np.ndarray:
-        """A column of ``heads`` for one map, float64 ``[layer, head]``; NaN where it is not known.
+        """Return a column of ``heads`` for one map, float64 ``[layer, head]``; NaN if unknown.
 
         Raises:
-            LookupError: a map that this run does not have; names those it has.
+            LookupError: This run lacks the map. The message names those it has.
         """
         rows, layers, heads = self._head_rows.get(block, ((), (), ()))
         if not len(rows):
-            self.thumbnail(block)  # names the maps there are
+            self.thumbnail(block)  # raises with the known maps
             raise LookupError(f"The table of heads of this trace has none of {block!r}.")
         found = np.full((int(layers.max()) + 1, int(heads.max()) + 1), np.nan)
         if name in self.heads.columns:
@@ -112,17 +112,17 @@ class Trace:
         return found
 
     def head_counts(self, block: str) -> np.ndarray:
-        """How many heads each layer of a map has, ``[layer]``.
+        """Return the number of heads of each layer of a map, ``[layer]``.
 
         Raises:
-            LookupError: a map that this run does not have; names those it has.
+            LookupError: This run lacks the map. The message names those it has.
         """
         self.thumbnail(block)
         return np.bincount(self._head_rows[block][1])
 
     @cached_property
     def _head_rows(self) -> dict[str, tuple[Any, Any, Any]]:
-        """By map: its rows of ``heads``, and the layer and the head of each."""
+        """Rows of ``heads`` for each map, with the layer and the head of each row."""
         stacks, blocks, layers, heads = (
             self.heads[name].to_numpy() for name in ("stack", "block", "layer", "head")
         )
@@ -133,14 +133,14 @@ class Trace:
         return found
 
     def layers(self, block: str) -> int:
-        """How many layers a map has."""
+        """Return the number of layers of a map."""
         return len(self.thumbnail(block))
 
     def blocks(self, block: str) -> tuple[Attention, ...]:
-        """The kept attentions of a map, by layer.
+        """Return the kept attentions of a map, by layer.
 
         Raises:
-            LookupError: a map the model lacks, or one whose matrices were not kept; names what is.
+            LookupError: The model lacks the map, or its matrices were not kept.
         """
         self.thumbnail(block)
         layers = sorted({one.site.layer for one in self._kept(block)})
@@ -151,11 +151,11 @@ class Trace:
         return tuple(self.block(block, layer) for layer in layers)
 
     def block(self, block: str, layer: int) -> Attention:
-        """The kept attention of one layer of a map; of tiles it is built on demand.
+        """Return the kept attention of one layer of a map; a tiled one is built on demand.
 
         Raises:
-            LookupError: a layer of which nothing was kept, or tiles of a map that is larger than
-                what is built on demand; names what there is.
+            LookupError: Nothing was kept of the layer, or its tiles are too large to be built. The
+                message names the alternatives.
         """
         self.thumbnail(block)
         kept = {one.site.layer: one for one in self._kept(block)}
@@ -171,12 +171,12 @@ class Trace:
         return Attention(found.whole(), found.site, found.query, found.key)
 
     def _kept(self, block: str) -> list[Attention | Tiles]:
-        """What there is of a map: its weights, or else its tiles, a layer each."""
+        """Return the kept data of a map, per layer its weights or else its tiles."""
         kept: list[Attention | Tiles] = [a for a in self.attentions if a.site.map == block]
         return [*kept, *self._tiled(block)]
 
     def _tiled(self, block: str) -> list[Tiles]:
-        """The layers of a map of which there are tiles and no weights."""
+        """Return the layers of a map kept as tiles only."""
         whole = {a.site.layer for a in self.attentions if a.site.map == block}
         return [t for t in self.tiles if t.site.map == block and t.site.layer not in whole]
 
@@ -198,29 +198,29 @@ class Trace:
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> np.ndarray:
-        """Some rows and columns of one head's map, float32 ``[row, column]``: the very weights that
-        the whole matrix has there, under all edits, of texts of any length.
+        """Return rows and columns of one head's map, float32 ``[row, column]``.
+
+        The weights equal those of the whole matrix, under all edits, for texts of any length.
 
         Raises:
-            LookupError: a map or a layer that the model lacks, or of which neither tiles nor
-                weights were kept; says why.
-            ValueError: a head, rows or columns that the map does not have; says what it has.
+            LookupError: The model lacks the map or layer, or neither tiles nor weights were kept.
+            ValueError: A head, rows or columns outside of the map. The message gives its size.
         """
         return self._tiles(block, layer).tile(head, rows, columns)
 
     def level(self, block: str, layer: int, head: int, cells: int = 512) -> np.ndarray:
-        """The whole map of one head in at most ``cells`` x ``cells``, max-pooled, float32.
+        """Return the map of one head in at most ``cells`` x ``cells``, max-pooled, float32.
 
         Raises:
-            LookupError, ValueError: as of :meth:`tile`.
+            LookupError, ValueError: As in :meth:`tile`.
         """
         return self._tiles(block, layer).level(head, cells)
 
     def map_shape(self, block: str, layer: int) -> tuple[int, int]:
-        """How many rows and columns the maps of a layer have.
+        """Return the number of rows and columns of a layer's maps.
 
         Raises:
-            LookupError: as of :meth:`tile`.
+            LookupError: As in :meth:`tile`.
         """
         return self._tiles(block, layer).shape
 
@@ -233,11 +233,13 @@ class Trace:
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Some rows and columns of one head's map in cells of ``step`` x ``step``: the largest
-        weight of each, float32, and whether the head may look at nothing in it, bool.
+        """Return rows and columns of one head's map in cells of ``step`` x ``step``.
+
+        The result is the largest weight of each cell, float32, and True for cells without visible
+        keys, bool.
 
         Raises:
-            LookupError, ValueError: as of :meth:`tile`.
+            LookupError, ValueError: As in :meth:`tile`.
         """
         return self._tiles(block, layer).pooled(head, rows, columns, step, step)
 
@@ -253,29 +255,27 @@ class Trace:
         once: bool = False,
         on_progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> pd.DataFrame:
-        """The strongest links of a head between words that are far apart, of texts of any length.
+        """Return the strongest links of a head between distant tokens, for texts of any length.
 
-        The map is looked at in blocks of rows, so that memory grows with the text and not with its
-        square. Cells that the head may not look at are left out.
+        Blocks of rows are processed, so memory is linear in the text. Hidden cells are left out.
 
         Args:
             block: ``encoder`` or ``decoder``.
-            layer: counted from 0.
-            head: counted from 0.
-            distance: the least number of tokens between a row and a column.
-            count: how many links at most.
-            first: whether links to the first token, the usual attention sink, count too.
-            once: whether only the strongest link to each key counts: a few keys may have them all.
-            on_progress: called with the rows done and all rows; what it raises ends the search.
+            layer: Layer, from 0.
+            head: Head, from 0.
+            distance: Smallest number of tokens between a row and a column.
+            count: Maximum number of links.
+            first: True to include links to the first token, the usual attention sink.
+            once: True to keep only the strongest link to each key: a few keys may have them all.
+            on_progress: Called with the rows done and all rows; an exception it raises cancels.
 
         Returns:
-            A link a row, the largest weight first: ``query`` and ``key`` as on the sides of a map,
-            their places ``row`` and ``column`` (tokens, from 0), ``distance`` and ``weight``.
+            One link per row, the largest weight first: ``query`` and ``key`` as labelled on the
+                map, their tokens ``row`` and ``column`` (from 0), ``distance`` and ``weight``.
 
         Raises:
-            LookupError: as of :meth:`tile`.
-            ValueError: a head that is not there, a map between two texts, or a distance or a
-                number below 1; says which.
+            LookupError: As in :meth:`tile`.
+            ValueError: An unknown head, a map between two texts, or a distance or count below 1.
         """
         tiles = self._tiles(block, layer)
         begin = 0 if first else 1
@@ -307,7 +307,7 @@ class Trace:
         )
 
     def _absent(self, part: str) -> str:
-        """Why a part is not here, and what to do about it."""
+        """Return the reason why a part is missing, and the remedy."""
         if self.report.given:
             return (
                 "were not given: this trace was made of arrays of weights. Open the model with "
@@ -316,7 +316,7 @@ class Trace:
         return f'were not kept in this trace; trace again with keep=("{part}",).'
 
     def _untiled(self, block: str, layer: int | None = None) -> str:
-        """Why a map has no tiles, where they were asked for."""
+        """Return the reason why a requested map has no tiles."""
         said = self.manifest.get("untiled", {})
         for place, why in said.items():
             if place == f"{block}.{layer}" or (layer is None and place.startswith(f"{block}.")):
@@ -325,17 +325,17 @@ class Trace:
 
     @property
     def task(self) -> str:
-        """The task of a classifier, see :mod:`.numerics`; empty for all others."""
+        """Task of a classifier, see :mod:`.numerics`; empty for other models."""
         return str(self.manifest.get("task", ""))
 
     @property
     def marks_answer(self) -> bool:
-        """Whether the logits say where an answer starts and ends, ``[2, token]``."""
+        """True if the logits mark the start and end of an answer, ``[2, token]``."""
         return self.manifest.get("gives") == "spans"
 
     @property
     def patches(self) -> np.ndarray | None:
-        """The numbers of the tokens that are patches of a picture, ``[row, column]``, or None."""
+        """Token numbers of the patches of an image, ``[row, column]``, or None."""
         cut = self.manifest.get("image")
         if not cut:
             return None
@@ -344,16 +344,16 @@ class Trace:
         return np.arange(first, first + rows * columns).reshape(rows, columns)
 
     def attention(self, block: str, layer: int | None = None) -> np.ndarray:
-        """A map's weights: ``[layer, head, query, key]``, or ``[head, query, key]`` of one layer.
+        """Return weights ``[layer, head, query, key]``, or ``[head, query, key]`` of one layer.
 
         Raises:
-            LookupError: a block that the model lacks or that was not kept; names those there are.
-            ValueError: layers differ in shape and cannot be stacked.
+            LookupError: The model lacks the map, or it was not kept. The message names the others.
+            ValueError: Layers differ in shape and cannot be stacked.
         """
         return self._stacked("weights", block, layer)
 
     def gradients(self, block: str, layer: int | None = None) -> np.ndarray:
-        """d(chosen logit) / d(weights), shaped like :meth:`attention`, when kept."""
+        """Return d(chosen logit) / d(weights), shaped like :meth:`attention`, if kept."""
         return self._stacked("gradients", block, layer)
 
     def _stacked(self, part: str, block: str, layer: int | None) -> np.ndarray:
@@ -372,7 +372,7 @@ class Trace:
         return read_only(np.stack(arrays))
 
     def thumbnail(self, block: str) -> np.ndarray:
-        """Every head of a map, small: uint8 ``[layer, head, <=64, <=64]``, max-pooled, 255 = 1."""
+        """Return max-pooled thumbnails, uint8 ``[layer, head, <=64, <=64]``; 255 is weight 1."""
         if block not in self.thumbnails:
             raise LookupError(
                 f"This model has no {block!r} attention; it has "
@@ -381,7 +381,7 @@ class Trace:
         return self.thumbnails[block]
 
     def hidden(self, stack: str) -> np.ndarray:
-        """The residual stream, ``[layer + 1, token, d_model]``, when kept."""
+        """Return the residual stream, ``[layer + 1, token, d_model]``, if kept."""
         if stack not in self.hiddens:
             raise LookupError(
                 f"The hidden states of {stack!r} {self._absent('hidden')} "
@@ -390,11 +390,11 @@ class Trace:
         return self.hiddens[stack]
 
     def tokens(self, sentence: str) -> Tokens:
-        """The tokens of ``source`` or ``target``."""
+        """Return the tokens of ``source`` or ``target``."""
         if sentence == "source" or self.target is None:
             return self.source
         return self.target
 
     def words_of(self, stack: str) -> Tokens:
-        """The tokens of a stack: the source of ``encoder``, of ``decoder`` the target if any."""
+        """Return the source tokens for ``encoder``; for ``decoder`` the target tokens, if any."""
         return self.tokens("source" if stack == "encoder" else "target")

@@ -1,22 +1,22 @@
-"""A trace as one safetensors file: every array under its name, everything else as one JSON text.
+"""A trace as one safetensors file: each array under its name, all else as one JSON text.
 
 Names of the tensors, with their axes:
 
-- ``attention.{map}.{layer}`` ``[head, query, key]`` (``map`` is encoder, decoder or cross), and in
-  the same way ``scores``, ``q``, ``k``, ``v``, ``gradients``, where they were kept; a block of
-  which one head alone was kept has ``.{head}`` behind it
-- in the place of ``attention``, where tiles were kept: ``q.{map}.{layer}.part{n}`` ``[head, query,
-  width]``, ``k...`` ``[key head, key, width]``, and ``rows...`` ``.log_sum`` ``[head, query]``,
-  ``.edges``, ``.ends``, ``.bias`` and the like, which `core/tiles/maps.py` explains
+- ``attention.{map}.{layer}`` ``[head, query, key]`` (``map`` is encoder, decoder or cross).
+  ``scores``, ``q``, ``k``, ``v``, ``gradients`` are named in the same way, if kept. A block with a
+  single kept head has the suffix ``.{head}``.
+- With tiles, instead of ``attention``: ``q.{map}.{layer}.part{n}`` ``[head, query, width]``,
+  ``k...`` ``[key head, key, width]``, and ``rows...`` ``.log_sum`` ``[head, query]``, ``.edges``,
+  ``.ends``, ``.bias`` and others, see `core/tiles/parts.py`.
 - ``thumbnail.{map}`` ``[layer, head, query, key]``; ``logits`` ``[position, vocabulary]``;
   ``output`` ``[token, d_model]``
 - ``hidden.{stack}.{layer}`` ``[token, d_model]``; ``positions.{name}``
 - ``norm.{site}.{column}`` ``[token]``; ``gain.{site}``, ``bias.{site}`` ``[d_model]``
-- ``residual.{stack}.{layer}.{place}`` ``[token]``; ``heads.{column}`` ``[head of the model]``, a
-  column of words as numbers into the list under ``frames.heads.texts``
+- ``residual.{stack}.{layer}.{place}`` ``[token]``; ``heads.{column}`` ``[head of the model]``. A
+  text column holds indices into the list under ``frames.heads.texts``.
 
-The metadata ``trace`` holds tokens, produced, sites, intervention, report, manifest, and how the
-tables are put together. Saving and loading is an identity, and the same trace gives the same bytes.
+The metadata ``trace`` holds tokens, produced, sites, intervention, report, manifest, and the layout
+of the tables. Saving and loading is an identity; equal traces give equal bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .tiles.arrays import read, written
 from .trace_parts import LEFT_OUT, Attention, KernelRun, Produced, Report, Tokens, read_only
 
 FORMAT = 1
-#: The parts of an attention block, and what their tensors are called.
+#: Parts of an attention block, and the names of their tensors.
 PARTS = {
     "weights": "attention",
     "scores": "scores",
@@ -58,15 +58,15 @@ PARTS = {
     "v": "v",
     "gradients": "gradients",
 }
-NAME = r"'?[\w.]+'?"  # of an array or a field that is not as it should be
-BESIDE = ("query", "key", "scale", "cap")  # the words and numbers of an attention block
+NAME = r"'?[\w.]+'?"  # name of an invalid array or field
+BESIDE = ("query", "key", "scale", "cap")  # plain fields of an attention block
 NORM_KEYS = ("site", "stack", "layer")
 RESIDUAL_KEYS = ("stack", "layer", "place")
 Part = TypeVar("Part")
 
 
 class TraceFields(Protocol):
-    """What is written of a trace: the fields of :class:`transformer_viz.core.trace.Trace`."""
+    """Fields of :class:`transformer_viz.core.trace.Trace` that are written to a file."""
 
     @property
     def source(self) -> Tokens: ...
@@ -105,11 +105,12 @@ class TraceFields(Protocol):
 
 
 def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
-    """Write a trace to one safetensors file; the file appears whole or not at all.
+    """Write a trace to one safetensors file, atomically.
 
     Raises:
-        ValueError: a table that is not in the order of tokens, or a manifest that is no JSON.
-        OSError: no such folder, the path is one, or the disk fails; what was there stays.
+        ValueError: A table is not in the order of tokens, or the manifest is not JSON.
+        OSError: The folder is missing, the path is a folder, or the disk fails. An existing file is
+            kept.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -127,21 +128,22 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
         half.touch()
         mode = half.stat().st_mode
         safetensors.numpy.save_file(contents, half, metadata={"trace": text})
-        half.chmod(mode)  # safetensors lets nobody else read what it writes
+        half.chmod(mode)  # safetensors writes files that only their owner can read
         os.replace(half, path)
     except BaseException as error:
         half.unlink(missing_ok=True)
-        if isinstance(error, safetensors.SafetensorError):  # of the disk
+        if isinstance(error, safetensors.SafetensorError):  # a disk error
             raise OSError(f"{path} could not be written ({error}); make room there.") from error
         raise
 
 
 def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what :func:`save_trace` wrote: the fields of a trace by name.
+    """Return the fields of a trace, by name, from a file that :func:`save_trace` wrote.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: not a trace file, one of a later format, or an incomplete one; says which.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is no trace, of a later format, or incomplete. The message names the
+            problem.
     """
     path = Path(path)
     if not path.is_file():
@@ -178,7 +180,7 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(
             f"{name} needs more memory than there is; record the trace again, with less kept."
         ) from error
-    except Exception as error:  # a damaged table can make pandas raise nearly anything
+    except Exception as error:  # a damaged table can raise any error in pandas
         named = isinstance(error, KeyError | TypeError) and re.fullmatch(NAME, str(error))
         what = f" at {str(error)[:80]}" if named else ""
         raise ValueError(
@@ -187,17 +189,17 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _require(name: str, words: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse words and arrays that are not of their form, before they are read further.
+    """Raise if fields or arrays violate the schema, before they are read further.
 
     Raises:
-        FormError: names what is not as it should be.
+        FormError: The message names the invalid part.
     """
     try:
         schema.require_words(words)
         for title, shape in shapes.items():
             schema.require_array(title, shape)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # Python's own words name no part of the file
+        # Python's own messages do not name the part of the file
         what = f" ({str(error)[:120]})" if isinstance(error, FormError) else ""
         raise FormError(
             f"{name} is an incomplete trace file, or a damaged one{what}; record the trace again."
@@ -205,7 +207,7 @@ def _require(name: str, words: Mapping[str, Any], shapes: Mapping[str, Sequence[
 
 
 def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
-    """Put the trace's arrays into ``arrays``, and return everything else as plain data."""
+    """Add the trace's arrays to ``arrays``, and return all else as plain data."""
     for attention in trace.attentions:
         for part, title in PARTS.items():
             put(arrays, f"{title}.{_block(attention.site)}", getattr(attention, part))
@@ -248,7 +250,7 @@ def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
 
 
 def _rebuild(fields: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
-    """The inverse of :func:`_describe`."""
+    """Return the fields of a trace, the inverse of :func:`_describe`."""
     frames, target = fields["frames"], fields["target"]
     return {
         "source": _tokens(fields["source"]),
@@ -295,7 +297,7 @@ def _attention(fields: dict[str, Any], arrays: Arrays) -> Attention:
 
 
 def _typed(part: Part) -> Part:
-    """A part of a trace, each field of which is of its type."""
+    """Return a part of a trace after a check of its field types."""
     require_types(part)
     return part
 
@@ -326,7 +328,7 @@ def _produced(fields: dict[str, Any] | None) -> Produced | None:
 
 
 def _report_words(report: Report) -> dict[str, Any]:
-    """Return the report without the fields that the manifest has and older programs lack."""
+    """Return the report without fields that are in the manifest and unknown to older versions."""
     words = dataclasses.asdict(report)
     return {name: v for name, v in words.items() if name not in ("guessed", "left_out")}
 

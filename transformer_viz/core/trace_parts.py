@@ -1,4 +1,4 @@
-"""What a trace is made of, read-only: tokens, attention, report, what was produced."""
+"""Parts of a trace, read-only: tokens, attention, report and predicted tokens."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import numpy as np
 from .guesses import guess_mark
 from .sites import Site
 
-LEFT_OUT = "proof_left_out"  # in a manifest: why a run was made without its proof
+LEFT_OUT = "proof_left_out"  # manifest key: reason why verification was skipped
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A sentence as the model reads it: ids, pieces, labels, whole words, special tokens.
+    """Tokens of a sentence: ids, pieces, labels, word numbers and special tokens.
 
-    All tuples have one entry a token. ``labels`` are unique (a repeated piece gets a number);
-    ``words`` gives tokens of the same word the same number, special tokens a number of their own;
-    ``ids`` is empty where the source is vectors.
+    All tuples have one entry per token.
+
+    Attributes:
+        ids: Token ids; empty if the source is vectors.
+        labels: Unique labels (a repeated piece gets a number).
+        words: Word number of each token; special tokens have their own.
+        special: True for special tokens.
     """
 
     ids: tuple[int, ...]
@@ -39,10 +43,10 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class Produced:
-    """For each target row the token that row predicts, chosen or forced.
+    """Predicted tokens: for each target row the token it predicts, chosen or forced.
 
-    ``probability`` float32 ``[row]`` and ``rank`` int ``[row]`` (1: the most probable) of that
-    token under the run's last softmax.
+    ``probability`` float32 ``[row]`` and ``rank`` int ``[row]`` (1: the most probable) refer to
+    that token under the run's last softmax.
     """
 
     ids: tuple[int, ...]
@@ -54,13 +58,18 @@ class Produced:
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One block's attention: weights ``[head, query, key]`` float32, and whose words they join.
+    """Attention of one block.
 
-    ``query`` and ``key`` name the sentence of rows and columns (``source`` or ``target``).
-    Optional, where they were kept: ``scores`` ``[head, query, key]`` as the softmax got them,
-    ``q`` ``[head, query, d_k]``, ``k`` ``[head, key, d_k]``, ``v`` ``[head, key, d_v]``,
-    ``gradients`` ``[head, query, key]``; with q and k the number ``scale`` that their product was
-    multiplied with, and ``cap`` if scores were bound by cap x tanh(score / cap); None if unknown.
+    Optional arrays are None if not kept, ``scale`` and ``cap`` if unknown.
+
+    Attributes:
+        weights: ``[head, query, key]`` float32.
+        query, key: Sentences of rows and columns (``source`` or ``target``).
+        scores: Input of the softmax, ``[head, query, key]``.
+        q, k, v: ``[head, query, d_k]``, ``[head, key, d_k]`` and ``[head, key, d_v]``.
+        gradients: ``[head, query, key]``.
+        scale: Factor of the product of q and k.
+        cap: Bound of the scores, if they are cap x tanh(score / cap).
     """
 
     weights: np.ndarray
@@ -78,12 +87,16 @@ class Attention:
 
 @dataclass(frozen=True)
 class KernelRun:
-    """One softmax or fused attention that ran below the probe, and what it is.
+    """A call of a softmax or fused attention kernel below the probe, and its outcome.
 
-    ``name`` of the kernel, ``path`` of the module that ran it, its ``rows`` and the ``keys`` of
-    each; ``fate`` is the site that shows it, what it is instead, or ``missed``. A module that
-    mixes tokens without a softmax, such as a convolution, has no rows; its fate says what it is.
-    Nor has the ``difference`` of two heads, which a differential attention makes.
+    A module that mixes tokens without a softmax, such as a convolution, has no rows; ``fate`` names
+    its kind. The ``difference`` of two heads in a differential attention has no rows either.
+
+    Attributes:
+        name: Name of the kernel.
+        path: Path of the calling module.
+        rows, keys: Number of rows, and of keys per row.
+        fate: Site that shows it, its other meaning, or ``missed``.
     """
 
     MISSED: ClassVar[str] = "missed"
@@ -98,27 +111,32 @@ class KernelRun:
 
     @property
     def mixes(self) -> bool:
-        """Return whether it mixes tokens and is no softmax."""
+        """True if it mixes tokens without a softmax."""
         return self.fate in self.MIXERS
 
 
 @dataclass(frozen=True)
 class Report:
-    """The capture report: what was seen, and the proof that it is what the model used.
+    """Capture report: the sites found, and the checks that they match the computation of the model.
 
-    ``sites`` every attention site found; ``row_sum_error`` the worst ``|sum of a row - 1|`` of the
-    clean run; ``output_difference`` the watched clean run's output against an unwatched pass;
-    ``rebuilt`` by site (``cross L1``) the largest difference between weights x v, projected in
-    float64, and what entered the residual sum (None: not checked); ``replaced`` fused calls that
-    ran as their explicit formula; ``unrecognised`` what could not be understood.
-    ``kernels`` are the softmaxes and fused attentions that ran below the probe, and what each is;
-    ``laws`` by site and law the difference that a proof of axes and edits left (None: could not be
-    told), at most ``tolerance`` where it holds; ``untold`` says what could not be told, and why.
-    ``given``: the weights came as arrays, so that nothing was watched and nothing proves them.
-    ``guessed`` are the words of the config that no file states: the report proves what ran, and
-    cannot prove these. `str` gives the status with that mark. ``left_out`` says why a proof that
-    was not asked for by name was left out; empty where none was.
-    Differences are relative to the largest value of the tensor compared.
+    Differences are relative to the largest value of the compared tensor.
+
+    Attributes:
+        sites: All attention sites found.
+        row_sum_error: Largest ``|sum of a row - 1|`` of the clean run.
+        output_difference: Output of the captured clean run against an uncaptured pass.
+        rebuilt: By site (``cross L1``), the largest difference between weights x v, projected in
+            float64, and the value added to the residual sum (None: not checked).
+        replaced: Fused calls that ran as their explicit formula.
+        unrecognised: Operations that could not be interpreted.
+        kernels: Softmax and fused attention calls below the probe, and their outcome.
+        laws: By site and law, the difference left by a check of axes and edits (None: could not be
+            determined), at most ``tolerance`` if the law holds.
+        untold: Checks that could not be decided, and why.
+        given: True if the weights came as arrays: nothing was captured or verified.
+        guessed: Config values that no file states. The checks cannot verify these; `str` appends
+            them as a mark to the status.
+        left_out: Reason why a check that was not explicitly requested was skipped; else empty.
     """
 
     sites: tuple[str, ...]
@@ -141,15 +159,17 @@ class Report:
 
     @property
     def status(self) -> str:
-        """``green`` when everything checked agrees, otherwise ``amber``; ``unchecked`` without a
-        proof, unless something is known to be wrong; of arrays that somebody gave, ``given, not
-        captured``."""
+        """Overall result: ``green`` if all checks agree, else ``amber``.
+
+        ``unchecked`` without a proof, unless an error is known; ``given, not captured`` for given
+        arrays.
+        """
         if self.given:
             return self.GIVEN
         checked = [self.row_sum_error, *(e for e in self.rebuilt.values() if e is not None)]
         if self.output_difference is not None:
             checked.append(self.output_difference)
-        wrong = any(not error <= self.allowed for error in checked)  # NaN is wrong too
+        wrong = any(not error <= self.allowed for error in checked)  # NaN fails too
         proved = not (self.missed or self.broken or self.untold or self.unrecognised)
         if not self.sites or not proved or wrong:
             return "amber"
@@ -157,26 +177,26 @@ class Report:
 
     @property
     def unchecked(self) -> bool:
-        """Whether the run was traced without a proof (``check=False``)."""
+        """True if the run was traced without a proof (``check=False``)."""
         return self.output_difference is None and not self.laws and not self.kernels
 
     def __str__(self) -> str:
-        """Return the status and the mark of what was guessed, ``green; guessed: heads``."""
+        """Return the status followed by the guesses, ``green; guessed: heads``."""
         return "; ".join(filter(None, (self.status, guess_mark(self.guessed))))
 
     @property
     def allowed(self) -> float:
-        """The largest difference that a check may leave: more in half precision, which rounds."""
+        """Largest difference that a check may leave: larger in half precision, which rounds."""
         return max(self.TOLERANCE, self.tolerance)
 
     @property
     def missed(self) -> tuple[KernelRun, ...]:
-        """The kernels whose weights met values and are shown nowhere."""
+        """Kernels whose weights were multiplied with values but are shown nowhere."""
         return tuple(kernel for kernel in self.kernels if kernel.fate == KernelRun.MISSED)
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """By site the laws that do not hold, or that could not be told."""
+        """Laws of each site that do not hold or could not be decided."""
         found = {
             site: tuple(
                 law for law, gap in laws.items() if gap is None or not gap <= self.tolerance
@@ -187,6 +207,6 @@ class Report:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, closed for writing."""
+    """Return the same array, marked as read-only."""
     array.setflags(write=False)
     return array

@@ -1,3 +1,3 @@
-"""The version of the package, which CITATION.cff, CHANGELOG.md and HISTORY.md repeat."""
+"""Version of the package, repeated in CITATION.cff, CHANGELOG.md and HISTORY.md."""
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""A corpus atlas: the plan, its parts as files, their merge, the engines, and the reader.
+"""Corpus atlas: the plan, its parts as files, their merge, the engines, and the reader.
 
-May import inference's corpus, metrics and core, pyarrow, and ray where somebody asks for it.
+May import inference's corpus, metrics and core, pyarrow, and ray on request.
 """

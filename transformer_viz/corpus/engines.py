@@ -1,7 +1,7 @@
-"""Who runs the shards of a plan: a loop, several processes, or Ray. The result is the same.
+"""Engines that run the shards of a plan: a loop, several processes, or Ray, with equal results.
 
-A shard is run at least once and its part written under one name, so a shard that is run twice
-leaves the same part. What is there is not run again.
+A shard runs at least once and its part has one file name, so a repeated shard leaves the same part.
+Existing parts are not computed again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .plan import Plan, Shard
 from .worker import Done, Scanner
 
 ENGINES = ("local", "ray")
-TRIES = 3  # pools that may break one after another without a part more
+TRIES = 3  # consecutive broken pools without a new part before an error
 
-#: Hears how many sentences of how many are done.
+#: Progress callback with the sentences done and all sentences.
 Tell = Callable[[int, int], None]
 
 
@@ -39,15 +39,15 @@ def run(
     address: str | None = None,
     on_progress: Tell | None = None,
 ) -> list[Done]:
-    """Make the parts that lack, then the atlas.
+    """Compute the missing parts, then the atlas.
 
     Args:
-        model: as this process has it; workers open ``path`` with the config ``words``.
-        workers: processes, or actors of Ray.
+        model: Model of this process; workers load ``path`` with the config values ``words``.
+        workers: Number of processes, or of Ray actors.
         engine: ``local`` or ``ray``; the latter at ``address``, or on this machine.
 
     Raises:
-        ValueError: parts that do not belong there, workers that end again and again, no Ray.
+        ValueError: Foreign parts, workers that crash repeatedly, or no Ray.
     """
     there = finished(folder, plan)
     lacking = [shard for shard in plan.shards if shard.number not in there]
@@ -81,7 +81,7 @@ def _looped(
         before += shard.count
 
 
-_worker: Scanner | None = None  # of this process
+_worker: Scanner | None = None  # scanner of this process
 
 
 def _begin(*given: Any) -> None:
@@ -101,9 +101,9 @@ def _pooled(
     shards: Sequence[Shard],
     workers: int,
 ) -> Iterator[Done]:
-    """Several processes; those that are killed are replaced, and what they had begun run again."""
+    """Yield results of several processes; killed ones are replaced, and their shards run again."""
     open_shards, left = {shard.number for shard in shards}, TRIES
-    context = multiprocessing.get_context("spawn")  # a forked copy of torch's threads may hang
+    context = multiprocessing.get_context("spawn")  # forked threads of torch may hang
     while open_shards:
         count = len(open_shards)
         try:

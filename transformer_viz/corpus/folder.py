@@ -1,4 +1,4 @@
-"""Reading the folder of an atlas: the table of heads, histograms, examples, and how far it is."""
+"""Reader of an atlas folder: the table of heads, histograms, examples, and progress."""
 
 from __future__ import annotations
 
@@ -30,8 +30,14 @@ from .plan import Plan, read_plan
 
 @dataclass(frozen=True, eq=False)
 class HeadExample:
-    """One sentence in which a head was looked at: ``weights`` ``[query, key]`` float32 in steps of
-    1/255, pieces of both sides, its ``score`` by the measure, and ``kind`` top or typical."""
+    """Example sentence of a head.
+
+    Attributes:
+        query, key: Pieces of both sides.
+        weights: ``[query, key]`` float32 in steps of 1/255.
+        score: Score by the measure.
+        kind: ``top`` or ``typical``.
+    """
 
     sentence: int
     text: str
@@ -45,10 +51,10 @@ class HeadExample:
 
 @dataclass(frozen=True, eq=False)
 class AtlasFolder:
-    """A folder that ``transformer-viz atlas`` made, or is making.
+    """A finished or unfinished folder of ``transformer-viz atlas``.
 
-    ``plan`` says what is measured; ``progress`` how much of it is there. ``table`` has the columns
-    of `tv.metrics` over sentences (``tv.roles`` reads it), ``card`` says how to repeat it.
+    ``plan`` lists the measurements; ``progress`` the part that is done. ``table`` has the columns
+    of `tv.metrics` over sentences (``tv.roles`` reads it). ``card`` has the data to repeat the run.
     """
 
     path: Path
@@ -56,21 +62,21 @@ class AtlasFolder:
 
     @property
     def ready(self) -> bool:
-        """Whether all parts were put together."""
+        """True if all parts are merged."""
         return (self.path / ATLAS).is_file() and (self.path / CHOSEN).is_file()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Sentences in finished parts, and in all. Reads names alone."""
+        """Sentences in finished parts, and in all, from file names only."""
         names = {path.name for path in (self.path / PARTS).glob("part-*.parquet")}
         there = [s for s in self.plan.shards if f"part-{s.number:05d}.parquet" in names]
         return sum(shard.count for shard in there), self.plan.sentences
 
     def check(self) -> set[int]:
-        """The shards that are finished.
+        """Return the finished shards.
 
         Raises:
-            ValueError: a part that is half-written, foreign or there twice; named.
+            ValueError: A part is truncated, foreign or duplicate. The message names it.
         """
         return finished(self.path, self.plan)
 
@@ -87,31 +93,33 @@ class AtlasFolder:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Every head: the columns of ``tv.metrics(model, sentences)``."""
+        """Table of all heads with the columns of ``tv.metrics(model, sentences)``."""
         heads, totals = self._sums
         return table(heads, totals)
 
     @property
     def heads(self) -> list[Head]:
-        """Stack, block, layer and head of each."""
+        """Stack, block, layer and head of each head."""
         return self._sums[0]
 
     @cached_property
     def card(self) -> Mapping[str, object]:
-        """The run card: the plan, how many sentences were read and could not be, and the most rows
-        that any measure asked of a head."""
+        """Run card: the plan, the numbers of sentences read and refused, and ``rows``.
+
+        ``rows`` is the largest number of rows that any measure used of a head.
+        """
         words = opened(self.path / ATLAS, self.plan)
         read = {"read": int(words["sentences"]), "refused": int(words["refused"])}
         read["rows"] = int(self._sums[1].n.max(initial=0))
         return self.plan.card() | read
 
     def histogram(self, head: Head, measure: str) -> tuple[np.ndarray, np.ndarray]:
-        """How many sentences have which mean by a measure: counts ``[256]``, edges ``[257]``.
+        """Return the histogram of sentence means of a measure: counts ``[256]``, edges ``[257]``.
 
-        Of ``positional`` the offset counts at which the head looks most.
+        For ``positional`` the offset with the largest mean is used.
 
         Raises:
-            LookupError: no such head or measure; names those there are.
+            LookupError: No such head or measure. The message names the known ones.
         """
         if measure not in NAMES:
             raise LookupError(f"There is no measure {measure!r}; choose of {', '.join(NAMES)}.")
@@ -122,8 +130,10 @@ class AtlasFolder:
         return totals.bins[number, column], edges(measure)
 
     def examples(self, head: Head, measure: str) -> list[HeadExample]:
-        """The sentences in which a head scored highest by a measure, then typical ones: those of
-        the band that holds its mean, drawn by hash."""
+        """Return the sentences with the highest score of a head, then typical ones.
+
+        Typical sentences come from the band that contains the mean, sampled by hash.
+        """
         number = _place(self.heads, head)
         mean = self.table[measure].to_numpy()[number]
         band = int(band_of(np.array(mean))) if np.isfinite(mean) else BANDS
@@ -138,7 +148,7 @@ class AtlasFolder:
         return [_example(one.score, one.kind, row) for one, row in found]
 
     def _group(self, head: Head) -> int:
-        """The row group that holds a layer."""
+        """Return the row group that holds a layer."""
         return self._groups[head[:3]]
 
     @cached_property
@@ -170,9 +180,9 @@ def _example(score: float, kind: str, row: dict[str, Any]) -> HeadExample:
 
 
 def open_atlas(path: str | Path) -> AtlasFolder:
-    """The atlas of a corpus in a folder; nothing but its plan is read yet.
+    """Return the atlas in a folder; only its plan is read at first.
 
     Raises:
-        ValueError: the folder holds no atlas.
+        ValueError: The folder holds no atlas.
     """
     return AtlasFolder(Path(path), read_plan(path))

@@ -1,4 +1,4 @@
-"""All parts of an atlas together, in the order of the shards."""
+"""Merge of all parts of an atlas, in the order of the shards."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ATLAS, CHOSEN = "atlas.parquet", "examples.parquet"
 
 
 def merge(folder: Path, plan: Plan) -> None:
-    """Write ``atlas.parquet`` and ``examples.parquet`` from the parts; one is in memory at a time.
+    """Write ``atlas.parquet`` and ``examples.parquet`` from the parts, with one part in memory.
 
     Raises:
-        ValueError: a part that lacks, is half-written, foreign or there twice; named.
+        ValueError: A part is missing, truncated, foreign or duplicate. The message names it.
     """
     there = finished(folder, plan)
     lacking = [part_name(s.number) for s in plan.shards if s.number not in there]
@@ -53,7 +53,7 @@ def merge(folder: Path, plan: Plan) -> None:
         count += int(words["refused"])
         refused += [(n, why) for n, why in json.loads(words["refused_first"])]
         own, found = read_sums(folder / PARTS / file)
-        if not own:  # no sentence of it could be read
+        if not own:  # none of its sentences could be read
             continue
         if totals is not None and own != heads:
             raise ValueError(f"{folder / PARTS / file} has other heads than those before it.")
@@ -69,7 +69,7 @@ def merge(folder: Path, plan: Plan) -> None:
 
 
 def _keep(kept: dict[Head, dict[int, dict[str, Any]]], rows: list[dict[str, Any]]) -> None:
-    """Of those kept so far and these, what remains of each head."""
+    """Add examples to those kept, and reduce each head to its best ones."""
     touched = set()
     for row in rows:
         head = (row["stack"], row["block"], row["layer"], row["head"])

@@ -1,7 +1,8 @@
-"""What one shard leaves, as two files. The name of ``parts/part-NNNNN.parquet`` is the commit.
+"""Files of a part. The name ``parts/part-NNNNN.parquet`` is the commit.
 
-The examples are written first and the sums last, each under another name that is then changed, so
-a part that is there is whole. Every file bears the hash of its plan and the number of its shard.
+The examples are written first and the sums last. Each file is written under a temporary name and
+renamed, so an existing part is complete. Every file contains the hash of its plan and the number of
+its shard.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 PARTS, EXAMPLES = "parts", "examples"
 NAME = re.compile(r"part-(\d{5,})\.parquet")
-LEFT = ".tmp"  # ends the name of what a killed worker left; nobody reads it
-KEPT = 20  # sentences that could not be read are named, so many of each shard
+LEFT = ".tmp"  # suffix of files of killed workers, which are ignored
+KEPT = 20  # maximum number of refused sentences listed per shard
 #: A head: stack, block, layer, head.
 Head = tuple[str, str, int, int]
 
@@ -75,12 +76,12 @@ EXAMPLE = pa.schema(
 
 
 def part_name(number: int) -> str:
-    """The file of a shard's part."""
+    """Return the file name of a shard's part."""
     return f"part-{number:05d}.parquet"
 
 
 def write_part(folder: Path, plan: Plan, shard: Shard, scanned: Scanned) -> None:
-    """Both files of a shard, the examples first."""
+    """Write both files of a shard, the examples first."""
     for name in (PARTS, EXAMPLES):
         (folder / name).mkdir(parents=True, exist_ok=True)
     words = notes(plan, scanned.sentences, scanned.refused) | {"shard": str(shard.number)}
@@ -117,7 +118,7 @@ def _kept(one: Any) -> dict[str, Any]:
 
 
 def notes(plan: Plan, sentences: int, refused: Sequence[tuple[int, str]]) -> dict[str, str]:
-    """What a file says about itself."""
+    """Return the metadata of a file."""
     return {
         "plan": plan.hash,
         "sentences": str(sentences),
@@ -127,7 +128,7 @@ def notes(plan: Plan, sentences: int, refused: Sequence[tuple[int, str]]) -> dic
 
 
 def write_sums(path: Path, heads: Sequence[Head], totals: Totals, words: dict[str, str]) -> None:
-    """Sums as a table, a row a head and column, a row group a layer."""
+    """Write sums as a table: one row per head and column, one row group per layer."""
     each = len(COLUMNS)
     flat = {name: getattr(totals, name).reshape(-1) for name in FLAT}
     named = [[head[part] for head in heads for _ in range(each)] for part in range(4)]
@@ -147,7 +148,7 @@ def write_sums(path: Path, heads: Sequence[Head], totals: Totals, words: dict[st
 
 
 def write_examples(path: Path, rows: Sequence[dict[str, Any]], words: dict[str, str]) -> None:
-    """Examples as a table, a row a head and sentence, a row group a layer."""
+    """Write examples as a table: one row per head and sentence, one row group per layer."""
     table = pa.Table.from_pylist(list(rows), schema=EXAMPLE)
     place = [tuple(row[name] for name in ("stack", "block", "layer")) for row in rows]
     _write(path, table, [len(list(group)) for _, group in groupby(place)], words)
@@ -163,10 +164,11 @@ def _write(path: Path, table: pa.Table, sizes: Sequence[int], words: dict[str, s
 
 
 def finished(folder: Path, plan: Plan) -> set[int]:
-    """The shards whose parts are there.
+    """Return the shards whose parts exist.
 
     Raises:
-        ValueError: a part that is half-written, of another plan, there twice, or unknown; named.
+        ValueError: A part is truncated, of another plan, duplicate or unknown. The message names
+            it.
     """
     found: dict[int, Path] = {}
     for path in sorted((folder / PARTS).glob("*")) if (folder / PARTS).is_dir() else ():
@@ -204,10 +206,10 @@ def finished(folder: Path, plan: Plan) -> set[int]:
 
 
 def opened(path: Path, plan: Plan) -> dict[str, str]:
-    """What a file says about itself.
+    """Return the metadata of a file.
 
     Raises:
-        ValueError: it is half-written, or of another plan.
+        ValueError: The file is truncated, or of another plan.
     """
     try:
         known = pq.read_schema(path).metadata or {}
@@ -226,10 +228,10 @@ def opened(path: Path, plan: Plan) -> dict[str, str]:
 
 
 def read_sums(path: Path) -> tuple[list[Head], Totals]:
-    """Heads and sums of a part, or of the whole atlas.
+    """Return heads and sums of a part, or of the whole atlas.
 
     Raises:
-        ValueError: half-written, or rows that lack, come twice or are unknown.
+        ValueError: The file is truncated, or rows are missing, duplicate or unknown.
     """
     table = _rows(path, SUMS)
     each = len(COLUMNS)
@@ -247,19 +249,19 @@ def read_sums(path: Path) -> tuple[list[Head], Totals]:
 
 
 def read_examples(path: Path, groups: Sequence[int] | None = None) -> list[dict[str, Any]]:
-    """Rows of a file of examples, or of some row groups.
+    """Return the rows of a file of examples, or of some row groups.
 
     Raises:
-        ValueError: half-written.
+        ValueError: The file is truncated.
     """
     return _rows(path, EXAMPLE, groups).to_pylist()
 
 
 def layers_of(path: Path) -> list[tuple[str, str, int]]:
-    """Stack, block and layer of each row group of a file of examples.
+    """Return stack, block and layer of each row group of a file of examples.
 
     Raises:
-        ValueError: half-written.
+        ValueError: The file is truncated.
     """
     names = ["stack", "block", "layer"]
     try:
@@ -271,10 +273,10 @@ def layers_of(path: Path) -> list[tuple[str, str, int]]:
 
 
 def _rows(path: Path, schema: pa.Schema, groups: Sequence[int] | None = None) -> pa.Table:
-    """A table of ours, or some of its row groups.
+    """Return a table with our schema, or some of its row groups.
 
     Raises:
-        ValueError: half-written, or with other columns.
+        ValueError: The file is truncated, or has other columns.
     """
     try:
         file = pq.ParquetFile(path)
@@ -293,5 +295,5 @@ def _half(path: Path) -> ValueError:
 
 
 def choices_of(row: dict[str, Any]) -> list[Choice]:
-    """Why a row of examples was kept."""
+    """Return the selections for which a row of examples was kept."""
     return [Choice(sentence=row["sentence"], **one) for one in row["chosen"]]

@@ -1,4 +1,4 @@
-"""The plan of an atlas: what is measured on what, cut into shards. It depends on nothing else."""
+"""Plan of an atlas: the measurements and the corpus, split into shards. Depends on nothing else."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 PLAN = "plan.json"
 SHARD = 2000  # sentences
-COPIED = 500  # sentences, about, that copying is asked of: it needs each head's logits
+COPIED = 500  # about this many sentences get a copying score, which needs all logits
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A range of the corpus: its first sentence, line and byte, and how many sentences it has."""
+    """Range of the corpus: its first sentence, line and byte, and its number of sentences."""
 
     number: int
     sentence: int
@@ -38,10 +38,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `plan.json` says. Paths are no part of it, so it is the same on every machine.
+    """Contents of `plan.json`. Paths are excluded, so it is the same on every machine.
 
-    ``guesses`` are the words of the model's config that no file states, with their values; a plan
-    without any does not name them.
+    ``guesses`` are the config values that no file states; without guesses the field is omitted from
+    the file.
     """
 
     model: str
@@ -62,11 +62,11 @@ class Plan:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of everything the plan says; each part bears it."""
+        """SHA-256 of the plan, stored in each part."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         return json.dumps(self._words(), indent=1, ensure_ascii=False) + "\n"
 
     def _words(self) -> dict[str, Any]:
@@ -74,12 +74,12 @@ class Plan:
         return words | guess_entry(self.guesses)
 
     def card(self) -> dict[str, object]:
-        """What one needs to repeat and to judge the numbers."""
+        """Return the facts needed to repeat and to assess the numbers."""
         card: dict[str, object] = {k: v for k, v in self._words().items() if k != "shards"}
         return card | {"shards": len(self.shards), "plan_hash": self.hash}
 
     def items(self, shard: Shard, corpus: str | Path) -> list[tuple[int, Any]]:
-        """The numbered sentences of a shard."""
+        """Return the numbered sentences of a shard."""
         found = some_lines(corpus, shard.byte, shard.count, shard.line)
         return list(enumerate(found, shard.sentence))
 
@@ -93,10 +93,10 @@ def make_plan(
     size: int = SHARD,
     on_progress: Callable[[int], None] | None = None,
 ) -> Plan:
-    """Read a file once and cut it into shards; every line is checked.
+    """Read a file once and split it into shards; every line is checked.
 
     Raises:
-        ValueError: the file holds no sentences, or the model reads none; says which.
+        ValueError: The file holds no sentences, or the model cannot read them.
     """
     if model.takes != "text":
         raise ValueError(
@@ -140,10 +140,10 @@ def make_plan(
 
 
 def read_plan(folder: str | Path) -> Plan:
-    """The plan of a folder.
+    """Return the plan of a folder.
 
     Raises:
-        ValueError: there is none, or it is not whole.
+        ValueError: There is none, or it is incomplete.
     """
     path = Path(folder) / PLAN
     if not path.is_file():
@@ -165,10 +165,10 @@ def read_plan(folder: str | Path) -> Plan:
 
 
 def settle_plan(plan: Plan, folder: Path) -> None:
-    """Write the plan, or see that the folder's own says the same.
+    """Write the plan, or check that it equals the plan of the folder.
 
     Raises:
-        ValueError: the folder holds the atlas of something else, or other files.
+        ValueError: The folder holds another atlas, or other files.
     """
     if (folder / PLAN).is_file():
         there = read_plan(folder)
@@ -188,7 +188,7 @@ def settle_plan(plan: Plan, folder: Path) -> None:
 
 
 def whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """A file that is whole or not there: written under another name, then renamed."""
+    """Write a file atomically: under a temporary name, then renamed."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         write(temporary)
@@ -198,7 +198,7 @@ def whole(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 def model_hash(model: Model) -> str:
-    """SHA-256 of a model's weights."""
+    """Return the SHA-256 of a model's weights."""
     if model.hash:
         return model.hash
     from ..inference.run_card import hash_of
@@ -207,7 +207,7 @@ def model_hash(model: Model) -> str:
 
 
 def _tokenizer_hash(model: Model) -> str:
-    """SHA-256 of all pieces in their order."""
+    """Return the SHA-256 of all pieces in their order."""
     made = hashlib.sha256()
     for piece in getattr(model.tokenizer, "pieces", ()) or ():
         made.update(piece.encode("utf-8", "surrogatepass") + b"\0")

@@ -1,7 +1,7 @@
-"""The same shards on a cluster, by Ray Data: actors that hold the model take numbers of shards.
+"""Engine on a cluster, by Ray Data: actors that hold the model process numbers of shards.
 
 Parts are written by the actors, so the folder, the corpus and the model are on a disk that all
-nodes share. Ray runs what a lost node had begun again; as a part has one name, no harm is done.
+nodes share. Ray repeats the work of a lost node; this is harmless, since a part has one name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .worker import Done, Scanner
 
 
 class RayScanner:
-    """A `Scanner` as Ray Data calls it: a batch of numbers in, what was done out."""
+    """Adapter of `Scanner` for Ray Data: a batch of numbers in, results out."""
 
     def __init__(self, *given: Any):
         self.scanner = Scanner(*given)
@@ -34,7 +34,7 @@ def scanned(
     workers: int,
     address: str | None,
 ) -> Iterator[Done]:
-    """What is done, as it comes.
+    """Yield results as they arrive.
 
     Raises:
         ValueError: Ray is not installed, or there is no cluster at the address.

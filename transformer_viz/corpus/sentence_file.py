@@ -1,6 +1,6 @@
-"""Sentences of a text file, one a line, or source and target with a tabulator between them.
+"""Sentences of a text file, one per line, or source and target separated by a tab.
 
-Read line by line, so that a file may be of any size.
+Files are read line by line and may be of any size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 BOM = "\ufeff"
-LONGEST = 1_000_000  # bytes of a line
+LONGEST = 1_000_000  # maximum bytes of a line
 
 #: A sentence, or a source and a target.
 Item = Any
@@ -20,7 +20,7 @@ Item = Any
 
 @dataclass(frozen=True)
 class Line:
-    """One line with words: its number from 1, where it begins in the file, what it says."""
+    """A line that is not blank: its number from 1, its offset in the file, and its content."""
 
     number: int
     start: int
@@ -28,10 +28,10 @@ class Line:
 
 
 def text_file(file: str | Path) -> Path:
-    """The file of this name.
+    """Return the path of a file after checking it.
 
     Raises:
-        ValueError: there is none, or it is a folder.
+        ValueError: The file is missing, or it is a folder.
     """
     path = Path(file)
     if not path.is_file():
@@ -41,19 +41,19 @@ def text_file(file: str | Path) -> Path:
 
 
 def sentences(file: str | Path) -> list[Item]:
-    """The sentences of a file, or its pairs, all at once.
+    """Return all sentences of a file, or its pairs.
 
     Raises:
-        ValueError: no such file, no text, no sentence, or lines of different kinds; says which.
+        ValueError: No such file, no text, no sentence, or lines of different kinds.
     """
     return [line.item for line in lines(file)]
 
 
 def lines(file: str | Path, digest: Any = None) -> Iterator[Line]:
-    """Every line that holds words; a ``digest`` of hashlib is fed with the whole file.
+    """Yield every line that is not blank; a ``digest`` of hashlib is updated with the whole file.
 
     Raises:
-        ValueError: as `sentences`.
+        ValueError: As in `sentences`.
     """
     path, some = text_file(file), False
     with path.open("rb") as stream:
@@ -69,10 +69,10 @@ def lines(file: str | Path, digest: Any = None) -> Iterator[Line]:
 
 
 def some_lines(file: str | Path, start: int, count: int, number: int) -> list[Item]:
-    """``count`` sentences from the byte ``start`` on, where line ``number`` begins.
+    """Return ``count`` sentences from the byte ``start``, where line ``number`` begins.
 
     Raises:
-        ValueError: the file has become another.
+        ValueError: The file has changed.
     """
     path = text_file(file)
     found: list[Item] = []
@@ -88,7 +88,7 @@ def some_lines(file: str | Path, start: int, count: int, number: int) -> list[It
 
 
 def hash_of(items: list[Item]) -> str:
-    """SHA-256 of what some sentences say."""
+    """Return the SHA-256 of some sentences."""
     return hashlib.sha256(repr(items).encode()).hexdigest()
 
 

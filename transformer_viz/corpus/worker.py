@@ -1,4 +1,4 @@
-"""A worker: it holds a model and turns numbers of shards into parts, whoever runs it."""
+"""Worker of an engine: it holds a model and converts shard numbers to parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .plan import Plan, model_hash
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker hands back: which shard, how many sentences, and seconds of work."""
+    """Result of a worker: the shard, its numbers of sentences, and seconds of work."""
 
     shard: int
     sentences: int
@@ -26,7 +26,7 @@ class Done:
 
 
 class Scanner:
-    """A worker: holds the model, and turns the number of a shard into its part."""
+    """A worker with a model that computes the part of a shard."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class Scanner:
         model: Model | str,
         words: dict[str, Any] | None = None,
     ):
-        """Open the model, if it came as a path, and see that it is that of the plan.
+        """Load the model, if given as a path, and check that it is that of the plan.
 
         Raises:
-            ValueError: it is another one.
+            ValueError: It is another model.
         """
         self.plan, self.corpus, self.folder = plan, corpus, Path(folder)
         if isinstance(model, str):

@@ -1,4 +1,4 @@
-"""A trace from arrays of weights that somebody has: read, checked, and marked as not captured.
+"""Traces from given arrays of weights: read, checked, and marked as not captured.
 
-May import metrics, preprocessing and core; arrays of torch and JAX come in by their protocols.
+May import metrics, preprocessing and core; arrays of torch and JAX are read by their protocols.
 """

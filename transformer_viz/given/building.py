@@ -1,4 +1,4 @@
-"""`tv.from_attentions`: a trace from weights that somebody has."""
+"""`tv.from_attentions`: a trace from given weights."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .rows import hides_later
 from .steps import joined
 from .words import tokens_of, tokens_within
 
-SIDE = 64  # rows and columns that a small picture has at most, as in captured traces
+SIDE = 64  # maximum rows and columns of a thumbnail, as in captured traces
 NAME = "given weights"
 NORMS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
 
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """One map: its layers, whose words stand along its sides, and what its weights show.
+    """A map: its layers, the sentences of rows and columns, and facts about its weights.
 
-    ``assumed`` where nothing tells whether it is an encoder's or a decoder's.
+    ``assumed`` is True if the weights do not show whether it belongs to an encoder or a decoder.
     """
 
     block: str
@@ -55,41 +55,42 @@ def from_attentions(
     check_sums: bool = True,
     name: str = NAME,
 ) -> Trace:
-    """A trace of attention weights that you have, for all views, measures, files and the report.
+    """Return a trace of given attention weights, for all views, metrics, files and the report.
 
-    The weights are checked and copied, never guessed. The trace is marked as given: nobody watched
-    the model, so nothing proves that it used them, and whatever needs more than weights (scores,
-    queries and keys, values, norms, positions, logits) says that it was not given.
+    The weights are checked and copied, never guessed. The trace is marked as given: no model was
+    captured, so nothing proves that it used them. Anything that needs more than weights (scores,
+    queries and keys, values, norms, positions, logits) raises an error.
 
     Args:
-        attentions: what a Hugging Face model returned with ``output_attentions=True`` (the output
-            object, its ``attentions`` or ``encoder_attentions``, or the steps that ``generate``
-            returned), or weights: a list with ``[head, row, column]`` or ``[batch, head, row,
-            column]`` a layer (None where a layer has none), or one array ``[layer, head, row,
-            column]`` or ``[layer, batch, head, row, column]``; of torch (any device, half
-            precision, with a graph), numpy, JAX, or plain lists. Those of a lone stack, or of an
-            encoder; None where there is only a decoder.
-        tokens: one token for each column: strings as ``tokenizer.convert_ids_to_tokens`` gives
-            them, or ids with ``tokenizer``. Of a translator, what the encoder reads.
-        cross: the cross-attention, in the same ways; rows are ``target_tokens``.
-        decoder: the decoder's own attention, in the same ways.
-        target_tokens: what the decoder reads, its start token too.
-        tokenizer: of the transformers library: then ids, special tokens and words are known for
-            sure; without it special tokens are told by their spelling.
-        batch: which sequence of a batch.
-        check_sums: False where rows are not meant to sum to 1, as beside learned sinks.
-        name: what the trace calls its model.
+        attentions: Output of a Hugging Face model with ``output_attentions=True``: the output
+            object, its ``attentions`` or ``encoder_attentions``, or the steps returned by
+            ``generate``. Or weights: a list with ``[head, row, column]`` or
+            ``[batch, head, row, column]`` per layer (None for a layer without weights), or one
+            array ``[layer, head, row, column]`` or ``[layer, batch, head, row, column]``. Arrays
+            may be of torch (any device, half precision, with a graph), numpy, JAX, or plain lists.
+            The weights belong to a lone stack or an encoder; None if there is only a decoder.
+        tokens: One token per column: strings of ``tokenizer.convert_ids_to_tokens``, or ids with
+            ``tokenizer``. For a translation model, the tokens of the encoder.
+        cross: Cross-attention, in the same forms; rows are ``target_tokens``.
+        decoder: Self-attention of the decoder, in the same forms.
+        target_tokens: Tokens of the decoder, including its start token.
+        tokenizer: Tokenizer of the transformers library. It gives exact ids, special tokens and
+            words; without it special tokens are recognised by their spelling.
+        batch: Index of a sequence in a batch.
+        check_sums: False if rows do not sum to 1, for example with learned sinks.
+        name: Name of the model in the trace.
 
-    A lone stack is a decoder's (``decoder``) where ``generate`` returned it, or where no row looks
-    ahead, else an encoder's (``encoder``). Rows of padding do not count: those of zeros, without
-    numbers, or with equal weights in all columns. Where no row tells, the type of the output does,
-    and the trace says that this was assumed. Given as ``decoder=`` with ``attentions=None`` a stack
-    is a decoder's in any case. Steps of a sliding or static cache are placed at the tokens of their
-    keys. Layers count from 0 without those that have no weights.
+    A lone stack is a decoder (``decoder``) if ``generate`` returned it, or if no row attends to
+    later tokens, else an encoder (``encoder``). Rows of padding are ignored: zeros, NaN, or equal
+    weights in all columns. If no row is conclusive, the type of the output decides, and the trace
+    records the assumption. With ``decoder=`` and ``attentions=None`` a stack is always a decoder.
+    Steps of a sliding or static cache are placed at the tokens of their keys. Layers count from 0;
+    layers without weights are not counted.
 
     Raises:
-        ValueError: no weights, other numbers of tokens, a batch of several, numbers that are no
-            weights, rows that do not sum to 1; names the layer, head and row, and what to do.
+        ValueError: No weights, a wrong number of tokens, a batch without ``batch``, invalid
+            weights, or rows that do not sum to 1. The message names the layer, head and row, and
+            what to do.
     """
     parts = parts_of(Parts(attentions, cross, decoder), batch)
     steps = written(parts)
@@ -117,7 +118,7 @@ def from_attentions(
 
 
 def _maps(parts: Parts, batch: int | None, pair: bool) -> list[Map]:
-    """The maps that were given, in the order of all traces."""
+    """Return the given maps, in the order of all traces."""
 
     def read(thing: Any, what: str) -> list[Layer]:
         if is_steps(thing):
@@ -161,7 +162,7 @@ def _maps(parts: Parts, batch: int | None, pair: bool) -> list[Map]:
 
 
 def _stack(layers: list[Layer], evidence: str) -> tuple[str, bool]:
-    """Which stack a lone map is of, and whether that is assumed."""
+    """Return the stack of a lone map, and True if it is assumed."""
     if evidence == "generated":
         return "decoder", False
     hidden = hides_later(layers, evidence == "causal")
@@ -173,7 +174,7 @@ def _stack(layers: list[Layer], evidence: str) -> tuple[str, bool]:
 def _read(
     maps: Sequence[Map], source: Tokens, target: Tokens | None
 ) -> tuple[Tokens, Tokens | None]:
-    """The tokens of generate() that were read: the last one that it wrote was not."""
+    """Return the tokens of generate() that the model read, without the last generated one."""
     last = maps[-1]
     rows = last.layers[0].weights.values.shape[1]
     own = source if last.query == "source" else target
@@ -184,10 +185,10 @@ def _read(
 
 
 def _checked(one: Map, source: Tokens, target: Tokens | None, check_sums: bool) -> Map:
-    """The same map with what its weights show.
+    """Return the map with the facts about its weights.
 
     Raises:
-        ValueError: as of `from_attentions`.
+        ValueError: As in `from_attentions`.
     """
     sides = {"source": source, "target": source if target is None else target}
     what = "attentions" if one.block == "encoder" or target is None else one.block
@@ -203,7 +204,7 @@ def _attention(one: Map, layer: int) -> Attention:
 
 
 def head_table(one: Map) -> pd.DataFrame:
-    """The table of heads, as captured traces have it; rows of zeros are off from no sum."""
+    """Return the table of heads, as in captured traces; rows of zeros have no sum error."""
     stack, kind = MAPS[one.block]
     tables = []
     for number, layer in enumerate(one.layers):
@@ -218,7 +219,7 @@ def head_table(one: Map) -> pd.DataFrame:
 
 
 def small_pictures(one: Map) -> np.ndarray:
-    """Each head small: uint8 ``[layer, head, <=64, <=64]``, max-pooled, 255 = 1."""
+    """Return thumbnails of all heads: uint8 ``[layer, head, <=64, <=64]``, max-pooled, 255 = 1."""
     heads = max(len(layer.weights.values) for layer in one.layers)
     rows, columns = one.layers[0].weights.values.shape[1:]
     high, wide = -(-rows // SIDE), -(-columns // SIDE)
@@ -234,7 +235,7 @@ def small_pictures(one: Map) -> np.ndarray:
 
 
 def _empty(keys: dict[str, type], values: Sequence[str]) -> pd.DataFrame:
-    """A table without rows: what was not given."""
+    """Return a table without rows, for data that was not given."""
     kinds: dict[str, Any] = {**keys, **dict.fromkeys(values, np.float32)}
     return pd.DataFrame({name: np.zeros(0, kind) for name, kind in kinds.items()})
 
@@ -250,7 +251,7 @@ def _report(maps: Sequence[Map]) -> Report:
 def _manifest(
     maps: Sequence[Map], name: str, pair: bool, known: bool, steps: bool
 ) -> dict[str, Any]:
-    """What is known of the weights: their types, masks, padding, and which layers had none."""
+    """Return facts about the weights: types, masks, padding, and layers without weights."""
     kind = "encoder-decoder" if pair else f"{maps[0].block}-only"
     given = {
         one.block: {

@@ -1,4 +1,4 @@
-"""Whether arrays are attention: their shape, their rows, and which mask their zeros show."""
+"""Checks of given attention weights: shape, row sums, and the mask shown by exact zeros."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ TOO_LARGE = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What a layer's weights say of themselves.
+    """Facts about the weights of one layer.
 
-    ``error`` the worst ``|sum of a row - 1|`` of rows that are not all zeros; ``blank`` the rows
-    that are zeros in every head, as padding makes them; ``mask`` what exact zeros show: ``none``,
-    ``causal``, ``causal, window of 4``, ``window of 4``, or ``other``; ``equal`` the rows with one
-    weight in all columns, as full masks leave them.
+    Attributes:
+        error: Largest ``|sum of a row - 1|`` of rows that are not all zeros.
+        blank: Rows of zeros in every head, as for padding.
+        mask: Mask shown by exact zeros: ``none``, ``causal``, ``causal, window of 4``,
+            ``window of 4``, or ``other``.
+        equal: Rows with equal weights in all columns, as for fully masked rows.
     """
 
     error: float
@@ -36,10 +38,10 @@ class Facts:
 
 
 def require_shape(layer: Layer, what: str, rows: int, columns: int, both: bool) -> None:
-    """Refuse weights of other words.
+    """Raise if the shape of the weights does not match the tokens.
 
     Raises:
-        ValueError: says how many rows, columns and tokens came.
+        ValueError: The message gives the numbers of rows, columns and tokens.
     """
     _, high, wide = layer.weights.values.shape
     if (high, wide) == (rows, columns):
@@ -64,16 +66,16 @@ def require_shape(layer: Layer, what: str, rows: int, columns: int, both: bool) 
 
 
 def facts(layer: Layer, what: str, check_sums: bool) -> Facts:
-    """Check a layer's weights ``[head, row, column]``.
+    """Return the facts about a layer's weights ``[head, row, column]`` after checking them.
 
     Args:
-        layer: the weights.
-        what: whose they are.
-        check_sums: whether rows must sum to 1.
+        layer: The weights.
+        what: Name of the argument, for errors.
+        check_sums: True if rows must sum to 1.
 
     Raises:
-        ValueError: a number that is no weight, or a row that does not sum to 1; names layer, head
-            and row, and says what it may be.
+        ValueError: An invalid weight, or a row that does not sum to 1. The message names layer,
+            head and row, and possible reasons.
     """
     w = layer.weights.values.astype(np.float64)
     if len(layer.unset) == w.shape[1]:
@@ -100,8 +102,10 @@ def facts(layer: Layer, what: str, check_sums: bool) -> Facts:
 
 
 def masked_rows(layer: Layer) -> tuple[int, ...]:
-    """Return the rows of equal weights of a square map, if one of them sees a later column: those
-    of padding, where the mask hides all. The last row alone may have equal weights by chance."""
+    """Return the rows of equal weights of a square map, if one of them sees a later column.
+
+    These are rows of padding with a full mask. A last row alone may have equal weights by chance.
+    """
     _, high, wide = layer.weights.values.shape
     if high != wide or not any(row < wide - 1 for row in layer.equal):
         return ()
@@ -109,8 +113,10 @@ def masked_rows(layer: Layer) -> tuple[int, ...]:
 
 
 def sum_errors(layer: Layer) -> np.ndarray:
-    """Return ``|sum of a row - 1|`` as ``[head, row]``: 0 for rows of zeros, and for those that
-    lost weight with unused columns."""
+    """Return ``|sum of a row - 1|`` as ``[head, row]``.
+
+    The result is 0 for rows of zeros, and for rows that lost weight with unused columns.
+    """
     sums = layer.weights.values.astype(np.float64).sum(-1)
     off = np.where(sums == 0, 0.0, np.abs(sums - 1))
     off[:, list(layer.cut)] = 0
@@ -128,12 +134,12 @@ def _refuse(wrong: np.ndarray, w: np.ndarray, layer: Layer, what: str, why: str)
 
 
 def mask_of(w: np.ndarray) -> str:
-    """The mask that exact zeros of all heads show, in a word.
+    """Return the name of the mask that exact zeros of all heads show.
 
-    Rows and columns of nothing but zeros (padding) are left out.
+    Rows and columns of zeros only (padding) are ignored.
 
     Args:
-        w: weights ``[head, row, column]``.
+        w: Weights ``[head, row, column]``.
     """
     seen = np.asarray(w.any(axis=0))
     high, wide = seen.shape

@@ -1,4 +1,4 @@
-"""The layers of one map, however they came: tuples, stacks, batches."""
+"""Layers of one map from tuples, stacked arrays or batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .numbers import Numbers, depth, is_array, numbers
 
-EQUAL = 1e-6  # of the largest weight of a row, by which its weights may differ and count as equal
+EQUAL = 1e-6  # relative tolerance for equal weights of a row
 
 NOTHING = (
     "{what} holds no weights: fused attention (sdpa, flash) returns none. Load the model with "
@@ -18,16 +18,18 @@ NOTHING = (
 
 
 class KeywordNeededError(ValueError):
-    """Weights that a keyword of `tv.from_attentions` would open, which the message names."""
+    """Weights that need a keyword of `tv.from_attentions`, named in the message."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer's weights ``[head, row, column]``, and its number among those that were given.
+    """Weights of one layer ``[head, row, column]``, and its number among the given layers.
 
-    ``equal`` are the rows with one weight in all columns, as a fully masked softmax leaves them;
-    ``unset`` those that were no numbers, now zeros; ``cut`` those that lost weight with columns of
-    a static cache that hold no token; ``window`` the keys that a sliding cache kept for a row.
+    Attributes:
+        equal: Rows with equal weights in all columns, as from a fully masked softmax.
+        unset: Rows that were NaN, now zeros.
+        cut: Rows that lost weight with columns of a static cache that hold no token.
+        window: Number of keys that a sliding cache kept for a row.
     """
 
     weights: Numbers
@@ -39,7 +41,7 @@ class Layer:
 
 
 def is_steps(thing: Any) -> bool:
-    """Whether these are the steps of generate(): tuples of tuples of arrays."""
+    """Return True for the steps of generate(): tuples of tuples of arrays."""
     if is_array(thing) or not isinstance(thing, list | tuple):
         return False
     inner = next((part for part in thing if part is not None), None)
@@ -50,17 +52,17 @@ def is_steps(thing: Any) -> bool:
 
 
 def layers_of(thing: Any, what: str, batch: int | None) -> list[Layer]:
-    """The layers of a map.
+    """Return the layers of a map.
 
     Args:
-        thing: a list or tuple with ``[head, row, column]`` or ``[batch, head, row, column]`` a
-            layer (None for a layer without weights), or all of them in one array ``[layer, head,
-            row, column]`` or ``[layer, batch, head, row, column]``; three axes are one layer.
-        what: whose they are, for what is said of wrong ones.
-        batch: which sequence of a batch; None where there is only one.
+        thing: A list or tuple with ``[head, row, column]`` or ``[batch, head, row, column]`` per
+            layer (None for a layer without weights). Or one array ``[layer, head, row, column]`` or
+            ``[layer, batch, head, row, column]``; three axes are one layer.
+        what: Name of the argument, for errors.
+        batch: Index of a sequence in a batch; None if there is only one.
 
     Raises:
-        ValueError: no weights, other axes, or a batch of several; says what to do.
+        ValueError: No weights, other axes, or a batch of several. The message names the remedy.
     """
     if is_array(thing) or not isinstance(thing, list | tuple):
         return _stack(thing, what, batch)
@@ -78,7 +80,7 @@ def layers_of(thing: Any, what: str, batch: int | None) -> list[Layer]:
 
 
 def _bare(thing: Any) -> bool:
-    """Whether lists hold numbers and no arrays."""
+    """Return True if lists hold numbers and no arrays."""
     while isinstance(thing, list | tuple):
         thing = next((part for part in thing if part is not None), None)
     return thing is not None and not is_array(thing) and depth(thing) == 0
@@ -104,7 +106,7 @@ def _stack(thing: Any, what: str, batch: int | None) -> list[Layer]:
 
 
 def _layer(weights: Numbers, number: int) -> Layer:
-    """A layer with its rows of equal weights, and rows without any number as zeros."""
+    """Return a layer with its rows of equal weights, and NaN rows set to zero."""
     lost = np.isnan(weights.values).all(axis=(0, 2))
     if lost.any():
         weights = with_values(weights, np.where(lost[:, None], 0, weights.values))
@@ -113,7 +115,7 @@ def _layer(weights: Numbers, number: int) -> Layer:
 
 
 def equal_rows(weights: np.ndarray) -> tuple[int, ...]:
-    """Return the rows with one weight in all columns of each head, as a fully masked softmax has.
+    """Return the rows with equal weights in all columns, as from a fully masked softmax.
 
     Args:
         weights: ``[head, row, column]``. A single column has no such rows.
@@ -124,8 +126,10 @@ def equal_rows(weights: np.ndarray) -> tuple[int, ...]:
 
 
 def cut_unused(layer: Layer) -> Layer:
-    """Return the layer of a self-attention without the empty places of a static cache: columns
-    beyond its rows in which no row but those of equal weights has any."""
+    """Return a self-attention layer without the empty columns of a static cache.
+
+    These are columns after its rows that have weight only in rows of equal weights.
+    """
     weights = layer.weights.values
     rows = weights.shape[1]
     if weights.shape[2] <= rows or len(layer.equal) == rows:
@@ -137,12 +141,12 @@ def cut_unused(layer: Layer) -> Layer:
 
 
 def with_values(whole: Numbers, values: np.ndarray) -> Numbers:
-    """Return other values with the type and tolerance of the same array."""
+    """Return other values with the dtype and tolerance of the same array."""
     return Numbers(values, whole.dtype, whole.tolerance)
 
 
 def _one(layer: Numbers, what: str, batch: int | None) -> Numbers:
-    """One sequence of a layer, ``[head, row, column]``."""
+    """Return one sequence of a layer, ``[head, row, column]``."""
     values = layer.values
     if values.ndim == 4:
         values = values[chosen(len(values), what, batch)]
@@ -157,10 +161,11 @@ def _one(layer: Numbers, what: str, batch: int | None) -> Numbers:
 
 
 def chosen(size: int, what: str, batch: int | None) -> int:
-    """Which sequence of a batch is meant.
+    """Return the index of the requested sequence in a batch.
 
     Raises:
-        ValueError: several and none was named (`KeywordNeededError`), or one that is not there.
+        ValueError: A batch of several without ``batch`` (`KeywordNeededError`), or an invalid
+            index.
     """
     if batch is None:
         if size != 1:

@@ -1,4 +1,4 @@
-"""Arrays of any library as numpy: torch on any device, JAX, TensorFlow, numpy, lists."""
+"""Conversion of arrays to numpy: torch on any device, JAX, TensorFlow, numpy, lists."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-#: How exact the numbers of a type are: the step above 1.
+#: Precision of a dtype: its step above 1.
 STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-EXACT = 1e-4  # what a row of 32 bits or more may be off
-ROUNDED = 4  # steps that a row of fewer bits may be off
+EXACT = 1e-4  # tolerance of a row sum in 32 bits or more
+ROUNDED = 4  # tolerance of a row sum in fewer bits, in steps
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Numbers as numpy, float32 or float64, and what a sum of a row of them may be off."""
+    """Numbers as numpy, float32 or float64, with the tolerance of their row sums."""
 
     values: np.ndarray
     dtype: str
@@ -24,20 +24,20 @@ class Numbers:
 
 
 def is_array(thing: Any) -> bool:
-    """Whether a thing is an array of some library, and no list."""
+    """Return True if a value is an array of some library, and not a list."""
     return hasattr(thing, "shape") and hasattr(thing, "dtype")
 
 
 def numbers(thing: Any, what: str) -> Numbers:
-    """An array, or nested lists of numbers, as numpy.
+    """Return an array, or nested lists of numbers, as numpy.
 
     Args:
-        thing: what has ``__array__`` or ``__dlpack__``, a torch tensor on any device (attached to
-            a graph or not), or lists.
-        what: whose it is, for what is said of wrong ones.
+        thing: An object with ``__array__`` or ``__dlpack__``, a torch tensor on any device
+            (attached to a graph or not), or lists.
+        what: Name of the argument, for errors.
 
     Raises:
-        ValueError: no numbers, or lists of unequal length; says what came.
+        ValueError: No numbers, or lists of unequal length. The message names the type.
     """
     try:
         array = _array(thing)
@@ -48,7 +48,7 @@ def numbers(thing: Any, what: str) -> Numbers:
             "[layer, head, row, column], or a list with an array a layer."
         ) from error
     name = str(getattr(thing, "dtype", array.dtype)).removeprefix("torch.")
-    if array.dtype.name == "bfloat16":  # of ml_dtypes, which JAX uses
+    if array.dtype.name == "bfloat16":  # from ml_dtypes, used by JAX
         array = array.astype(np.float32)
     if array.dtype.kind not in "fiub":
         raise ValueError(
@@ -60,9 +60,9 @@ def numbers(thing: Any, what: str) -> Numbers:
 
 
 def _array(thing: Any) -> np.ndarray:
-    if hasattr(thing, "detach"):  # torch: off its graph, off its device
+    if hasattr(thing, "detach"):  # torch: detach from the graph, copy to the CPU
         thing = thing.detach().cpu()
-        if str(thing.dtype) == "torch.bfloat16":  # which numpy does not have
+        if str(thing.dtype) == "torch.bfloat16":  # not supported by numpy
             thing = thing.float()
         return np.asarray(thing.numpy())
     if isinstance(thing, list | tuple):
@@ -75,14 +75,14 @@ def _array(thing: Any) -> np.ndarray:
 
 
 def _plain(thing: Any) -> Any:
-    """Lists of arrays as lists of numpy."""
+    """Return lists of arrays as lists of numpy arrays."""
     if isinstance(thing, list | tuple):
         return [_plain(part) for part in thing]
     return _array(thing) if is_array(thing) else thing
 
 
 def depth(thing: Any) -> int:
-    """How many axes a thing has: an array, lists of arrays, or lists of numbers."""
+    """Return the number of axes of an array, lists of arrays, or lists of numbers."""
     if is_array(thing):
         return len(thing.shape)
     if isinstance(thing, Sequence) and not isinstance(thing, str):

@@ -1,4 +1,4 @@
-"""What a Hugging Face model returned: which of its parts are the maps, also those of generate()."""
+"""Outputs of Hugging Face models: selection of their attention maps, also from generate()."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import Any
 from .layers import NOTHING, KeywordNeededError, is_steps
 from .numbers import is_array
 
-#: Parts of an output object that hold maps of a single stack, and of two.
+#: Fields of an output object with the maps of a single stack, and of two.
 LONE, PAIR = "attentions", ("encoder_attentions", "decoder_attentions", "cross_attentions")
-#: Parts of models that are two models side by side, such as CLIP.
+#: Fields of outputs that contain two models, such as CLIP.
 INNER = ("text_model_output", "vision_model_output", "language_model_outputs", "vision_outputs")
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The maps as they came: ``attentions`` of a lone stack or an encoder, and a decoder's own;
-    ``beams`` are the rows that a sequence of a beam search went through, a number a step;
-    ``evidence`` is what the output's type says of a lone stack, see `stack_evidence`."""
+    """Maps as given.
+
+    Attributes:
+        attentions: Maps of a lone stack or an encoder.
+        cross, decoder: Cross-attention and self-attention of a decoder.
+        beams: Batch rows of a sequence in a beam search, one per step.
+        evidence: Type of a lone stack according to the output, see `stack_evidence`.
+    """
 
     attentions: Any = None
     cross: Any = None
@@ -29,24 +34,24 @@ class Parts:
 
 
 def is_output(thing: Any) -> bool:
-    """Whether this is what a model returned, also as a plain dict, and no array and no list."""
-    named = hasattr(thing, "to_tuple")  # of the library, also one without any maps
+    """Return True for the output of a model, also as a plain dict, but not for arrays and lists."""
+    named = hasattr(thing, "to_tuple")  # an output of the library, with or without maps
     return hasattr(thing, "keys") and (
         named or any(_field(thing, n) is not None for n in (LONE, *PAIR, *INNER))
     )
 
 
 def _field(out: Any, name: str) -> Any:
-    """A part of an output object or of a dict; None where it has none."""
+    """Return a field of an output object or of a dict, or None."""
     found = getattr(out, name, None)
     return out.get(name) if found is None and isinstance(out, Mapping) else found
 
 
 def parts_of(given: Parts, batch: int | None) -> Parts:
-    """The maps of an output object; arrays and lists as they came.
+    """Return the maps of an output object; arrays and lists are unchanged.
 
     Raises:
-        ValueError: an output without weights, or of two models side by side; says what to give.
+        ValueError: An output without weights, or of two models. The message names valid inputs.
     """
     out = given.attentions
     if not is_output(out):
@@ -57,7 +62,7 @@ def parts_of(given: Parts, batch: int | None) -> Parts:
     lone = _held(out, LONE)
     if encoder is not None or decoder is not None:
         found = Parts(encoder, cross, decoder, _beams(out, batch))
-    elif lone is not None and cross is not None:  # a decoder that was given an encoder's states
+    elif lone is not None and cross is not None:  # a decoder with the states of an encoder
         found = Parts(None, cross, lone, _beams(out, batch))
     elif lone is not None:
         found = Parts(lone, beams=_beams(out, batch), evidence=stack_evidence(out))
@@ -77,8 +82,11 @@ def parts_of(given: Parts, batch: int | None) -> Parts:
 
 
 def _named(thing: Any) -> dict[str, Any] | None:
-    """The maps of a forward pass with ``return_dict=False`` by their names: a tuple of an array
-    (logits or states) and of tuples with an array a layer, in the library's order."""
+    """Return the maps of a forward pass with ``return_dict=False`` by their names, or None.
+
+    Such an output is a tuple of an array (logits or states) and of tuples with an array per layer,
+    in the library's order.
+    """
     if not isinstance(thing, list | tuple) or not any(is_array(part) for part in thing):
         return None
     maps = [part for part in thing if isinstance(part, list | tuple) and _has_maps(part)]
@@ -88,16 +96,16 @@ def _named(thing: Any) -> dict[str, Any] | None:
 
 
 def _has_maps(part: Sequence[Any]) -> bool:
-    """Whether these are arrays ``[batch, head, row, column]``, one a layer."""
+    """Return True for arrays ``[batch, head, row, column]``, one per layer."""
     layers = [layer for layer in part if layer is not None]
     return bool(layers) and all(is_array(layer) and len(layer.shape) == 4 for layer in layers)
 
 
 def stack_evidence(out: Any) -> str:
-    """Return what an output says of its lone stack, besides the weights.
+    """Return the type of a lone stack according to its output, apart from the weights.
 
-    ``generated`` by a decoder in any case; ``causal``, the type of causal language models, which
-    CTC encoders have too; ``cached``, keys and values for later tokens; or an empty text.
+    ``generated``: always a decoder. ``causal``: the type of causal language models, which CTC
+    encoders have too. ``cached``: keys and values for later tokens. Otherwise empty.
     """
     names = " ".join(one.__name__ for one in type(out).__mro__)
     held = _held(out, LONE)
@@ -109,7 +117,7 @@ def stack_evidence(out: Any) -> str:
 
 
 def _held(out: Any, name: str) -> Any:
-    """A part of an output that has weights: models that return none leave it empty."""
+    """Return a field of an output with weights, or None: models without weights leave it empty."""
     found = _field(out, name)
     if isinstance(found, list | tuple) and all(one is None for one in found):
         return None
@@ -117,7 +125,7 @@ def _held(out: Any, name: str) -> Any:
 
 
 def _beams(out: Any, batch: int | None) -> tuple[int, ...] | None:
-    """Which rows of the batch a sequence of a beam search went through, step by step."""
+    """Return the batch rows of a sequence in a beam search, by step."""
     found = _field(out, "beam_indices")
     if found is None:
         return None
@@ -135,13 +143,15 @@ def _beams(out: Any, batch: int | None) -> tuple[int, ...] | None:
 
 
 def written(parts: Parts) -> bool:
-    """Whether the maps are steps of generate()."""
+    """Return True if the maps are steps of generate()."""
     return any(is_steps(one) for one in (parts.attentions, parts.decoder, parts.cross))
 
 
 def sequence_of(encoder: Any, parts: Parts, batch: int | None) -> int | None:
-    """Which row of an encoder's batch a sequence of a beam search read: each was run once, and
-    its beams stand one after another."""
+    """Return the row of an encoder's batch that a beam search sequence used.
+
+    The encoder ran once per input, and the beams of an input are consecutive.
+    """
     if not parts.beams:
         return batch
     steps = parts.decoder if parts.decoder is not None else parts.cross

@@ -1,4 +1,4 @@
-"""A run over two sentences in one sequence, cut into what each gives the other."""
+"""Split of a run over two sentences in one sequence into their mutual attention."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .words import tokens_within
 
 
 def part_of(trace: Trace, block: str, rows: slice, columns: slice) -> Trace:
-    """Some rows and columns of all maps of a block as a trace of its own.
+    """Return some rows and columns of all maps of a block as a separate trace.
 
-    Weights are as they were, so that rows of a part need not sum to 1. Where rows and columns are
-    other tokens, the columns' are the ``target`` of the part.
+    Weights are unchanged, so rows need not sum to 1. If rows and columns are different tokens, the
+    column tokens are the ``target`` of the part.
     """
     own = rows == columns
     key = "source" if own else "target"

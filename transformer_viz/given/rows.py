@@ -1,4 +1,4 @@
-"""Which rows of a map tell what its mask is, and which are padding."""
+"""Rows of a map that show its mask, and rows of padding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .layers import Layer
 def seen_cells(layers: Sequence[Layer]) -> np.ndarray:
     """Return the cells ``[row, column]`` with weight in some head of some layer.
 
-    Rows of equal weights are left out, and layers of another shape than the first.
+    Rows of equal weights are ignored, and layers of another shape than the first.
     """
     shown = np.zeros(layers[0].weights.values.shape[1:], bool)
     for layer in layers:
@@ -24,10 +24,10 @@ def seen_cells(layers: Sequence[Layer]) -> np.ndarray:
 
 
 def text_start(seen: np.ndarray) -> int:
-    """Return the row at which text begins behind padding on the left; 0 where there is none.
+    """Return the first row of text after padding on the left; 0 without padding.
 
     No row of the text sees the padding, and some row sees an earlier token of the text. Rows of
-    padding may see other padding, or ahead, by masks that add a finite number.
+    padding may see other padding, or later tokens, if the mask adds a finite number.
     """
     for row in range(len(seen) - 1, 0, -1):
         if not seen[row:, :row].any() and np.tril(seen[row:, row:], -1).any():
@@ -36,7 +36,7 @@ def text_start(seen: np.ndarray) -> int:
 
 
 def reach(layer: Layer) -> int:
-    """Return how many keys, its own included, the row that looks back farthest reaches over."""
+    """Return the largest number of keys, its own included, that a row looks back over."""
     seen = seen_cells([layer])
     start = text_start(seen)
     rows = [row for row in range(start, len(seen)) if seen[row].any()]
@@ -44,13 +44,13 @@ def reach(layer: Layer) -> int:
 
 
 def hides_later(layers: Sequence[Layer], causal_type: bool) -> bool | None:
-    """Return whether later tokens are hidden, as in a decoder; None where no row tells.
+    """Return True if later tokens are hidden, as in a decoder; None if no row is conclusive.
 
     Args:
-        layers: of one square map.
-        causal_type: whether the type of the output is that of a causal language model. Such a
-            model may still show a prefix whole (an image before text): then some rows see a later
-            token and others do not. One that hides no later token is an encoder (CTC models).
+        layers: Layers of one square map.
+        causal_type: True if the output has the type of a causal language model. Such a model may
+            still show a whole prefix (an image before text): then only some rows see a later token.
+            A model of this type that hides no later token is an encoder (CTC models).
     """
     whole = seen_cells(layers)
     later = _later(whole)
@@ -65,6 +65,6 @@ def hides_later(layers: Sequence[Layer], causal_type: bool) -> bool | None:
 
 
 def _later(seen: np.ndarray) -> np.ndarray:
-    """The cells of later tokens, in rows with weight and columns that some row sees."""
+    """Return the cells of later tokens, in rows with weight and columns that some row sees."""
     asked = np.outer(seen.any(axis=1), seen.any(axis=0))
     return np.triu(asked, 1)

@@ -1,4 +1,4 @@
-"""The steps of generate() as whole maps, also of caches wider or narrower than the text."""
+"""Join the steps of generate() to whole maps, also for caches wider or narrower than the text."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ NO_WINDOW = (
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """New rows of a step ``[head, row, column]``, the number of tokens read after it, and which of
-    these rows have one weight in all columns."""
+    """New rows of a step.
+
+    Attributes:
+        values: ``[head, row, column]``.
+        end: Number of tokens read after the step.
+        equal: Rows with equal weights in all columns.
+    """
 
     values: np.ndarray
     end: int
@@ -29,38 +34,37 @@ class Step:
 
     @property
     def wide(self) -> int:
-        """The number of columns."""
+        """Number of columns."""
         return int(self.values.shape[2])
 
     @property
     def narrow(self) -> bool:
-        """Whether the cache held less than all tokens."""
+        """True if the cache held fewer than all tokens."""
         return self.wide < self.end
 
     @property
     def window(self) -> int:
-        """The tokens that the first of the new rows has columns for, its own included."""
+        """Number of tokens that the first new row has columns for, its own included."""
         return min(self.wide, self.end) - int(self.values.shape[1]) + 1
 
 
 def joined(
     steps: Sequence[Any], what: str, batch: int | None, beams: Sequence[int] | None = None
 ) -> list[Layer]:
-    """Join the steps of generate() into whole maps: the rows of each step below those before.
+    """Return whole maps from the steps of generate(), with the rows of all steps in order.
 
-    A step's new rows are its last ones, and later columns weigh nothing. A step of a static cache
-    has a column for each place of the cache: empty places are cut off. A step of a sliding cache
-    has columns for the last tokens only, and its rows are placed there.
+    A step's new rows are its last ones, and later columns have weight 0. A step of a static cache
+    has a column for each slot of the cache: empty slots are removed. A step of a sliding cache has
+    columns for the last tokens only, and its rows are placed there.
 
     Args:
-        steps: for each step a tuple with ``[batch, head, row, column]`` a layer.
-        what: whose they are.
-        batch: which sequence.
-        beams: of a beam search the row of the batch that this sequence went through, by step.
+        steps: For each step a tuple with ``[batch, head, row, column]`` per layer.
+        what: Name of the argument, for errors.
+        batch: Index of the sequence.
+        beams: In a beam search, the batch row of this sequence at each step.
 
     Raises:
-        ValueError: as of `layers_of`; steps that lack layers or rows, or whose columns are of
-            unknown tokens.
+        ValueError: As in `layers_of`; steps that lack layers or rows, or columns of unknown tokens.
     """
     if beams is not None:
         steps = steps[: len(beams)]
@@ -83,7 +87,7 @@ def joined(
 
 
 def _new_rows(layers: Sequence[Layer], cross: bool) -> list[Step]:
-    """The rows of each step that are new: without a cache a step computes earlier rows again."""
+    """Return the new rows of each step: without a cache a step computes earlier rows again."""
     steps, rows = [], 0
     for layer in layers:
         _, high, wide = layer.weights.values.shape
@@ -96,7 +100,7 @@ def _new_rows(layers: Sequence[Layer], cross: bool) -> list[Step]:
 
 
 def _unset(layers: Sequence[Layer], steps: Sequence[Step]) -> tuple[int, ...]:
-    """The rows of the whole map that were no numbers."""
+    """Return the rows of the whole map that were NaN."""
     return tuple(
         row + step.end - layer.weights.values.shape[1]
         for layer, step in zip(layers, steps, strict=True)
@@ -106,7 +110,7 @@ def _unset(layers: Sequence[Layer], steps: Sequence[Step]) -> tuple[int, ...]:
 
 
 def _below(layers: Sequence[Layer], what: str) -> Layer:
-    """The rows below each other, of steps over the same columns: those of cross-attention."""
+    """Return the concatenated rows of steps over the same columns, as in cross-attention."""
     steps = _new_rows(layers, cross=True)
     wide = max(step.wide for step in steps)
     parts = [np.pad(one.values, ((0, 0), (0, 0), (0, wide - one.wide))) for one in steps]
@@ -115,10 +119,10 @@ def _below(layers: Sequence[Layer], what: str) -> Layer:
 
 
 def _placed(layers: Sequence[Layer], what: str) -> Layer:
-    """The rows of each step below each other, each weight at the token of its key.
+    """Return the rows of all steps, with each weight at the token of its key.
 
     Raises:
-        ValueError: earlier rows are missing, or which tokens the columns are is unknown.
+        ValueError: Earlier rows are missing, or the tokens of the columns are unknown.
     """
     steps = _new_rows(layers, cross=False)
     first, later = steps[0], steps[1:]
@@ -144,7 +148,7 @@ def _placed(layers: Sequence[Layer], what: str) -> Layer:
         top = step.end - rows
         start = step.end - used if step.narrow or (number and ahead is not None) else 0
         whole[:, top : step.end, start : start + used] = step.values[:, :, :used]
-        # the last row of a step sees all of its columns anyway, unless some hold no token
+        # the last row of a step sees all of its columns, unless some hold no token
         equal += [top + row for row in step.equal if row < rows - 1 or used < step.wide]
         cut += [top + row for row in step.equal if used < step.wide]
     return Layer(
@@ -158,10 +162,10 @@ def _placed(layers: Sequence[Layer], what: str) -> Layer:
 
 
 def _require_start(first: Step, what: str) -> None:
-    """Refuse a first step that does not begin with the first token.
+    """Raise if the first step does not begin with the first token.
 
     Raises:
-        ValueError: says how many rows and columns came.
+        ValueError: The message gives the numbers of rows and columns.
     """
     rows = first.values.shape[1]
     if first.wide < rows:
@@ -179,16 +183,16 @@ def _require_start(first: Step, what: str) -> None:
 
 
 def _require_own_row(first: Step, later: Sequence[Step], what: str) -> None:
-    """Refuse a row of the prompt in the place of the row of the first new token.
+    """Raise if a row of the prompt replaces the row of the first new token.
 
-    transformers (up to 5.23 at least) returns it where tokens guessed beside the prompt were right.
+    transformers (up to 5.23 at least) returns it if tokens guessed from the prompt were right.
 
     Raises:
-        ValueError: says how to get the rows.
+        ValueError: The message explains how to get the rows.
     """
     rows = first.values.shape[1]
     if rows < 2 or not later or not first.values[:, range(rows), range(rows)].any(axis=0).all():
-        return  # where rows do not see their own token, two rows may be the same by chance
+        return  # if rows do not see their own token, two rows may be equal by chance
     row = later[0].values[:, 0]
     if np.array_equal(row[:, :1], first.values[:, 0, :1]) and not row[:, 1:].any():
         raise ValueError(
@@ -199,10 +203,10 @@ def _require_own_row(first: Step, later: Sequence[Step], what: str) -> None:
 
 
 def _window(first: Step, later: Sequence[Step], what: str) -> int | None:
-    """The keys of a row in the steps of a sliding cache; None where each step has all tokens.
+    """Return the keys of a row in the steps of a sliding cache; None if each step has all tokens.
 
     Raises:
-        ValueError: steps that are narrower, and no window.
+        ValueError: Steps are narrower, but do not form a window.
     """
     problem = _no_window(first, later)
     if problem:
@@ -211,7 +215,7 @@ def _window(first: Step, later: Sequence[Step], what: str) -> int | None:
 
 
 def _no_window(first: Step, later: Sequence[Step]) -> str:
-    """Why narrower steps are not those of one window; an empty text where they are, or none is."""
+    """Return the reason why narrower steps do not form one window; empty if they do."""
     narrow = [(number, step) for number, step in enumerate(later, 1) if step.narrow]
     if not narrow:
         return ""
@@ -227,23 +231,23 @@ def _no_window(first: Step, later: Sequence[Step]) -> str:
 
 
 def _reach(first: Step) -> int:
-    """How many keys the prompt's row that looks back farthest reaches over."""
+    """Return the largest number of keys that a row of the prompt looks back over."""
     rows = first.values.shape[1]
     return reach(Layer(Numbers(first.values[:, :, :rows], "", 0), 0, first.equal))
 
 
 def _span(step: Step) -> tuple[int, int]:
-    """The first column with weight of a step's last row, and the column after the last."""
+    """Return the first column with weight in a step's last row, and the end column."""
     seen = np.flatnonzero(step.values[:, -1].any(axis=0))
     return (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, 0)
 
 
 def _window_ahead(first: Step, later: Sequence[Step]) -> int | None:
-    """The window of steps cut from passes that read guessed tokens too; None for any other steps.
+    """Return the window of steps cut from passes that also read guessed tokens, else None.
 
-    Assisted generation reads several tokens at once and keeps those that were guessed right. Each
-    of its rows has the columns of the whole pass, so that its own key is not the last one. Rows
-    show this where each has weight in exactly the keys of one window.
+    Assisted generation reads several tokens per pass and keeps those that were guessed right. Each
+    of its rows has the columns of the whole pass, so its own key is not the last one. Such steps
+    are recognised if each row has weight in exactly the keys of one window.
     """
     spans = [_span(step) for step in later]
     unused = sum(
@@ -256,6 +260,6 @@ def _window_ahead(first: Step, later: Sequence[Step]) -> int | None:
         filled = step.values[:, -1, begin:end].any(axis=0).all()
         if not filled or end - begin != min(window, step.end):
             return None
-    # a single 0 at the own key may also be a weight too small for its type
+    # a single 0 at the own key may also be a weight that underflowed
     sure = unused > 1 or first.end > window or _no_window(first, later)
     return window if sure and 1 < window >= _reach(first) else None

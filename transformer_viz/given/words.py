@@ -1,4 +1,4 @@
-"""Tokens from strings as a tokenizer gives them, or from ids and the tokenizer."""
+"""Tokens from strings of a tokenizer, or from ids with the tokenizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.trace_parts import Tokens
 from ..preprocessing.hugging_face import HuggingFaceText
 from ..preprocessing.tokenizers import arrange
 
-#: How special tokens are written: [CLS], <s>, </s>, <|endoftext|>, <pad>, <extra_id_0>.
+#: Spellings of special tokens: [CLS], <s>, </s>, <|endoftext|>, <pad>, <extra_id_0>.
 SPECIAL = re.compile(
     r"\[(CLS|SEP|PAD|MASK|BOS|EOS|unused\d+)\]|</?s>|<(pad|mask|bos|eos|cls|sep|extra_id_\d+"
     r"|start_of_turn|end_of_turn)>|<\|[^|<>]+\|>|<｜[^<>]+｜>"
@@ -20,17 +20,18 @@ MARKS = ("▁", "Ġ", "##", "</w>")
 
 
 def tokens_of(given: Any, tokenizer: Any, what: str) -> Tokens:
-    """Labelled tokens: unique labels, whole words by the vocabulary's marks, special tokens.
+    """Return tokens with unique labels, word groups by the vocabulary's marks, and special flags.
 
     Args:
-        given: strings such as ``tokenizer.convert_ids_to_tokens`` gives, or with a tokenizer ids
-            (a list, an array or a tensor, also of one row).
-        tokenizer: of the transformers library, or None. With it, ids and special tokens are known
-            for sure; without it special tokens are told by their spelling.
-        what: which argument it is.
+        given: Strings of ``tokenizer.convert_ids_to_tokens``, or ids with a tokenizer (a list, an
+            array or a tensor, also with a batch of one).
+        tokenizer: Tokenizer of the transformers library, or None. It gives exact ids and special
+            tokens; without it special tokens are recognised by their spelling.
+        what: Name of the argument, for errors.
 
     Raises:
-        ValueError: no tokens, ids without a tokenizer, or something else; says what to give.
+        ValueError: No tokens, ids without a tokenizer, or another type. The message names valid
+            inputs.
     """
     found = _flat(given, what)
     if not found:
@@ -74,7 +75,7 @@ def _flat(given: Any, what: str) -> list[Any]:
 
 
 def _known(pieces: Sequence[str], tokenizer: Any) -> Tokens:
-    """Strings whose ids a tokenizer knows; unknown ones stay what they are."""
+    """Return tokens with the ids of a tokenizer; unknown strings are kept without ids."""
     ids = tokenizer.convert_tokens_to_ids(list(pieces))
     if tokenizer.convert_ids_to_tokens(ids) == list(pieces):
         return HuggingFaceText(tokenizer).tokens(ids)
@@ -92,7 +93,7 @@ def _spelled(pieces: Sequence[str]) -> Tokens:
 
 
 def tokens_within(tokens: Tokens, part: slice) -> Tokens:
-    """Some tokens in a row of a sentence."""
+    """Return a slice of a sentence's tokens."""
     return Tokens(
         ids=tokens.ids[part],
         pieces=tokens.pieces[part],

@@ -1,7 +1,7 @@
-"""The languages of the interface: English in the code, every other one in a file of its own here.
+"""Languages of the interface: English in the code, each other one in a JSON file of this folder.
 
-``say("text")`` gives a text in the present language. The English text itself is its name, so a
-text that a language lacks is read in English. A third language is one file: ``xx.json``, with
+``say("text")`` returns a text in the current language. The English text is the key, so a text
+missing from a language is shown in English. A further language is one file: ``xx.json``, with
 ``"language"`` for its own name and a translation for each English text of ``zh.json``.
 """
 
@@ -20,20 +20,20 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ENGLISH = "en"
-NAME = "language"  # in a file: what a language calls itself
+NAME = "language"  # key of a language's own name in its file
 
 
 def mark(text: str) -> str:
-    """The same text, noted for translation: for constants that are said later."""
+    """Return the text unchanged, marked for translation; for constants translated later."""
     return text
 
 
-#: How thousands are parted; the point before tenths is the same in all languages, as in pictures.
+#: Thousands separator; the decimal point is the same in all languages, as in pictures.
 THOUSAND = mark("1,000")
-#: How a percent sign follows its number; in German behind a narrow space.
+#: Number with a percent sign; German has a narrow space before the sign.
 PERCENT = mark("1%")
 
-#: Letters that are written from right to left, and what sets words apart from their surroundings.
+#: Letters written from right to left, and marks that isolate text from its surroundings.
 RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
@@ -43,10 +43,10 @@ _present: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
 def say(text: str, /, **values: Any) -> str:
-    """A text in the present language, with ``values`` in the places of its ``{names}``.
+    """Return a text in the current language, with ``values`` inserted for its ``{names}``.
 
-    The first argument is a literal, or was marked with :func:`mark` where it stands: a test reads
-    both from the source and compares them with what every language has.
+    The first argument is a literal, or was marked with :func:`mark`. A test reads both from the
+    source and compares them with the texts of every language.
     """
     ours = catalogue(_present.get())
     found = ours.get(text, text)
@@ -54,17 +54,17 @@ def say(text: str, /, **values: Any) -> str:
 
 
 def numeral(number: Any, spec: str) -> str:
-    """A number as the present language writes it, for a cell or a label that is no sentence.
+    """Return a number in the format of the current language, for a cell or a label.
 
     Args:
-        number: the number.
-        spec: as behind the colon of a format, such as ``,`` or ``.0%``.
+        number: The number.
+        spec: Format specification after the colon, such as ``,`` or ``.0%``.
     """
     return _Numbers(catalogue(_present.get())).format_field(number, spec)
 
 
 class _Numbers(Formatter):
-    """Writes thousands (``{count:,}``), percent (``{share:.0%}``) and minus as a language does."""
+    """Formatter of thousands (``{count:,}``), percent (``{share:.0%}``) and minus by language."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._mark = texts.get(THOUSAND, THOUSAND)[1]
@@ -73,29 +73,29 @@ class _Numbers(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         written: str = super().format_field(value, format_spec)
         if isinstance(value, str) and RIGHT_TO_LEFT.search(written):
-            # Else a number behind such a word is drawn on its other side, at another word.
+            # Otherwise a number after such a word is drawn on its other side, next to another word.
             return f"{ISOLATE}{written}{ISOLATE_END}"
         if "," in format_spec:
             written = written.replace(",", self._mark)
         if written.startswith("-") and isinstance(value, Real):
-            written = f"−{written[1:]}"  # as pictures write it
+            written = f"−{written[1:]}"  # as in pictures
         if format_spec.endswith("%"):
             written = written.removesuffix("%") + self._percent
         return written
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Words one after another, parted as the present language parts them."""
+    """Return words joined with the separator of the current language."""
     return say(", ").join(words)
 
 
 def speak(language: str) -> None:
-    """Use a language in this thread from now on; an unknown one is English."""
+    """Set the language of this thread; an unknown one is English."""
     _present.set(language if language in languages() else ENGLISH)
 
 
 def spoken_language() -> str:
-    """The present language's code, such as ``en``."""
+    """Return the code of the current language, such as ``en``."""
     return _present.get()
 
 
@@ -111,16 +111,16 @@ def speaking(language: str) -> Iterator[None]:
 
 @cache
 def languages() -> dict[str, str]:
-    """The languages there are: code to its own name, English first."""
+    """Return the available languages: code to its own name, English first."""
     others = {path.stem: catalogue(path.stem)[NAME] for path in sorted(HERE.glob("*.json"))}
     return {ENGLISH: "English", **others}
 
 
 @cache
 def catalogue(language: str) -> Mapping[str, str]:
-    """English texts to those of a language; empty for English itself."""
+    """Return the translations of a language by English text; empty for English."""
     path = HERE / f"{language}.json"
     if language == ENGLISH or not path.is_file():
         return {}
     found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return {text: ours for text, ours in found.items() if ours}  # an empty one is still to come
+    return {text: ours for text, ours in found.items() if ours}  # empty: not translated yet

@@ -1,4 +1,4 @@
-"""The reference Transformer: reads like the paper, knows nothing of being watched.
+"""The reference Transformer: written like the paper, independent of the probe.
 
 May import nothing else of the package.
 """

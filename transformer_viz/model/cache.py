@@ -1,6 +1,6 @@
-"""What a decoder has read so far: the keys and values of its tokens, so that none is read twice.
+"""Cache of a decoder: keys and values of the tokens read so far, so that none is read twice.
 
-A cache belongs to whoever decodes; the model that fills it keeps nothing of it.
+A cache belongs to the caller; the model that fills it stores nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 class KeptKeys:
     """Keys and values ``[row, head, key, width]`` of one attention.
 
-    ``grows``: each call brings the next tokens' (self-attention). Else the first call brings all
-    (cross-attention, whose memory does not change).
+    With ``grows`` each call adds those of the next tokens (self-attention). Otherwise the first
+    call adds all (cross-attention, whose memory does not change).
     """
 
     grows: bool
@@ -26,16 +26,16 @@ class KeptKeys:
 
     @property
     def length(self) -> int:
-        """Of how many tokens there are keys and values."""
+        """Number of tokens with keys and values."""
         return 0 if self.values is None else self.values.shape[2]
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is to be added any more."""
+        """True if nothing will be added."""
         return not self.grows and self.values is not None
 
     def add(self, keys: Tensor | None, values: Tensor) -> tuple[Tensor | None, Tensor]:
-        """All keys and values, with these behind those that were there; no keys: None."""
+        """Append keys and values, and return all of them; None stands for no keys."""
         if self.values is not None:
             values = torch.cat((self.values, values), dim=2)
         if self.keys is not None and keys is not None:
@@ -44,13 +44,13 @@ class KeptKeys:
         return keys, values
 
     def select(self, rows: Tensor) -> None:
-        """Go on with these rows, a row as often as it is named."""
+        """Keep these rows; a row may be repeated."""
         self.keys = None if self.keys is None else self.keys[rows]
         self.values = None if self.values is None else self.values[rows]
 
     def last(self, rows: slice, length: int) -> KeptKeys:
-        """The last tokens' of some rows; of no token, empty ones."""
-        first = self.length - length  # -length would be the first of all where length is 0
+        """Return keys and values of the last tokens of some rows; may be empty."""
+        first = self.length - length  # with length 0, -length would select all
         keys = None if self.keys is None else self.keys[rows, :, first:]
         return KeptKeys(
             self.grows, keys, None if self.values is None else self.values[rows, :, first:]
@@ -58,7 +58,7 @@ class KeptKeys:
 
     @classmethod
     def joined(cls, parts: Sequence[KeptKeys]) -> KeptKeys:
-        """Those of all rows, with zeros before the shorter ones."""
+        """Return keys and values of all rows, with zeros before the shorter ones."""
         keys = [part.keys for part in parts if part.keys is not None]
         values = [part.values for part in parts if part.values is not None]
         return cls(
@@ -70,7 +70,7 @@ class KeptKeys:
 
 @dataclass(eq=False)
 class LayerCache:
-    """What one layer of a decoder keeps."""
+    """Cache of one decoder layer."""
 
     own: KeptKeys = field(default_factory=lambda: KeptKeys(grows=True))
     cross: KeptKeys = field(default_factory=lambda: KeptKeys(grows=False))
@@ -78,11 +78,11 @@ class LayerCache:
 
 @dataclass(eq=False)
 class DecoderCache:
-    """What a decoder has read: the tokens ``text`` ``[row, token]``, and what each layer keeps.
+    """Cache of a decoder: the tokens ``text`` ``[row, token]``, and a cache per layer.
 
-    ``visible`` ``[row, token]`` is false at padding, where that was told beside the tokens.
-    ``before`` ``[row]`` int64 tells how many columns stand before each row's text, where texts of
-    different length were joined; None: no columns.
+    ``visible`` ``[row, token]`` is false at padding, if it was given with the tokens. ``before``
+    ``[row]`` int64 is the number of columns before each row's text, after texts of different length
+    were joined; None: no columns.
     """
 
     layers: list[LayerCache]
@@ -92,13 +92,13 @@ class DecoderCache:
 
     @classmethod
     def empty(cls, layers: int) -> DecoderCache:
-        """Nothing read yet, for so many layers."""
+        """Return an empty cache for ``layers`` layers."""
         return cls([LayerCache() for _ in range(layers)])
 
     def read(self, ids: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Take note of further tokens ``[row, token]``; gives the whole text and its padding.
+        """Append tokens ``[row, token]``, and return the whole text and its padding mask.
 
-        What comes without ``visible`` after text that had it is no padding.
+        Tokens without ``visible`` after text with it are no padding.
         """
         if self.text is not None:
             if visible is None and self.visible is not None:
@@ -110,7 +110,7 @@ class DecoderCache:
         return ids, visible
 
     def select(self, rows: Tensor) -> None:
-        """Go on with these rows ``[row]`` int64, a row as often as it is named."""
+        """Keep these rows ``[row]`` int64; a row may be repeated."""
         self.text = None if self.text is None else self.text[rows]
         self.visible = None if self.visible is None else self.visible[rows]
         for layer in self.layers:
@@ -121,7 +121,7 @@ class DecoderCache:
             self._trim(int(self.before.min()) if len(self.before) else 0)
 
     def _trim(self, columns: int) -> None:
-        """Cut columns that stand before every text."""
+        """Remove columns before every text."""
         if not columns or self.before is None or self.text is None:
             return
         self.before = self.before - columns
@@ -132,9 +132,9 @@ class DecoderCache:
 
     @classmethod
     def joined(cls, caches: Sequence[DecoderCache]) -> DecoderCache:
-        """The rows of all of them, the shorter texts behind columns that nobody looks at.
+        """Return the rows of all caches, the shorter texts after masked columns.
 
-        All or none of them were told which tokens are ``visible``.
+        Either all or none of them have ``visible``.
         """
         texts = [cache.text for cache in caches if cache.text is not None]
         seen = [cache.visible for cache in caches if cache.visible is not None]
@@ -155,9 +155,9 @@ class DecoderCache:
         )
 
     def part(self, rows: slice, memory: int) -> DecoderCache:
-        """Some rows of one length, as they were before they were joined.
+        """Return some rows of equal length, as they were before joining.
 
-        ``memory`` is how many source tokens they have.
+        ``memory`` is their number of source tokens.
         """
         assert self.text is not None and self.before is not None
         first = int(self.before[rows.start])
@@ -171,7 +171,7 @@ class DecoderCache:
 
 
 def padded_before(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of different length along an axis as one, row below row, with zeros before."""
+    """Return tensors of different length along an axis as one, padded with zeros before."""
     longest = max(part.shape[axis] for part in parts)
     rows = sum(len(part) for part in parts)
     shape = [rows, *parts[0].shape[1:]]

@@ -1,4 +1,4 @@
-"""What a trainer chooses about a Transformer, one word per choice."""
+"""Configuration of a Transformer: one field per choice of its training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "score": ("scaled_dot", "dot", "general", "additive", "location"),
     "tied": ("none", "embeddings", "output", "all"),
 }
-#: The least value of each size.
+#: Minimum of each size.
 SIZES = {
     **dict.fromkeys(("d_model", "heads", "d_ff", "max_positions"), 1),
     **dict.fromkeys(("d_k", "d_v", "encoder_layers", "decoder_layers"), 0),
@@ -22,31 +22,31 @@ SIZES = {
 }
 
 
-MOST = 2**31  # of each size; torch counts the numbers of one tensor in 63 bits
+MOST = 2**31  # upper bound of each size; torch counts the numbers of one tensor in 63 bits
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The words that describe a Transformer completely, except for its weights.
+    """Complete description of a Transformer, except for its weights.
 
     Sizes
         ``d_model`` width of the residual stream; ``heads`` attention heads; ``d_k`` and ``d_v``
         width of one head's keys and values (0: ``d_model / heads``); ``d_ff`` feed-forward width;
-        ``encoder_layers`` and ``decoder_layers`` (0: the model has no such stack);
-        ``source_vocab`` and ``target_vocab`` in tokens (0: the encoder's input are vectors; an
-        encoder without decoder has an output layer exactly when ``target_vocab`` is given);
-        ``max_positions`` in tokens.
+        ``encoder_layers`` and ``decoder_layers`` (0: the model has no such stack); ``source_vocab``
+        and ``target_vocab`` in tokens (0: the encoder's input are vectors; an encoder without
+        decoder has an output layer exactly when ``target_vocab`` is given); ``max_positions`` in
+        tokens.
     Choices
-        ``norm`` where the norm sits: before each sub-layer, after each residual sum, or on the
-        query alone; ``norm_kind``; ``norm_eps``; ``embedding_norm`` a norm on the embeddings;
+        ``norm`` position of the norm (before each sub-layer, after each residual sum, or on the
+        query only); ``norm_kind``; ``norm_eps``; ``embedding_norm`` a norm on the embeddings;
         ``final_norm`` one after the last layer; ``activation``; ``gated`` multiplies a second
-        projection into the feed-forward; ``positions``; ``score`` how query and key are compared;
+        projection into the feed-forward; ``positions``; ``score`` comparison of query and key;
         ``attention_bias`` and ``output_bias``; ``embedding_scale`` and ``logit_scale`` factors;
-        ``tied`` which tables share one matrix; ``mask_fill`` the score of a forbidden cell;
-        ``dropout`` (training only); ``pad_id`` (-1: no padding), ``bos_id``, ``eos_id``.
+        ``tied`` tables that share one matrix; ``mask_fill`` the score of a masked cell; ``dropout``
+        (training only); ``pad_id`` (-1: no padding), ``bos_id``, ``eos_id``.
 
     Raises:
-        ValueError: a choice that is not supported, or sizes that do not fit; names both.
+        ValueError: An unsupported choice, or sizes that do not fit. The message names both.
     """
 
     d_model: int
@@ -109,7 +109,7 @@ class ModelConfig:
         self._check_tables()
 
     def _check_tables(self) -> None:
-        """Tables can share one matrix only where both are there and of one size."""
+        """Raise unless tables that share one matrix both exist and have equal sizes."""
         if self.tied == "none" or (self.tied == "output" and self.decoder_layers):
             return
         if self.tied != "output" and self.kind != "encoder-decoder":
@@ -126,13 +126,13 @@ class ModelConfig:
 
     @property
     def kind(self) -> str:
-        """The arrangement: ``encoder-decoder``, ``encoder-only`` or ``decoder-only``."""
+        """Arrangement: ``encoder-decoder``, ``encoder-only`` or ``decoder-only``."""
         if self.encoder_layers and self.decoder_layers:
             return "encoder-decoder"
         return "encoder-only" if self.encoder_layers else "decoder-only"
 
     def to_dict(self) -> dict[str, Any]:
-        """The words and their values, as JSON can hold them (an infinite fill as ``"-inf"``)."""
+        """Return the fields as JSON-serialisable data (an infinite fill as ``"-inf"``)."""
         words = dataclasses.asdict(self)
         if words["mask_fill"] == float("-inf"):
             words["mask_fill"] = "-inf"
@@ -140,10 +140,10 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> ModelConfig:
-        """The inverse of :meth:`to_dict`.
+        """Return a config from the data of :meth:`to_dict`.
 
         Raises:
-            ValueError: a word that does not exist, or one that is missing; names it.
+            ValueError: An unknown or a missing field. The message names it.
         """
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(settings) - known)

@@ -1,4 +1,4 @@
-"""The norms: each token's vector brought to a common scale."""
+"""Normalization layers of a Transformer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .config import ModelConfig
 
 
 class AnnotatedNorm(nn.Module):
-    """Layer norm as The Annotated Transformer writes it.
+    """Layer norm as in The Annotated Transformer.
 
-    ``gain * (x - mean) / (std + eps) + bias`` with the unbiased (n - 1) standard deviation and
-    eps added to it, outside the root.
+    ``gain * (x - mean) / (std + eps) + bias`` with the unbiased (n - 1) standard deviation and eps
+    added to it, outside the root.
     """
 
     def __init__(self, width: int, eps: float):
@@ -27,7 +27,10 @@ class AnnotatedNorm(nn.Module):
 
 
 def make_norm(config: ModelConfig) -> nn.Module:
-    """The norm of ``config.norm_kind``: layer (Ba et al. 2016), annotated, or rms (Zhang 2019)."""
+    """Return the norm of ``config.norm_kind``.
+
+    Kinds are layer (Ba et al. 2016), annotated, or rms (Zhang 2019).
+    """
     if config.norm_kind == "annotated":
         return AnnotatedNorm(config.d_model, config.norm_eps)
     if config.norm_kind == "rms":

@@ -1,4 +1,4 @@
-"""How a token knows its place: a table added to the embeddings, or a rotation of q and k."""
+"""Position encodings: a table added to the embeddings, or a rotation of q and k."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .config import ModelConfig
 
 
 def sinusoidal_table(positions: int, width: int, halves: bool = False) -> Tensor:
-    """Sines and cosines of growing wavelength, ``[position, dimension]`` float32.
+    """Return sines and cosines of growing wavelength, ``[position, dimension]`` float32.
 
     ``sin(pos / 10000^(2i/width))`` in even and the cosine in odd columns (Vaswani et al. 2017,
-    section 3.5); with ``halves`` all sines stand left of all cosines.
+    section 3.5). With ``halves`` all sines are left of all cosines.
     """
     frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
@@ -22,10 +22,10 @@ def sinusoidal_table(positions: int, width: int, halves: bool = False) -> Tensor
 
 
 def places(x: Tensor, before: Tensor) -> Tensor:
-    """The position of each token of ``[batch, token, d_model]`` in its text: int64
-    ``[batch, token]``.
+    """Return the position of each token in its text, int64 ``[batch, token]``.
 
-    ``before`` ``[batch]`` columns stand before each text; they get the first position.
+    ``x`` is ``[batch, token, d_model]``. The ``before`` ``[batch]`` columns before each text get
+    the first position.
     """
     return (torch.arange(x.shape[1], device=x.device) - before[:, None]).clamp(min=0)
 
@@ -58,11 +58,11 @@ class LearnedPositions(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Turns each pair of dimensions of q and k by an angle that grows with the position.
+    """Rotates each pair of dimensions of q and k by an angle that grows with the position.
 
-    Su et al., "RoFormer" (2021), section 3.2.2; dimension i is paired with i + d/2. Takes and
-    gives ``[batch, head, token, d_k]``; ``first`` is the position of the first token, less what
-    stands ``before`` the text of each row.
+    Su et al., "RoFormer" (2021), section 3.2.2; dimension i is paired with i + d/2. Input and
+    output are ``[batch, head, token, d_k]``. ``first`` is the position of the first token, minus
+    the columns ``before`` the text of each row.
     """
 
     frequency: Tensor
@@ -84,7 +84,7 @@ class Rotary(nn.Module):
 
 
 def make_positions(config: ModelConfig) -> nn.Module | None:
-    """The module that adds ``config.positions`` to embeddings; none for rotary and for none."""
+    """Return the module that adds ``config.positions`` to embeddings; None for rotary and none."""
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
         return SinusoidalPositions(config)
     return LearnedPositions(config) if config.positions == "learned" else None

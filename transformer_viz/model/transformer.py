@@ -1,12 +1,11 @@
 """The Transformer on one page: attention, feed-forward, two stacks, nothing else.
 
-Vaswani et al., "Attention is all you need" (2017), sections 3.1 to 3.5, with the choices that
-several trainers make differently as words in :class:`ModelConfig`. The code knows nothing of
-being watched: the attention is written out with a softmax one can see, and tests show that it
-equals PyTorch's fused attention.
+Vaswani et al., "Attention is all you need" (2017), sections 3.1 to 3.5. Choices that differ between
+trainers are fields of :class:`ModelConfig`. The code is independent of the probe: attention is
+written with an explicit softmax, and tests show that it equals PyTorch's fused attention.
 
-Shape letters in the comments: B batch, T tokens (Q queries, K keys), D d_model, H heads,
-d one head's width, V vocabulary.
+Shape letters in the comments: B batch, T tokens (Q queries, K keys), D d_model, H heads, d one
+head's width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Score(nn.Module):
-    """How well a query fits a key, one number for each pair.
+    """Compatibility of queries and keys, one number per pair.
 
     Queries ``[batch, head, query, d_k]`` and keys ``[batch, head, key, d_k]`` give scores
     ``[batch, head, query, key]``:
 
     - ``scaled_dot`` q·k / sqrt(d_k) (Vaswani et al. 2017, section 3.2.1)
-    - ``dot`` q·k; ``general`` q·W·k; ``location`` W·q, which never sees the key
-      (Luong et al. 2015, section 3.1)
-    - ``additive`` v·tanh(q + k) (Bahdanau et al. 2015, appendix A.1.2; the projections that
-      make q and k are its W and U)
+    - ``dot`` q·k; ``general`` q·W·k; ``location`` W·q, which never uses the key (Luong et al. 2015,
+      section 3.1)
+    - ``additive`` v·tanh(q + k) (Bahdanau et al. 2015, appendix A.1.2; the projections that make q
+      and k are its W and U)
     """
 
     def __init__(self, config: ModelConfig):
@@ -73,11 +72,11 @@ class Score(nn.Module):
 
 
 class Attention(nn.Module):
-    """Each token gathers from the tokens it looks at (section 3.2.2, multi-head attention).
+    """Multi-head attention (section 3.2.2).
 
-    ``x`` ``[batch, query, d_model]`` asks, ``memory`` ``[batch, key, d_model]`` answers;
-    ``mask`` is true where a query may look, broadcastable to ``[batch, head, query, key]``.
-    ``kept`` brings the keys and values of tokens that were read before. Returns
+    Queries come from ``x`` ``[batch, query, d_model]``, keys and values from ``memory``
+    ``[batch, key, d_model]``. ``mask`` is true for visible keys, broadcastable to
+    ``[batch, head, query, key]``. ``kept`` holds keys and values of tokens read before. Returns
     ``[batch, query, d_model]``.
     """
 
@@ -86,7 +85,7 @@ class Attention(nn.Module):
         self.heads, self.fill = config.heads, config.mask_fill
         bias = config.attention_bias
         self.query = nn.Linear(config.d_model, config.heads * config.d_k, bias=bias)
-        self.key = (  # location scores never see a key
+        self.key = (  # location scores use no key
             nn.Linear(config.d_model, config.heads * config.d_k, bias=bias)
             if config.score != "location"
             else None
@@ -99,7 +98,7 @@ class Attention(nn.Module):
         return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # [B, T, H*d] -> [B, H, T, d]
 
     def keys_and_values(self, memory: Tensor) -> tuple[Tensor | None, Tensor]:
-        """What queries meet in ``memory``, both ``[batch, head, key, width]``; keys may be none."""
+        """Return keys (or None) and values of ``memory``, both ``[batch, head, key, width]``."""
         v = self.split(self.value(memory))
         return None if self.key is None else self.split(self.key(memory)), v
 
@@ -118,7 +117,7 @@ class Attention(nn.Module):
         else:
             k, v = self.keys_and_values(memory)
             if rotary is not None:
-                first = 0 if kept is None else kept.length  # where the new tokens stand
+                first = 0 if kept is None else kept.length  # position of the new tokens
                 q, k = rotary(q, first), None if k is None else rotary(k, first)
             if kept is not None:
                 k, v = kept.add(k, v)
@@ -127,12 +126,12 @@ class Attention(nn.Module):
         return self.output(context.transpose(1, 2).flatten(2))
 
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """How much of each key a query takes: all of what it may see, 1 in all."""
+        """Return the attention weights: softmax over the visible keys."""
         return torch.softmax(scores.masked_fill(~mask, self.fill), dim=-1)  # [B, H, Q, K]
 
 
 class FeedForward(nn.Module):
-    """Each token thinks for itself (section 3.3, position-wise feed-forward network)."""
+    """Position-wise feed-forward network (section 3.3)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -147,10 +146,10 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """One storey of a stack: self-attention, cross-attention if it decodes, feed-forward.
+    """Layer of a stack: self-attention, cross-attention in a decoder, feed-forward.
 
-    Each sub-layer is added to the residual stream (section 3.1); the norm stands before it
-    (``pre``), after the sum (``post``), or on the query alone (``query_only``).
+    Each sub-layer is added to the residual stream (section 3.1). The norm is applied before it
+    (``pre``), after the sum (``post``), or to the query only (``query_only``).
     """
 
     def __init__(self, config: ModelConfig, cross: bool):
@@ -194,10 +193,10 @@ class Layer(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Token ids become vectors that know their place (sections 3.4 and 3.5).
+    """Embedding of token ids with positions (sections 3.4 and 3.5).
 
-    Ids ``[batch, token]``, or vectors ``[batch, token, d_model]`` where there is no vocabulary,
-    become ``[batch, token, d_model]``. ``before`` ``[batch]`` columns stand before each text.
+    Ids ``[batch, token]``, or vectors ``[batch, token, d_model]`` without a vocabulary, become
+    ``[batch, token, d_model]``. ``before`` ``[batch]`` is the number of columns before each text.
     """
 
     def __init__(self, config: ModelConfig, vocabulary: int):
@@ -217,10 +216,10 @@ class Embedding(nn.Module):
 
 
 class Stack(nn.Module):
-    """The layers one above the other, and a last norm where the config asks for one.
+    """Sequence of layers, and a final norm if configured.
 
-    With a ``cache`` it is given the whole text and the rows of the mask that are new, and gives the
-    states of these alone.
+    With a ``cache`` the input is the whole text and the new rows of the mask; the output has the
+    states of the new tokens only.
     """
 
     def __init__(self, config: ModelConfig, vocabulary: int, layers: int, cross: bool):
@@ -249,8 +248,8 @@ class Stack(nn.Module):
             x = self.embedding(x)
             for layer in self.layers:
                 x = layer(x, mask, memory, memory_mask, self.rotary)
-        else:  # positions are counted over the whole text; the layers read what is new of it
-            # Code bases with embeddings of their own take no padding on the left.
+        else:  # positions count over the whole text; the layers read only new tokens
+            # Code bases with their own embeddings support no padding on the left.
             x = self.embedding(x) if cache.before is None else self.embedding(x, cache.before)
             x = x[:, -mask.shape[2] :]
             rotary = self.rotary and partial(self.rotary, before=cache.before)
@@ -262,11 +261,11 @@ class Stack(nn.Module):
 class Transformer(nn.Module):
     """A Transformer: encoder, decoder, or both, from one :class:`ModelConfig`.
 
-    ``model(source, target)`` gives logits ``[batch, target token, vocabulary]`` (before the
-    softmax). A decoder-only model takes its text as ``source`` and no target. An encoder-only
-    model gives logits if it has an output layer, otherwise its last states
-    ``[batch, token, d_model]``. ``source_mask`` ``[batch, 1, 1, token]``, true where a source
-    token may be seen, stands in for the mask of the padding id.
+    ``model(source, target)`` returns logits ``[batch, target token, vocabulary]`` (before the
+    softmax). A decoder-only model takes its text as ``source`` and no target. An encoder-only model
+    returns logits if it has an output layer, otherwise its last states ``[batch, token, d_model]``.
+    ``source_mask`` ``[batch, 1, 1, token]``, true for visible source tokens, replaces the mask of
+    the padding id.
     """
 
     def __init__(self, config: ModelConfig):
@@ -283,13 +282,13 @@ class Transformer(nn.Module):
         self.reset()
 
     def tie(self) -> None:
-        """Let the tables share one matrix where the config says so (section 3.4)."""
+        """Share one matrix between tables according to the config (section 3.4)."""
         tied = self.config.tied
         if tied == "none":
             return
         stack = self.decoder if self.config.decoder_layers else self.encoder
         table = stack.embedding.tokens
-        assert table is not None  # the config refuses to tie what is not there
+        assert table is not None  # the config allows only existing tables to be tied
         if tied in ("embeddings", "all"):
             source = self.encoder.embedding.tokens
             assert source is not None
@@ -298,7 +297,7 @@ class Transformer(nn.Module):
             self.output.weight = table.weight
 
     def reset(self) -> None:
-        """Fresh weights: Xavier for matrices; embeddings of unit length before their scale."""
+        """Initialize weights: Xavier for matrices; embeddings of unit length before their scale."""
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -307,27 +306,27 @@ class Transformer(nn.Module):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
     def padding_mask(self, ids: Tensor) -> Tensor:
-        """True where a token is no padding, shaped ``[batch, 1, 1, key]``."""
+        """Return a mask that is true for tokens other than padding, ``[batch, 1, 1, key]``."""
         if ids.dim() == 3:  # vectors have no padding id
             return torch.ones(ids.shape[0], 1, 1, ids.shape[1], dtype=torch.bool, device=ids.device)
         return (ids != self.config.pad_id)[:, None, None, :]
 
     def causal_mask(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """True where a token may look: not at padding, not ahead; ``[batch, 1, query, key]``."""
+        """Return True except at padding and later tokens, ``[batch, 1, query, key]``."""
         length = ids.shape[1]
         past = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
         return (self.padding_mask(ids) if mask is None else mask) & past
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Source ids ``[batch, token]`` to encoder states ``[batch, token, d_model]``."""
+        """Return encoder states ``[batch, token, d_model]`` of source ids ``[batch, token]``."""
         return self.encoder(source, source_mask)
 
     def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Target ids and encoder states to logits ``[batch, target token, vocabulary]``."""
+        """Return logits ``[batch, target token, vocabulary]`` of target ids and encoder states."""
         return self.logits(self.states(target, memory, source_mask))
 
     def states(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Target ids and encoder states to decoder states ``[batch, target token, d_model]``."""
+        """Return decoder states ``[batch, target token, d_model]`` of ids and encoder states."""
         return self.decoder(target, self.causal_mask(target), memory, source_mask)
 
     def extend(
@@ -338,14 +337,14 @@ class Transformer(nn.Module):
         source_mask: Tensor | None = None,
         visible: Tensor | None = None,
     ) -> Tensor:
-        """Let the decoder read on: the states that one pass over all tokens would give these.
+        """Return the decoder states of further tokens, equal to those of one pass over all tokens.
 
         Args:
-            ids: further tokens ``[batch, token]``.
-            cache: what was read before; these are added.
-            memory: encoder states ``[batch, source token, d_model]``, where there is an encoder.
-            source_mask: ``[batch, 1, 1, source token]``, true where one may be seen.
-            visible: ``[batch, token]``, false at padding; left out, the padding id says it.
+            ids: Further tokens ``[batch, token]``.
+            cache: Cache of earlier tokens, updated in place.
+            memory: Encoder states ``[batch, source token, d_model]``, if there is an encoder.
+            source_mask: ``[batch, 1, 1, source token]``, true for visible tokens.
+            visible: ``[batch, token]``, false at padding; by default derived from the padding id.
 
         Returns:
             ``[batch, token, d_model]``.

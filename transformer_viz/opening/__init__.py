@@ -1,6 +1,6 @@
-"""Checkpoints and traces that strangers bring, opened in a process of their own.
+"""Untrusted checkpoints and traces, opened in a separate process.
 
-The name is fetched when first used: to begin the process that begins others needs no torch here.
+Names are imported on first use: the fork server needs no torch here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The door for checkpoints of strangers: a process of its own goes through it first.
+"""Loader of untrusted checkpoints: a confined process opens them first.
 
-It reads the file, builds the model, has its tokenizer made and runs a sample, under limits of time,
-memory and everything else that the platform can refuse it. What comes back is safetensors and JSON,
-checked like any stranger's file, and from these the model is built here, by our own code. The
-tokenizer goes on living elsewhere (:mod:`.workshop`).
+The process reads the file, builds the model, creates its tokenizer and runs a sample. Time, memory
+and all else that the platform can restrict are limited. The process returns safetensors and JSON,
+checked like any untrusted file, from which our own code builds the model here. The tokenizer stays
+in another process.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from .places import MEGA, REHEARSAL, TRACES, begin, readable
 from .trace_job import PAGE
 from .workshop import Workshop
 
-PACE = 20 * MEGA  # bytes of weights for which a second more is given
-PATIENCE = 2  # times the seconds of processor, by the clock: the machine may be busy
-MOST_PAGE = 100 * MEGA  # bytes of a report
-LONGEST = 2_000  # characters of a refusal
-LONG_NUMBER = re.compile(r"\d{5}")  # no model has so many layers
-LONGEST_WORD = 100  # characters of a word with its value
-TIMES = 5  # the size of the weights that opening takes besides: as read, written, built, in float32
+PACE = 20 * MEGA  # bytes of weights per additional second
+PATIENCE = 2  # wall-clock seconds per CPU second: the machine may be busy
+MOST_PAGE = 100 * MEGA  # maximum bytes of a report
+LONGEST = 2_000  # maximum characters of an error
+LONG_NUMBER = re.compile(r"\d{5}")  # no model has this many layers
+LONGEST_WORD = 100  # maximum characters of a name with its value
+TIMES = 5  # memory in sizes of the weights: as read, written, built, in float32
 
 
 def open_apart(
@@ -53,21 +53,21 @@ def open_apart(
     target_tokenizer: str | os.PathLike[str] | None = None,
     **overrides: Any,
 ) -> Model:
-    """Open a checkpoint as `load` does, with all that is dangerous done in another process.
+    """Open a checkpoint like `load`, with all unsafe steps in another process.
 
-    Vocabularies are paths here, and are read there too.
+    Vocabularies are paths, and are read in that process too.
 
     Raises:
-        CheckpointMissing: nothing of that name.
-        CheckpointError: what `load` refuses; and a file whose process took too long, too much
-            memory, or broke off.
-        OSError: no process can be begun.
+        CheckpointMissing: Nothing has this name.
+        CheckpointError: As in `load`; or the process took too long, used too much memory, or
+            crashed.
+        OSError: No process can be started.
     """
     place = choose_device(device)
     found, words = discover(thing, overrides)
     require_memory(found.path, words.get("dtype"))
     if found.names is not None and found.names.origin == "override":
-        overrides = overrides | {"names": dict(found.names.table)}  # it may be a file elsewhere
+        overrides = overrides | {"names": dict(found.names.table)}  # it may be a path
     given = {"tokenizer": tokenizer, "target_tokenizer": target_tokenizer}
     paths = {
         word: vocabulary_path(path, found.folder, word).absolute()
@@ -88,15 +88,15 @@ def open_apart(
 
 
 def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> NameProposal:
-    """Propose names as `propose_names` does, with the file read in another process.
+    """Propose names like `propose_names`, with the file read in another process.
 
-    The proposal's ``assumed`` words are those of `assumed_words`.
+    The ``assumed`` values of the proposal are those of `assumed_words`.
 
     Raises:
-        CheckpointMissing: nothing of that name.
-        CheckpointError: what `propose_names` refuses; and a file whose process took too long, too
-            much memory, or broke off.
-        OSError: no process can be begun.
+        CheckpointMissing: Nothing has this name.
+        CheckpointError: As in `propose_names`; or the process took too long, used too much memory,
+            or crashed.
+        OSError: No process can be started.
     """
     found, _ = discover(thing, {"names": {}})
     request = {"thing": str(thing), "propose": layout}
@@ -112,10 +112,10 @@ def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> N
 
 
 def _check_proposal(proposal: NameProposal) -> None:
-    """Refuse a proposal of another process that the page could not work with.
+    """Raise if a proposal of another process is unusable.
 
     Raises:
-        ValueError: no known layout, too many names, or a layer of a number without end.
+        ValueError: An unknown layout, too many names, or too large layer numbers.
     """
     named = [name for row in proposal.rows if (name := row.proposed)]
     every = [proposal.layout, *proposal.missing, *named]
@@ -126,7 +126,7 @@ def _check_proposal(proposal: NameProposal) -> None:
 
 
 def _plain_words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The words whose values are plain and short; the process that gave them is not trusted."""
+    """Return the entries with plain and short values; the process that sent them is untrusted."""
     return {
         word: value
         for word, value in given.items()
@@ -136,18 +136,18 @@ def _plain_words(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report_apart(path: Path, name: str, make: str) -> dict[str, Any]:
-    """Open a trace file in another process, and return what a function there makes of it.
+    """Open a trace file in another process, and return the result of a function called there.
 
     Args:
-        path: the file, alone in its folder.
-        name: what its owner calls it.
-        make: a function of this package as ``module:function``: a trace to plain data, of which
-            ``page`` is a text.
+        path: The file, alone in its folder.
+        name: File name shown to the user.
+        make: Function of this package as ``module:function``. It converts a trace to plain data
+            with a text ``page``.
 
     Raises:
-        CheckpointError: a file that is damaged, or whose process took too long, too much memory,
-            or broke off.
-        OSError: no process can be begun.
+        CheckpointError: The file is damaged, or the process took too long, used too much memory, or
+            crashed.
+        OSError: No process can be started.
     """
     request = {"thing": str(path), "name": name, "make": make, "language": spoken_language()}
     place = str(path.parent)
@@ -162,11 +162,11 @@ def report_apart(path: Path, name: str, make: str) -> dict[str, Any]:
 
 
 def _written_page(path: Path) -> str:
-    """The text of a file that the process wrote, and no other file.
+    """Return the text of a file that the process wrote.
 
     Raises:
-        OSError: a link, or no file.
-        ValueError: no plain file, too long, or no text.
+        OSError: The file is a link or missing.
+        ValueError: It is no regular file, too long, or not text.
     """
     handle = os.open(
         path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -182,9 +182,9 @@ def _written_page(path: Path) -> str:
 def _asked(
     request: dict[str, Any], name: str, size: int, known: Sequence[str], job: str = REHEARSAL
 ) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Have a process answer a request about a file; its folder lives as long as the block.
+    """Send a request about a file to a new process; its folder exists inside ``with``.
 
-    ``size`` of what it reads; ``known`` are the paths that it may read.
+    ``size`` is the size of the input; ``known`` are the paths that the process may read.
     """
     seconds = settings.OPEN_SECONDS.number + size // PACE
     memory = settings.OPEN_MB.number * MEGA + TIMES * size
@@ -211,14 +211,14 @@ def _plain(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse(answer: dict[str, Any], name: str, memory: int, folder: Path) -> None:
-    """Say what the process said, where it did not open the checkpoint.
+    """Raise the error that the process reported, if any.
 
     Raises:
-        CheckpointError: its sentence, or ours where it had none.
+        CheckpointError: With the message of the process, or our own.
     """
     if "memory" in answer:
         raise _too_large(name, memory)
-    if "fault" in answer:  # what no checkpoint should raise is told to the operator
+    if "fault" in answer:  # unexpected errors are logged for the operator
         sys.stderr.write(f"{name} could not be opened: {str(answer['fault'])[:LONGEST]}\n")
         raise CheckpointError(
             say(

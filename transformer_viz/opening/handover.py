@@ -1,4 +1,4 @@
-"""A checkpoint between reading and building: read in one process, built in another."""
+"""Transfer of a checkpoint that is read in one process and built in another."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from .plain_data import (
 )
 from .received import received
 
-MOST_REMARKS, LONGEST_REMARK = 20, 400  # notes, characters
+MOST_REMARKS, LONGEST_REMARK = 20, 400  # maximum notes, characters
 ADAPTER = "adapter_model.safetensors"
 
 
 def hand_over(layout: Layout, found: Candidate, folder: Path) -> dict[str, Any]:
-    """Read a checkpoint that a layout recognised, and leave in a folder what is no safetensors.
+    """Read a recognised checkpoint, and store its parts that are not safetensors in a folder.
 
     Returns plain data for `taken`.
 
     Raises:
-        CheckpointError: a file that is unsafe or damaged.
+        CheckpointError: The file is unsafe or damaged.
     """
     told: dict[str, Any] = {"layout": layout.NAME, "unwrapped": list(found.weights.unwrapped)}
     told |= {"beside": encode(found.beside), "remarks": list(found.remarks)}
@@ -51,23 +51,23 @@ def hand_over(layout: Layout, found: Candidate, folder: Path) -> dict[str, Any]:
 
 
 def _stored(words: Mapping[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Path:
-    """Store an adapter in a new folder, whose name is shown; libraries read all that is in it."""
+    """Store an adapter in a new folder with a meaningful name; libraries read the whole folder."""
     place.mkdir()
-    write_tensors(tensors, place / ADAPTER, tied=False)  # PEFT reads each by its name
+    write_tensors(tensors, place / ADAPTER, tied=False)  # PEFT reads each tensor by its name
     (place / CONFIG).write_text(json.dumps(dict(words)), encoding="utf-8")
     return place
 
 
 def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout, Candidate]:
-    """The layout that knows a checkpoint, and the checkpoint with its tensors, from plain data.
+    """Return the layout of a checkpoint, and the checkpoint with its tensors, from plain data.
 
     Args:
-        found: what stands on disk; of it only safetensors and JSON are read.
-        told: what `hand_over` gave, or whatever else came.
-        folder: where it left the rest.
+        found: Checkpoint on disk; only its safetensors and JSON files are read.
+        told: Result of `hand_over`, untrusted.
+        folder: Folder with the stored parts.
 
     Raises:
-        CheckpointError: what came does not fit together.
+        CheckpointError: The parts do not fit together.
     """
     name = told.get("layout") if isinstance(told, dict) else None
     layout = next((one for one in layouts if name == one.NAME), None)
@@ -98,11 +98,11 @@ def taken(found: Candidate, told: dict[str, Any], folder: Path) -> tuple[Layout,
 
 
 def _notes(told: dict[str, Any], found: Candidate) -> bool:
-    """Whether a candidate's names are those that were recognised."""
+    """Return True if a candidate's names are those that were recognised."""
     return tuple(map(str, told.get("unwrapped", ()))) == found.weights.unwrapped
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a weights file, or each part of one, is safetensors."""
+    """Return True if a weights file, or each part of one, is safetensors."""
     parts = list(parts_of(path)) if is_index(path) else [path]
     return all(part.suffix == ".safetensors" for part in parts)

@@ -1,6 +1,6 @@
-"""Where processes that open files come from, and the folders they work in.
+"""Start of the processes that open files, and their working folders.
 
-Nothing here imports torch: the process that begins the others does so while the server does.
+Nothing here imports torch, since the fork server imports torch while the server does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..checkpoints.common.candidate import Candidate
 
 MEGA = 1_000_000
-LEAST_DISK = 16 * MEGA  # bytes, on a disk that is nearly full too
+LEAST_DISK = 16 * MEGA  # bytes, even on a nearly full disk
 PREFIX = "opening-"
 ROOM = "transformer_viz.opening"
 PREPARE, LATER = f"{ROOM}.rehearsal:prepare", f"{ROOM}.rehearsal:prepare_library"
@@ -38,13 +38,14 @@ NURSERY = Nursery(PREPARE, LATER, REHEARSAL, TOKENIZERS, TRACES)
 def begin(
     job: str, seconds: int, memory: int, readable: Sequence[str], disk: int | None = None
 ) -> tuple[Child, Path]:
-    """Begin a process with a job, and a folder of its own below that of this server's uploads.
+    """Start a process with a job, and create its folder below that of this server's uploads.
 
-    Its files may take ``disk`` bytes, left out as many as its memory, and leave some of the disk
-    free in any case.
+    Its files may take ``disk`` bytes (default: as many as its memory), but part of the disk always
+    stays free.
 
     Raises:
-        OSError: there is no folder for temporary files, or no process; says what to do.
+        OSError: There is no folder for temporary files, or no process. The message names the
+            remedy.
     """
     own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder()))
     _clear_at_the_end()
@@ -64,15 +65,15 @@ def begin(
 
 
 def enforced() -> tuple[str, ...]:
-    """Return what processes that open files are held to on this machine, by beginning one.
+    """Return the limits enforced on processes that open files, by starting one.
 
     Raises:
-        OSError: no process can be begun.
+        OSError: No process can be started.
     """
     child, own = begin(TOKENIZERS, 10, 100 * MEGA, ())
     try:
         with suppress(StoppedError):
-            child.ask({}, ANSWER)  # which is no request; it says first what it is held to
+            child.ask({}, ANSWER)  # an invalid request; the first reply lists the limits
         return child.enforced
     finally:
         child.close()
@@ -80,7 +81,7 @@ def enforced() -> tuple[str, ...]:
 
 
 def describe_enforced() -> str:
-    """Return a sentence on what processes that open files are held to on this machine."""
+    """Return a sentence about the limits enforced on processes that open files."""
     if not APART.on:
         return f"{APART.variable} is off: files of visitors are opened in the server itself."
     try:
@@ -94,13 +95,16 @@ def describe_enforced() -> str:
 
 @cache
 def _clear_at_the_end() -> None:
-    """A program that is no server removes its folder too."""
+    """Remove the folder at exit, for programs that are no server."""
     atexit.register(clear)
 
 
 def readable(found: Candidate, *vocabularies: Path) -> tuple[str, ...]:
-    """What has to be read to open a checkpoint: its folder, that of its adapter, where links in
-    them lead, nanoGPT's characters, which stand beside it, and vocabularies that were named."""
+    """Return the paths that have to be readable to open a checkpoint.
+
+    These are its folder, that of its adapter, targets of links in them, nanoGPT's characters next
+    to it, and named vocabularies.
+    """
     named = [place for path in vocabularies for place in (path.parent, path.resolve().parent)]
     folders = [path for path in vocabularies if path.is_dir()]
     places = (*_places(found), *named, *folders)

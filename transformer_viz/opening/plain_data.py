@@ -1,7 +1,7 @@
-"""What a process hands over of a file that it read: tensors as safetensors, all else as JSON.
+"""Serialization of a file's contents between processes: tensors as safetensors, all else as JSON.
 
-What cannot be said in JSON is said by kind, or left out. Both sides open the checkpoint from this,
-so that what was proven there is what is built here.
+Values without a JSON form are replaced by their kind, or left out. Both sides open the checkpoint
+from this data, so the model built is the one that was tested.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ..checkpoints.files.stand_ins import is_left_out, plain_value
 from .received import is_there, received
 
 WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
-TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
-DEEPEST = 12  # containers in containers that are handed over
-DEEPEST_LEFT_OUT = 3  # in an object that was left out
+TENSORS_BESIDE = ("generator",)  # keys of weights outside the state dict
+DEEPEST = 12  # maximum nesting of containers
+DEEPEST_LEFT_OUT = 3  # in a replaced object
 MOST_WHOLE = 2**63
-MOST_TIMES, SPARE = 4, 100_000_000  # times the numbers of a file, and bytes, that are written
+MOST_TIMES, SPARE = 4, 100_000_000  # maximum growth over the size of a file: factor, and bytes
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path, tied: bool = True) -> dict[str, str]:
-    """Store tensors, each with numbers of its own; return the names of equal ones by name.
+    """Store tensors without shared memory; return the names of equal ones by name.
 
-    Equal ones are the same part of the same numbers, as tied layers are, and are stored once
-    where ``tied``.
+    Equal tensors are the same view of the same memory, such as tied layers. They are stored once if
+    ``tied``.
 
     Raises:
-        CheckpointError: numbers that cannot be stored, or parts of the same ones that overlap so
-            often that they would become many times larger.
+        CheckpointError: Tensors cannot be stored, or overlapping views would become many times
+            larger.
     """
     seen: dict[int, int] = {}
     first: dict[tuple[Any, ...], str] = {}
@@ -73,7 +73,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, tied: bool = True) 
 
 
 def written(weights: Weights, folder: Path) -> dict[str, Any]:
-    """Store weights in a folder, and give the rest of them as plain data."""
+    """Store weights in a folder, and return all else of them as plain data."""
     beside: dict[str, Tensor] = {}
     kept = {
         name: encode(value, beside if name in TENSORS_BESIDE else None)
@@ -92,16 +92,16 @@ def written(weights: Weights, folder: Path) -> dict[str, Any]:
 
 
 def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Weights:
-    """The weights that were written to a folder, checked like any stranger's.
+    """Return weights that were stored in a folder, checked like any untrusted file.
 
     Args:
-        told: what `written` gave, or whatever else came.
-        folder: where the tensors stand.
-        path: the file that they were read from, for names and errors.
-        allow_nonfinite: as of `Weights`.
+        told: Result of `written`, untrusted.
+        folder: Folder of the tensors.
+        path: Original file, for names and errors.
+        allow_nonfinite: As in `Weights`.
 
     Raises:
-        CheckpointError: a damaged file, or words that are none.
+        CheckpointError: A file is damaged, or the data is invalid.
     """
     if not isinstance(told, dict):
         raise incomplete(path)
@@ -127,16 +127,16 @@ def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Wei
 
 
 def equal_tensors(told: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that `write_tensors` stored under another name."""
+    """Return the tensors that `write_tensors` stored under another name."""
     pairs = told.items() if isinstance(told, dict) and len(told) <= MAX_TENSORS else ()
     return {str(name): tensors[str(same)] for name, same in pairs if str(same) in tensors}
 
 
 def read_handed_over(folder: Path, name: str, path: Path) -> dict[str, Tensor]:
-    """Read tensors that a process left in its folder, for a checkpoint at ``path``.
+    """Read tensors that a process stored in its folder, for a checkpoint at ``path``.
 
     Raises:
-        CheckpointError: no plain safetensors file of ours.
+        CheckpointError: The file is no regular safetensors file of this user.
     """
     try:
         with received(folder, name) as place:
@@ -146,12 +146,12 @@ def read_handed_over(folder: Path, name: str, path: Path) -> dict[str, Tensor]:
 
 
 def incomplete(path: Path) -> CheckpointError:
-    """Return the error for a process that handed over something else than was asked for."""
+    """Return the error for a process that returned invalid data."""
     return CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
 
 
 def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEEPEST) -> Any:
-    """A value of plain data in JSON's words; tensors go into ``tensors``, where that is given."""
+    """Return a value of plain data as JSON; tensors are added to ``tensors``, if given."""
     if isinstance(value, np.generic):
         value = value.item()
     if is_left_out(value):
@@ -183,7 +183,7 @@ def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEE
 
 
 def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> Any:
-    """The value that `encode` wrote; what nobody can have written is nothing."""
+    """Return the value that `encode` wrote; None for invalid data."""
     if not isinstance(given, dict):
         plain = given is None or isinstance(given, str | float | bool)
         return given if plain or (isinstance(given, int) and abs(given) < MOST_WHOLE) else None

@@ -1,4 +1,4 @@
-"""Files that a confined process left, opened without trust."""
+"""Files written by a confined process, opened without trust."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path, PurePath
 from ..checkpoints.files.errors import CheckpointError
 from ..checkpoints.files.reading import MAX_FILE
 
-#: Folder in which open files have names; of Linux, and of macOS and the BSDs.
+#: Folder with names of open files; on Linux, and on macOS and the BSDs.
 HANDLES = ("/proc/self/fd", "/dev/fd")
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # a pipe would be waited for
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would block
 
 
 @contextmanager
 def received(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a path of the very file that was checked: a regular file of one name and our own.
+    """Yield a path of the checked file itself: a regular file with one name, owned by this user.
 
-    No link is followed below ``folder``, nor is ``folder`` one. What is put there later under the
-    same name is not read (where open files have names: not on Windows).
+    No link is followed below ``folder``, nor may ``folder`` be one. A later file of the same name
+    is not read (if open files have names: not on Windows).
 
     Args:
-        folder: where the process may write.
-        name: the file in it, or in a folder of it.
+        folder: Folder where the process may write.
+        name: The file in it, or in a subfolder.
 
     Raises:
-        CheckpointError: there is no such file.
+        CheckpointError: There is no such file.
     """
     held: list[int] = []
     try:
@@ -47,7 +47,7 @@ def received(folder: Path, name: str) -> Iterator[Path]:
 
 
 def is_there(folder: Path, name: str) -> bool:
-    """Return whether a process left anything of a name, a link to nothing included."""
+    """Return True if a process wrote anything of this name, including a dangling link."""
     return os.path.lexists(folder / name)
 
 
@@ -68,10 +68,10 @@ def _opened(folder: Path, name: str, held: list[int]) -> Path:
 
 
 def _check(found: os.stat_result) -> None:
-    """Refuse what is no plain file of ours.
+    """Raise if a file is not a regular file of this user.
 
     Raises:
-        OSError: says what it is.
+        OSError: The message gives the reason.
     """
     own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
     for sound, said in (

@@ -1,7 +1,7 @@
-"""The job of the process that opens a stranger's checkpoint first: read it, build it, run a sample.
+"""Job of the process that first opens an untrusted checkpoint: read, build, run a sample.
 
-What it hands over is what it opened itself, so nothing reaches the server that did not already
-work once within the limits. It lives for one checkpoint.
+It returns only data that it opened itself. So the server receives only checkpoints that worked once
+within the limits. The process serves one checkpoint.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..inference.tracing import trace
 from ..model import ModelConfig, Transformer
 from .handover import hand_over, taken
 
-#: Of the transformers library: with these, most of what any model of it imports is there.
+#: Names of the transformers library that import most of what its models need.
 USUAL = ("AutoConfig", "AutoTokenizer", "PreTrainedTokenizerFast", "LlamaForCausalLM", "BertModel")
-LONGEST = 2_000  # characters of a refusal
+LONGEST = 2_000  # maximum characters of an error
 
 
 def prepare() -> None:
-    """Import what opening needs in any case, once for all children, and use it once."""
+    """Import and use once the modules that every job needs, before children are forked."""
     tiny = ModelConfig(
         d_model=4,
         heads=2,
@@ -46,31 +46,31 @@ def prepare() -> None:
 
 
 def prepare_library() -> None:
-    """Import what the models of the transformers library have in common."""
+    """Import the modules that models of the transformers library have in common."""
     with suppress(CheckpointError, ImportError), library() as transformers:
         for name in USUAL:
             getattr(transformers, name)
 
 
 def run_sample(model: Model) -> None:
-    """Run a small input through a model, watched; what only says that it does not run passes.
+    """Run a small input through a model, with capture; other errors than memory are ignored.
 
     Raises:
-        MemoryError: there is not enough of it.
+        MemoryError: The memory is not sufficient.
     """
     try:
         trace(model, sample_source(model), sample_target(model), keep=(), check=False)
     except MemoryError:
         raise
-    except Exception as error:  # the page says so when it proves the capture
+    except Exception as error:  # the page reports it when it verifies the capture
         if "allocate memory" in str(error):
             raise MemoryError from error
 
 
 def rehearse(channel: Channel) -> None:
-    """Answer one request: ``thing``, ``overrides`` and ``vocabularies`` as of `load`.
+    """Serve one request: ``thing``, ``overrides`` and ``vocabularies`` as in `load`.
 
-    With ``propose``, a layout or None, names are proposed as by `propose_names`.
+    With ``propose``, a layout or None, names are proposed by `propose_names`.
     """
     request = channel.receive()
     try:
@@ -80,13 +80,13 @@ def rehearse(channel: Channel) -> None:
             answer = opened(
                 str(request["thing"]), request["overrides"], Path.cwd(), request.get("vocabularies")
             )
-    except BaseException as error:  # a stranger's file can raise anything
+    except BaseException as error:  # an untrusted file can raise anything
         answer = refusal(error)
     channel.send(answer)
 
 
 def proposed(thing: str, layout: str | None) -> dict[str, Any]:
-    """Propose names, and give the words that no file states with what is assumed for them."""
+    """Return proposed names, and the assumed config values that no file states."""
     found = propose_names(thing, layout)
     return {"proposal": found.to_dict(), "assumed": assumed_words(thing, found)}
 
@@ -97,7 +97,7 @@ def opened(
     folder: Path,
     vocabularies: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Open a checkpoint, run a sample through it, and give what the server needs to build it."""
+    """Open a checkpoint, run a sample through it, and return the data that the server needs."""
     found, words = discover(thing, overrides)
     told = hand_over(*recognised(found, overrides.get("layout")), folder)
     layout, plain = taken(discover(thing, overrides)[0], told, folder)
@@ -108,7 +108,7 @@ def opened(
 
 
 def refusal(error: BaseException) -> dict[str, Any]:
-    """Why something was not done, as plain data: a sentence, or an error that nobody foresaw."""
+    """Return an error as plain data: a message, or an unexpected fault."""
     if isinstance(error, MemoryError):
         return {"memory": True}
     if is_disk_full(error):

@@ -1,4 +1,4 @@
-"""The job of the process in which tokenizers of one checkpoint live: make them, and use them."""
+"""Job of the process that creates and runs the tokenizers of one checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .rehearsal import refusal
 
 
 def serve(channel: Channel) -> None:
-    """Answer requests until nobody asks any more: ``make`` one, or ``do`` something with one."""
+    """Serve requests until the channel is closed: ``make`` a tokenizer, or ``do`` a call of one."""
     held: list[Any] = []
     while True:
         try:
@@ -44,7 +44,7 @@ def serve(channel: Channel) -> None:
                     held.append(thing)
                 else:
                     answer = _used(held[request["of"]], request)
-        except BaseException as error:  # a stranger's file can raise anything
+        except BaseException as error:  # an untrusted file can raise anything
             answer = refusal(error)
         channel.send(answer)
 
@@ -55,7 +55,7 @@ def _pieces(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def _of_pieces(made: Any) -> dict[str, Any]:
-    """What the server must know of a sentencepiece model."""
+    """Return the facts about a sentencepiece model that the server needs."""
     every = list(range(made.get_piece_size()))
     return {
         "pieces": made.id_to_piece(every),
@@ -78,7 +78,7 @@ def _byte_pairs(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def _facts(made: Any) -> dict[str, Any]:
-    """What the server must know of a tokenizer of the library without asking each time."""
+    """Return the facts about a tokenizer of the library that the server caches."""
     language = getattr(made, "tgt_lang", NO_LANGUAGES)
     named = {} if language == NO_LANGUAGES else {"language": language and str(language)}
     words = separate_words(made)
@@ -95,7 +95,7 @@ def _facts(made: Any) -> dict[str, Any]:
 
 
 def _vocabulary(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A vocabulary file of any kind; ``form`` says which it is."""
+    """Return a vocabulary file of any kind; ``form`` names the kind."""
     made = read_here(Path(request["file"]))
     if isinstance(made, WordTable):
         return None, {"form": "words", **_of_words(made)}
@@ -127,7 +127,7 @@ def _used(thing: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"text": str(thing.decode(request["ids"]))}
     if request["do"] == "pieces":
         return {"pieces": [str(word) for word in thing.encode(request["text"], out_type=str)]}
-    if not hasattr(thing, "all_special_ids"):  # sentencepiece's own
+    if not hasattr(thing, "all_special_ids"):  # a sentencepiece processor
         return {"ids": thing.encode(request["text"])}
     words = ("text", "text_pair", "text_target")
     given = {word: request[word] for word in words if request[word] is not None}

@@ -1,4 +1,4 @@
-"""The job of the process that opens a stranger's trace file: read it, and make a page of it."""
+"""Job of the process that opens an untrusted trace file: read it, and create its page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from ..core.trace import Trace
 from ..i18n import speaking
 from .rehearsal import refusal
 
-PAGE = "page.html"  # in the folder of the process: it may be longer than a message
+PAGE = "page.html"  # in the folder of the process: it may exceed a message
 
 
 def report(channel: Channel) -> None:
-    """Answer one request: ``thing``, a trace file; ``name`` for errors; ``language``; and ``make``,
-    the server's function (``module:function``) that makes plain data of a trace.
+    """Serve one request to convert a trace file to plain data.
+
+    The request has ``thing``, a trace file; ``name`` for errors; ``language``; and ``make``, the
+    server's function (``module:function``) that converts a trace.
     """
     request = channel.receive()
     try:
@@ -30,6 +32,6 @@ def report(channel: Channel) -> None:
         page = told.pop("page").encode()
         Path(PAGE).write_bytes(page)
         answer = {"told": told}
-    except BaseException as error:  # a stranger's file can raise anything
+    except BaseException as error:  # an untrusted file can raise anything
         answer = refusal(error)
     channel.send(answer)

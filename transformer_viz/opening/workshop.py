@@ -1,4 +1,4 @@
-"""Tokenizers of one checkpoint in a process that can be killed, seen from the server."""
+"""Client of the killable process that runs the tokenizers of one checkpoint."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..preprocessing.elsewhere import RemotePieces, RemoteTokenizer
 from .places import MEGA, TOKENIZERS, begin
 from .plain_data import decode
 
-DISK = 64 * MEGA  # bytes that tokenizers may keep on the disk
-LIFE = 24 * 3600  # seconds of processor in a worker's life; each call has a limit of its own
+DISK = 64 * MEGA  # maximum bytes of tokenizers on disk
+LIFE = 24 * 3600  # CPU seconds of a process; each call has its own limit
 
 
 class Workshop:
-    """Makes tokenizers and has them work; a `Maker`.
+    """Factory of tokenizers in another process; a `Maker`.
 
-    Its process is begun when it is first needed and again when it was killed, with all that was
-    made before. One call at a time.
+    The process is started on first use. After it was killed it is restarted, and all tokenizers are
+    created again. Calls are serialized.
     """
 
     def __init__(self, readable: Sequence[str]) -> None:
@@ -74,14 +74,14 @@ class Workshop:
 
     @property
     def process(self) -> Child | None:
-        """The process that works now, if there is one."""
+        """Current process, or None."""
         return self._held[0][0] if self._held else None
 
     def ask(self, made: int, do: str, **given: Any) -> dict[str, Any]:
-        """What a tokenizer answers, by the number that it was made as.
+        """Return the reply of a tokenizer, addressed by its number.
 
         Raises:
-            ValueError: it refuses, took too long, or broke off; then it is made anew.
+            ValueError: The call failed, took too long, or crashed; then the process is restarted.
         """
         request = {"do": do, "of": made, **given}
         with self._lock:
@@ -91,14 +91,14 @@ class Workshop:
             except StoppedError as error:
                 if error.late or fresh:
                     raise _broken_off(error) from error
-                try:  # it may have ended while nobody asked
+                try:  # the process may have ended between calls
                     answer = self._asked(request, settings.TOKENIZER_SECONDS.number)
                 except StoppedError as again:
                     raise _broken_off(again) from again
         return _accepted(answer)
 
     def _made(self, recipe: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Have one made; its number, and what is known of it."""
+        """Create a tokenizer, and return its number and facts."""
         with self._lock:
             try:
                 answer = _accepted(self._asked(recipe, settings.OPEN_SECONDS.number))
@@ -108,7 +108,7 @@ class Workshop:
             return len(self._recipes) - 1, answer
 
     def _asked(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """What the process answers, begun if need be; let go of where it does not."""
+        """Return the reply of the process, started if needed; stop it on failure."""
         try:
             if not self._held:
                 memory = settings.OPEN_MB.number * MEGA
@@ -122,7 +122,7 @@ class Workshop:
 
 
 def _let_go(held: list[tuple[Child, Path]]) -> None:
-    """End the process and remove its folder."""
+    """Stop the process and remove its folder."""
     while held:
         child, folder = held.pop()
         child.close()
@@ -130,10 +130,10 @@ def _let_go(held: list[tuple[Child, Path]]) -> None:
 
 
 def _accepted(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is none of refusal.
+    """Return a reply that is no error.
 
     Raises:
-        ValueError: the sentence of the refusal.
+        ValueError: The message of the error.
     """
     if "memory" in answer:
         raise _broken_off(None)

@@ -1,4 +1,4 @@
-"""From a sentence or a picture to token ids and labels, and back.
+"""Conversion of text, images and sounds to model inputs with labels, and of ids back to text.
 
 May import core and i18n.
 """

@@ -1,4 +1,4 @@
-"""Sounds as a model hears them: samples with their rate, and the frames that it makes of them."""
+"""Audio input of a model: samples with their rate, and the frames computed from them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ import numpy as np
 from ..core.trace_parts import Tokens
 from .wav import read_wav
 
-MAX_BYTES = 20 * 10**6  # of a file
+MAX_BYTES = 20 * 10**6  # per file
 MAX_SECONDS = 30.0
-MAX_FRAMES = 2**12  # each attends to each: a map of so many has 64 MB
-MIN_RATE, MAX_RATE = 1_000, 384_000  # samples a second of what is given
+MAX_FRAMES = 2**12  # all pairs attend: a map of this size takes 64 MB
+MIN_RATE, MAX_RATE = 1_000, 384_000  # samples per second of the input
 NOTES = (523.25, 659.26, 783.99)  # Hz of the example: C, E and G
 NOTE, PAUSE = 0.3, 0.1  # seconds
 
 
 @dataclass(frozen=True)
 class AudioReader:
-    """How a model hears a sound: its rate, and which samples make one frame.
+    """Audio input of a model: sample rate, and the samples of each frame.
 
-    ``rate`` is in samples a second. A frame begins ``hop`` samples after the one before it and
-    needs ``window`` samples. ``fixed`` is the number of frames of a model that fills each sound up
-    with silence; 0 makes as many as the sound holds. A sound has at most ``seconds``.
+    Attributes:
+        rate: Samples per second.
+        hop: Samples between the starts of two frames.
+        window: Samples of a frame.
+        fixed: Number of frames of a model that pads each sound with silence; 0 if the number
+            depends on the sound.
+        seconds: Maximum length of a sound.
     """
 
     rate: int
@@ -37,16 +41,16 @@ class AudioReader:
     seconds: float = MAX_SECONDS
 
     def samples(self, sound: Any) -> np.ndarray:
-        """A sound at the model's rate: float32 ``[sample]``, one channel, from -1 to 1.
+        """Return a sound at the model's rate: float32 ``[sample]``, one channel, from -1 to 1.
 
         Args:
-            sound: the path or the bytes of a WAV file; floats ``[sample]`` at the model's rate; or
-                such floats and their own rate, ``(samples, rate)``. Several channels are averaged,
-                and another rate is brought to the model's (see `resampled`).
+            sound: Path or bytes of a WAV file; floats ``[sample]`` at the model's rate; or such
+                floats with their rate, ``(samples, rate)``. Several channels are averaged, and
+                another rate is resampled (see `resampled`).
 
         Raises:
-            ValueError: no such file, no WAV, a damaged, empty, too short, too long or too large
-                one, or samples that are no finite floats; says which.
+            ValueError: The file is missing, is not a WAV file, is damaged, empty, too short, too
+                long or too large, or samples are not finite floats. The message names the problem.
         """
         name, given, rate = _opened(sound, self.rate)
         if len(given) > self.seconds * rate:
@@ -68,25 +72,25 @@ class AudioReader:
         return heard
 
     def features(self, samples: np.ndarray) -> np.ndarray:
-        """What the model itself reads of `samples`: float32 ``[sample]``, or ``[mel, time]``."""
+        """Return the model's input for `samples`: float32 ``[sample]``, or ``[mel, time]``."""
         return samples
 
     def frames(self, samples: int) -> int:
-        """How many frames a sound of so many samples has, silence that fills it up included."""
+        """Return the number of frames of a sound with this many samples, padding included."""
         return self.fixed or 1 + (samples - self.window) // self.hop
 
     def tokens(self, samples: int) -> Tokens:
-        """What the rows of the attention are: frames, named by the second at which they begin.
+        """Return one token per frame, labelled with the second at which the frame begins.
 
-        Frames after the sound's end, of a model that always hears the same length, are marked as
-        special, like padding.
+        Frames after the end of the sound, in a model of fixed length, are marked as special, like
+        padding.
         """
         names = tuple(self._name(number * self.hop) for number in range(self.frames(samples)))
         after = tuple(number * self.hop >= samples for number in range(len(names)))
         return Tokens((), names, names, tuple(range(len(names))), after)
 
     def example(self) -> np.ndarray:
-        """A sound made by code, the same each time: three notes that rise, float32 ``[sample]``."""
+        """Return a generated sound, always the same: three rising notes, float32 ``[sample]``."""
         return example_sound(self.rate)[: int(self.seconds * self.rate)]
 
     def _name(self, sample: int) -> str:
@@ -95,12 +99,12 @@ class AudioReader:
 
 
 def example_sound(rate: int) -> np.ndarray:
-    """Three notes that rise (C, E, G), 0.3 s each with soft ends and a pause after them.
+    """Return three rising notes (C, E, G), 0.3 s each with soft ends and a pause after them.
 
-    They are sines made here, nobody's recording.
+    They are generated sine waves, not a recording.
 
     Returns:
-        float32 ``[sample]`` at ``rate`` samples a second.
+        float32 ``[sample]`` at ``rate`` samples per second.
     """
     time = np.arange(int(NOTE * rate)) / rate
     swell = np.sin(np.pi * time / NOTE) ** 2
@@ -110,29 +114,29 @@ def example_sound(rate: int) -> np.ndarray:
 
 
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """A sound at another rate, through its spectrum: what both rates can hold stays as it is.
+    """Return a sound at another rate, computed by FFT; frequencies common to both rates are kept.
 
     Args:
-        samples: floats ``[sample]``; silence is assumed after them.
-        rate: their samples a second.
-        wanted: those of what comes out.
+        samples: Floats ``[sample]``; silence is assumed after them.
+        rate: Samples per second of the input.
+        wanted: Samples per second of the output.
 
     Returns:
-        float32 ``[sample]``, lasting as long.
+        float32 ``[sample]`` of the same duration.
     """
     if rate == wanted:
         return np.ascontiguousarray(samples, np.float32)
     common = gcd(rate, wanted)
-    before, after = rate // common, wanted // common  # samples of a stretch that both divide
+    before, after = rate // common, wanted // common  # samples of the common period
     stretches = -(-len(samples) // before) + 1
     spectrum = np.fft.rfft(samples, stretches * before)
-    # the inverse leaves out, or fills with zeros, the frequencies that only one rate can hold
+    # the inverse drops, or fills with zeros, frequencies that only one rate can represent
     whole = np.fft.irfft(spectrum, stretches * after) * (after / before)
     return whole[: -(-len(samples) * wanted // rate)].astype(np.float32)
 
 
 def _opened(sound: Any, rate: int) -> tuple[str, np.ndarray, int]:
-    """How a sound is called in a sentence, its samples ``[sample]``, and its rate."""
+    """Return the name of a sound for messages, its samples ``[sample]``, and its rate."""
     if isinstance(sound, bytes):
         return "The sound", *_parsed("The sound", sound)
     if isinstance(sound, str | Path):

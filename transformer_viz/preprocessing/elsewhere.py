@@ -1,8 +1,8 @@
-"""Tokenizers that live in another process, which can be killed; here are their faces.
+"""Proxies of tokenizers that run in another process, which can be killed.
 
-Native libraries read and run what a stranger wrote. Where the app opens such a checkpoint it names
-a `Maker`: then `processor` and the openers of the transformers library ask it, and what they get
-here is plain data, and a line to the process that does the work.
+Native libraries parse untrusted files of a checkpoint. When the app opens such a checkpoint it sets
+a `Maker`. Then `processor` and the loaders of the transformers library call it, and receive plain
+data and a connection to that process.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
-MOST_IDS = 2**22  # that one call may give
+MOST_IDS = 2**22  # maximum per call
 MOST_PIECES = 2**22
 LARGEST = 2**31
-#: Special tokens of the library that a model may be asked for.
+#: Roles of special tokens that are read from a tokenizer of the library.
 SPECIAL = ("bos", "eos", "pad", "unk", "mask", "cls", "sep")
 
 Ask = Callable[..., dict[str, Any]]
 
 
 class Maker(Protocol):
-    """Makes tokenizers in another process, from files of a stranger."""
+    """Factory of tokenizers in another process, from untrusted files."""
 
     def pieces(self, content: bytes) -> RemotePieces:
-        """A sentencepiece model from the bytes of its file."""
+        """Return a sentencepiece model from the bytes of its file."""
 
     def library(self, folder: Path, size: int | None) -> tuple[RemoteTokenizer | None, str]:
-        """The transformers library's tokenizer of a folder, and what there is to tell of it."""
+        """Return the transformers library's tokenizer of a folder, and a note about it."""
 
     def byte_pairs(self, folder: Path, names: Sequence[str]) -> RemoteTokenizer:
-        """A tokenizer of byte-level BPE from files of a folder."""
+        """Return a tokenizer of byte-level BPE from files of a folder."""
 
     def plain_pickle(self, path: Path) -> Any:
-        """What a pickle of plain data holds."""
+        """Return the contents of a pickle of plain data."""
 
     def vocabulary(self, path: Path) -> RemotePieces | RemoteTokenizer | dict[str, Any]:
-        """What a vocabulary file holds; of a list of words the words and roles, as plain data."""
+        """Return the contents of a vocabulary file; for a list of words the words and roles."""
 
 
 _maker: ContextVar[Maker | None] = ContextVar("maker", default=None)
 
 
 def maker() -> Maker | None:
-    """Who makes tokenizers here; None where they are made in this process."""
+    """Return the current `Maker`, or None if tokenizers are created in this process."""
     return _maker.get()
 
 
 @contextmanager
 def made_by(other: Maker) -> Iterator[None]:
-    """Have tokenizers made elsewhere inside ``with``, in this thread."""
+    """Create tokenizers with another `Maker` inside ``with``, in this thread."""
     before = _maker.set(other)
     try:
         yield
@@ -60,7 +60,7 @@ def made_by(other: Maker) -> Iterator[None]:
 
 
 class RemotePieces:
-    """A sentencepiece processor elsewhere, as far as it is used here."""
+    """Proxy of a sentencepiece processor, with the methods used here."""
 
     def __init__(self, ask: Ask, facts: dict[str, Any]) -> None:
         self._ask = ask
@@ -87,7 +87,7 @@ class RemotePieces:
         return token in self._control
 
     def encode(self, text: str, out_type: type = int) -> Any:
-        """Ids, or with ``out_type=str`` pieces."""
+        """Return ids, or pieces with ``out_type=str``."""
         if out_type is str:
             return texts(self._ask("pieces", text=text).get("pieces"), MOST_IDS)
         return ids(self._ask("encode", text=text).get("ids"))
@@ -97,7 +97,7 @@ class RemotePieces:
 
 
 class RemoteTokenizer:
-    """A tokenizer of the transformers library elsewhere, with the part of its face that is used."""
+    """Proxy of a tokenizer of the transformers library, with the methods used here."""
 
     bos_token_id: int | None
     eos_token_id: int | None
@@ -149,7 +149,7 @@ class RemoteTokenizer:
 
 
 class RemoteEncoding(dict[str, list[int]]):
-    """The ids of a text, and its token types where the tokenizer makes them."""
+    """Ids of a text, and its token types if the tokenizer creates them."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(input_ids=ids(answer.get("ids")))
@@ -158,10 +158,10 @@ class RemoteEncoding(dict[str, list[int]]):
 
 
 def ids(given: Any) -> list[int]:
-    """A list of ids, as another process may have sent anything.
+    """Return a list of ids after validation, since the other process is untrusted.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The value is not a list of ids.
     """
     found = _listed(given)
     if len(found) > MOST_IDS or not all(type(i) is int and 0 <= i < LARGEST for i in found):
@@ -170,10 +170,10 @@ def ids(given: Any) -> list[int]:
 
 
 def texts(given: Any, most: int) -> tuple[str, ...]:
-    """Several texts.
+    """Return several texts after validation.
 
     Raises:
-        ValueError: they are none, or too many.
+        ValueError: The value is not a list of texts, or it is too long.
     """
     found = _listed(given)
     if len(found) > most or not all(isinstance(one, str) for one in found):
@@ -182,10 +182,10 @@ def texts(given: Any, most: int) -> tuple[str, ...]:
 
 
 def text_of(given: Any) -> str:
-    """One text.
+    """Return one text after validation.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The value is not a text.
     """
     return texts([given], 1)[0]
 

@@ -1,4 +1,4 @@
-"""A ``tokenizers.Tokenizer`` with the methods of the transformers library that are used here."""
+"""Adapter of ``tokenizers.Tokenizer`` to the methods of the transformers library used here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .special_names import special_tokens
 
 
 class Encoded(dict[str, list[int]]):
-    """The ids of a text without padding, and its token types where any is not 0."""
+    """Ids of a text without padding, and its token types if any is not 0."""
 
     def __init__(self, encoding: Any) -> None:
         rows = [n for n, seen in enumerate(encoding.attention_mask) if seen]
@@ -25,13 +25,13 @@ class FastTokenizer:
 
     Args:
         inner: The ``tokenizers.Tokenizer``.
-        roles: Special tokens by role, as a file beside it names them; they win over names that
-            are usual.
+        roles: Special tokens by role, as named in a file next to it. They take precedence over
+            usual names.
     """
 
     def __init__(self, inner: Any, roles: Mapping[str, str] | None = None) -> None:
-        if inner.truncation or inner.padding:  # set for training; a text is read whole here
-            with suppress(Exception):  # steps written in Python cannot be copied
+        if inner.truncation or inner.padding:  # set for training; texts are not truncated here
+            with suppress(Exception):  # components written in Python cannot be copied
                 inner = type(inner).from_str(inner.to_str())
                 inner.no_truncation()
                 inner.no_padding()
@@ -56,7 +56,7 @@ class FastTokenizer:
 
     eos_token_id: int | None
     unk_token_id: int | None
-    declares_types = False  # numbers texts in any case, whether or not a model is to read that
+    declares_types = False  # always returns token types, even if the model has none
 
     def __len__(self) -> int:
         return len(self._pieces)

@@ -1,7 +1,7 @@
-"""Tokenizers that a user gives: objects of any package, and word lists in memory.
+"""Tokenizers passed by the user: objects of any package, and word lists in memory.
 
-What comes is recognised by what it can do, never by its package: ``encode`` and ``decode``, the
-methods of tokenizers, transformers and sentencepiece, or a table of words.
+An object is recognised by its methods, never by its package: ``encode`` and ``decode``, the methods
+of tokenizers, transformers and sentencepiece, or a table of words.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ EXPECTED = (
     "expected an object with encode and decode, a tokenizer of the packages tokenizers, "
     "transformers or sentencepiece, a list or dictionary of words, or the path of a vocabulary file"
 )
-SAMPLE = "a"  # a text for the trial of an object
-#: Names under which objects keep the id of a special token, by role; methods count too.
+SAMPLE = "a"  # text to test an object with
+#: Attribute or method names for the id of a special token, by role.
 ATTRIBUTES = ("{}_id", "{}_token_id", "{}_idx", "{}_index", "{}")
 OTHER_NAMES = {"bos": ("sos", "cls", "start"), "eos": ("sep", "end", "eot")}
 OWN = ("source_ids", "target_ids", "prompt_ids", "decode", "tokens", "lost")
 
 
 def vocabulary_of(given: Any, named: str = "tokenizer") -> Vocabulary:
-    """The vocabulary that an object in memory is.
+    """Return the vocabulary of an object in memory.
 
     Args:
-        given: What the user gave; paths are read before.
-        named: The keyword under which it came, for errors.
+        given: The user's object; paths are read earlier.
+        named: Keyword of the argument, for errors.
 
     Raises:
-        ValueError: Something else, or an object that does not work; says what came and what is
-            expected.
+        ValueError: The object is unknown or fails. The message names the given and the expected
+            kind.
     """
     if isinstance(given, Vocabulary):
         return given
@@ -72,7 +72,7 @@ def vocabulary_of(given: Any, named: str = "tokenizer") -> Vocabulary:
 
 
 def _own(given: Any) -> Vocabulary:
-    """A tokenizer of ours, or somebody's with its methods: it is used as it is."""
+    """Return the vocabulary of an object with our own tokenizer interface, used directly."""
     single = isinstance(given, SentencePieceText | HuggingFaceText)
     held: dict[str, Any] = {word: getattr(given, word, None) for word in ("bos_id", "eos_id")}
     known = {} if isinstance(given, PlainIds) else {w: i for w, i in held.items() if is_id(i)}
@@ -80,7 +80,7 @@ def _own(given: Any) -> Vocabulary:
 
 
 def _by_methods(given: Any) -> Vocabulary | None:
-    """The vocabulary of an object, by the methods that it has."""
+    """Return the vocabulary of an object, recognised by its methods, or None."""
 
     def has(*names: str) -> bool:
         return all(callable(getattr(given, name, None)) for name in names)
@@ -101,7 +101,7 @@ def _by_methods(given: Any) -> Vocabulary | None:
 
 
 def library_vocabulary(tokenizer: Any) -> Vocabulary:
-    """The vocabulary of a tokenizer of the transformers library, or of one with its methods."""
+    """Return the vocabulary of a transformers tokenizer, or of an object with its methods."""
     roles: dict[str, Any] = {r: getattr(tokenizer, f"{r}_token_id", None) for r in SPECIAL}
     roles["bos"] = roles["cls"] if roles["bos"] is None else roles["bos"]
     roles["eos"] = roles["sep"] if roles["eos"] is None else roles["eos"]
@@ -126,7 +126,7 @@ def library_vocabulary(tokenizer: Any) -> Vocabulary:
 
 
 def pieces_vocabulary(processor: Any) -> Vocabulary:
-    """The vocabulary of a sentencepiece model."""
+    """Return the vocabulary of a sentencepiece model."""
     size = int(processor.get_piece_size())
     pieces = [str(processor.id_to_piece(i)) for i in range(size)] if size else []
     if isinstance(processor, RemotePieces):
@@ -147,17 +147,17 @@ def _shown(given: Any, kind: str) -> str:
 
 
 class WrongKindError(ValueError):
-    """What an object gave is of another kind than ids or text."""
+    """An object returned something other than ids or text."""
 
 
 # ---- objects with encode and decode ------------------------------------------------------------
 
 
 def _encoding(given: Any) -> Vocabulary:
-    """The vocabulary of an object with encode and decode.
+    """Return the vocabulary of an object with encode and decode.
 
     Raises:
-        ValueError: What encode gives are no ids, or what decode gives is no text.
+        ValueError: encode returns no ids, or decode returns no text.
     """
     table = table_of(given)
     size = _size(given) if table is None else len(table.words)
@@ -165,7 +165,7 @@ def _encoding(given: Any) -> Vocabulary:
     name = type(given).__name__
     ids = _trial(given, name)
     if ids and size is not None and max(ids) >= size:
-        size = None  # what it counts are not its ids
+        size = None  # its size does not count ids
 
     def make(settled: Ids) -> Tokenizer:
         own = settle_ids(roles, settled)
@@ -175,7 +175,11 @@ def _encoding(given: Any) -> Vocabulary:
 
 
 def _trial(given: Any, name: str) -> list[int]:
-    """The ids of a small text, and whether they become text again; words may be unknown."""
+    """Return the ids of a small text after decoding them as a test; words may be unknown.
+
+    Raises:
+        ValueError: encode or decode fails.
+    """
     failed: Exception | None = None
     for text in (SAMPLE, ""):
         try:
@@ -187,7 +191,7 @@ def _trial(given: Any, name: str) -> list[int]:
             raise
         except (TypeError, AttributeError) as error:
             raise ValueError(f"encode or decode of {name} failed ({error}); {EXPECTED}.") from error
-        except LookupError:  # a word that it does not know
+        except LookupError:  # an unknown word
             continue
         except Exception as error:
             failed = error
@@ -197,10 +201,10 @@ def _trial(given: Any, name: str) -> list[int]:
 
 
 def ids_of(encoded: Any, name: str) -> list[int]:
-    """Token ids as any package hands them out: a list, an array, or an object that holds one.
+    """Return token ids from the result of any package: a list, an array, or an object with one.
 
     Raises:
-        ValueError: There are none; says what came.
+        ValueError: There are no ids. The message names the type.
     """
     found = encoded
     if isinstance(found, Mapping):
@@ -223,10 +227,10 @@ def ids_of(encoded: Any, name: str) -> list[int]:
 
 
 def text_of(decoded: Any, name: str) -> str:
-    """The text that decode gave; words in a list are joined.
+    """Return the result of decode as text; words in a list are joined.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The result is not text.
     """
     if isinstance(decoded, list | tuple) and all(isinstance(word, str) for word in decoded):
         decoded = " ".join(decoded)
@@ -238,12 +242,12 @@ def text_of(decoded: Any, name: str) -> str:
 
 
 def _size(given: Any) -> int | None:
-    """How many ids an object has, where it says so."""
+    """Return the number of ids of an object, or None if unknown."""
     for name in ("vocab_size", "n_vocab", "get_vocab_size", "get_piece_size", "__len__"):
         held = getattr(given, name, None)
         try:
             found = held() if callable(held) else held
-        except Exception:  # somebody's method of that name may want more
+        except Exception:  # a method of this name may need arguments
             continue
         if is_id(found) and found:
             return int(found)
@@ -251,7 +255,7 @@ def _size(given: Any) -> int | None:
 
 
 def _roles(given: Any, table: WordTable | None) -> dict[str, Any]:
-    """The ids of special tokens: attributes and methods of an object, or names in its words."""
+    """Return the ids of special tokens, from attributes and methods, or from names in its words."""
     found = {} if table is None else dict(table.roles)
     for role in ROLES:
         for name in (role, *OTHER_NAMES.get(role, ())):
@@ -268,19 +272,19 @@ def _value(given: Any, name: str) -> int | None:
     held = getattr(given, name, None)
     try:
         held = held() if callable(held) else held
-    except Exception:  # a method that only bears the name
+    except Exception:  # an unrelated method of this name
         return None
     return held if is_id(held) else None
 
 
 class GivenText:
-    """A tokenizer of any package behind our own interface.
+    """Adapter of a tokenizer of any package to our own interface.
 
     Args:
         given: An object with ``encode`` and ``decode``.
         ids: The special ids: ``pad_id``, ``bos_id``, ``eos_id``.
-        table: Its words, where it holds a table of them.
-        size: How many ids it has; None where it does not say.
+        table: Its words, if it has a table of them.
+        size: Number of ids, or None if unknown.
     """
 
     def __init__(self, given: Any, ids: Ids, table: WordTable | None, size: int | None) -> None:
@@ -328,7 +332,7 @@ class GivenText:
         return ids_of(self._call(self._given.encode, whole(text)), self._name)
 
     def _label(self, token: int) -> str:
-        """A token as it is shown; one that stands for no text shows its number."""
+        """Return the label of a token; a token without text is labelled with its number."""
         return (
             (self._piece(token) or f"#{token}")
             if isinstance(self.pieces, Pieces)
@@ -340,14 +344,14 @@ class GivenText:
             if self._of_bytes is not None:
                 return "".join(BYTE_LETTERS[byte] for byte in self._of_bytes(token))
             return text_of(self._given.decode([token]), self._name)
-        except Exception:  # an id that it does not know
+        except Exception:  # an unknown id
             return ""
 
     def _call(self, method: Callable[[Any], Any], value: Any) -> Any:
-        """What a method of the given object returns.
+        """Return the result of a method of the given object.
 
         Raises:
-            ValueError: It raised something; says what.
+            ValueError: The method failed. The message gives the reason.
         """
         try:
             return method(value)
@@ -365,7 +369,7 @@ class GivenText:
 
 
 class Pieces(Sequence[str]):
-    """The pieces of a tokenizer that holds no table of them: each is made when it is asked for."""
+    """Pieces of a tokenizer without a table of them, each created on access."""
 
     def __init__(self, make: Callable[[int], str], size: int) -> None:
         self._make, self._size = make, size

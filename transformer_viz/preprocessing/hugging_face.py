@@ -1,4 +1,4 @@
-"""Tokenizers of the transformers library behind our own face; the caller opens them."""
+"""Adapter of tokenizers of the transformers library to our own interface; the caller opens them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from ..core.trace_parts import Tokens
 from .elsewhere import RemoteTokenizer
 from .tokenizers import arrange, piece, swallowed, whole
 
-PROBE = "a"  # a text whose special tokens are looked at
-NO_LANGUAGES = ""  # in place of a language, where a tokenizer has none
+PROBE = "a"  # text to find special tokens with
+NO_LANGUAGES = ""  # language of a tokenizer without languages
 
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """What the library raises becomes an error like others: a panic, which is no Exception, an
-    Exception of no kind, and what Python raises where a file's words are of odd types.
+    """Convert errors of the library to ValueError.
+
+    These are panics (not an Exception), plain ``Exception``, and Python errors for values of
+    unexpected types in a file.
 
     Raises:
-        ValueError: the first line of it, and what to do.
+        ValueError: First line of the error, and what to do.
     """
     try:
         yield
@@ -39,28 +41,27 @@ def without_panics() -> Iterator[None]:
 
 
 class HuggingFaceText:
-    """Wraps a tokenizer of the transformers library, which the caller opened.
+    """Adapter of a tokenizer of the transformers library.
 
-    Sources get the special tokens that the tokenizer itself adds.
-
-    The wrapped object switches modes while it works (text or target text, padding), so calls
-    wait for each other.
+    Sources get the special tokens that the tokenizer adds. The tokenizer switches modes during a
+    call (text or target text, padding), so calls are serialized with a lock.
 
     Args:
-        tokenizer: the library's.
-        start_id: the decoder's start token (``decoder_start_token_id`` of the model's config).
-        side: ``source`` or ``target`` for a tokenizer that holds a vocabulary of each
+        tokenizer: Tokenizer of the library, opened by the caller.
+        start_id: The decoder's start token (``decoder_start_token_id`` of the model's config).
+        side: ``source`` or ``target`` for a tokenizer with separate vocabularies
             (:func:`separate_words`).
-        framed: whether a target gets what the tokenizer itself puts before it too, as the library
-            does in training: ``[start, language, pieces]`` of NLLB. The end token is left out.
-        forced_id: what stands there instead, because the model must write it first.
-        language_starts: whether the language that ends a target in training is the start token.
-        types_count: whether the model has no table of token types: it reads zeros otherwise than
-            none. It is given types only where the tokenizer declares them as an input or has more
-            than a number for each text.
-        end_ids: tokens that end a text; those that the tokenizer marks as special are special.
-            A tokenizer that closes a target with none of them was not made for this model, and
-            puts nothing before it.
+        framed: True to add the tokens that the tokenizer puts before a target, as the library does
+            in training: ``[start, language, pieces]`` of NLLB. The end token is left out.
+        forced_id: Token that replaces them, because the model must generate it first.
+        language_starts: True if the language token that ends a target in training is the start
+            token.
+        types_count: True if the model has no table of token types: for it, zeros differ from no
+            types. It gets types only if the tokenizer declares them as an input or has more than a
+            number for each text.
+        end_ids: Tokens that end a text; those marked as special by the tokenizer are special. A
+            tokenizer that ends a target with none of them was not made for this model, so nothing
+            is put before a target.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class HuggingFaceText:
         self._special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._special |= added_special_ids(tokenizer).intersection(end_ids)
         self._own_words = separate_words(tokenizer) if side else None
-        if self._own_words is not None and side == "target":  # those ids are of the source
+        if self._own_words is not None and side == "target":  # the special ids belong to the source
             source, target = self._own_words
             marks = {source[i] for i in self._special if i < len(source)}
             self._special = {i for i, word in enumerate(target) if word in marks}
@@ -94,12 +95,12 @@ class HuggingFaceText:
 
     @property
     def languages(self) -> bool:
-        """Whether the tokenizer marks a target with its language."""
+        """True if the tokenizer marks a target with its language."""
         return self.language != NO_LANGUAGES
 
     @property
     def language(self) -> str | None:
-        """The tokenizer's target language; None where it is not said, empty where it has none."""
+        """Target language of the tokenizer; None if not set, empty if it has no languages."""
         named: str | None = getattr(self._tokenizer, "tgt_lang", NO_LANGUAGES)
         return named
 
@@ -112,7 +113,7 @@ class HuggingFaceText:
 
     @cached_property
     def _mark(self) -> str:
-        """How this vocabulary writes word boundaries: the mark that most pieces carry."""
+        """Mark of word boundaries in this vocabulary: the one that most pieces have."""
         counts = {mark: sum(p.startswith(mark) for p in self.pieces) for mark in ("▁", "Ġ", "##")}
         counts["</w>"] = sum(p.endswith("</w>") for p in self.pieces)
         mark = max(counts, key=lambda name: counts[name])
@@ -122,9 +123,9 @@ class HuggingFaceText:
         return self.typed_ids(text)[0]
 
     def typed_ids(self, *texts: str) -> tuple[list[int], list[int] | None]:
-        """Return the ids of one text or of two, and the token types that the tokenizer makes.
+        """Return the ids of one text or of two, and the token types.
 
-        The types are None where it makes none, and where they are all 0 and the model reads that
+        The types are None if the tokenizer creates none, or if all are 0 and the model treats that
         as none.
         """
         with self._lock, without_panics():
@@ -138,12 +139,12 @@ class HuggingFaceText:
         return [*self.opening_ids(), *self.piece_ids(text)]
 
     def piece_ids(self, text: str) -> list[int]:
-        """The pieces of a target alone."""
+        """Return the pieces of a target, without special tokens."""
         with self._lock, without_panics():
             return self._encode_target(whole(text), special=False)
 
     def opening_ids(self) -> list[int]:
-        """What a decoder reads before the pieces of a target: its start token, its language."""
+        """Return the decoder tokens before the pieces of a target: start token and language."""
         start = [] if self._start is None else [self._start]
         if not self._framed:
             return start
@@ -156,11 +157,11 @@ class HuggingFaceText:
         elif after and ends and not ends.intersection(after):
             before = ()
         elif list(before[:1]) == start and (not after or len(before) > 1):
-            before = before[1:]  # the tokenizer names the start itself, as Whisper's does
+            before = before[1:]  # the tokenizer adds the start token, as Whisper's does
         return [*start, *before]
 
     def frame(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The special tokens that the tokenizer puts before and after a target."""
+        """Return the special tokens that the tokenizer puts before and after a target."""
         language = self.language
         if language not in self._frames:
             with self._lock, without_panics():
@@ -176,11 +177,14 @@ class HuggingFaceText:
             self._frames[language] = found
             self._special |= {*found[0], *found[1]} - {self._tokenizer.unk_token_id}
             if self._forced is not None and found[0]:
-                self._special.add(self._forced)  # it stands there in the language's place
+                self._special.add(self._forced)  # it replaces the language token
         return self._frames[language]
 
     def _encode_target(self, text: str, *, special: bool) -> list[int]:
-        """The ids of a target; a tokenizer that needs a language and has none reads a source."""
+        """Return the ids of a target.
+
+        A tokenizer that needs a language but has none encodes it as a source.
+        """
         tokenizer, language = self._tokenizer, self.language
         try:
             made = encode_target(tokenizer, text, special=special)
@@ -189,7 +193,7 @@ class HuggingFaceText:
                 raise
             made = list(tokenizer(text, add_special_tokens=False)["input_ids"])
         if language is None and tokenizer.tgt_lang is not None:
-            tokenizer.tgt_lang = None  # some take the source's from then on
+            tokenizer.tgt_lang = None  # some use the source's from then on
         return made
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int] | None]:
@@ -202,7 +206,7 @@ class HuggingFaceText:
 
     def decode(self, ids: Sequence[int]) -> str:
         known = [int(i) for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
-        if self._own_words is not None and self._side == "source":  # the library's is the target's
+        if self._own_words is not None and self._side == "source":  # decode() uses the target
             joined = "".join(self.pieces[i] for i in known)
             return joined.replace("</w>", " ").replace("▁", " ").strip()
         with self._lock, without_panics():
@@ -217,16 +221,16 @@ class HuggingFaceText:
 
 
 def pieces_of(tokenizer: Any) -> tuple[str, ...]:
-    """All pieces of a tokenizer; M2M100's does not count those of its languages."""
+    """Return all pieces of a tokenizer; the length of M2M100's excludes its languages."""
     languages = getattr(tokenizer, "lang_token_to_id", None) or {}
     size = max(len(tokenizer), *(int(token) + 1 for token in languages.values()), 0)
     return tuple(str(piece) for piece in tokenizer.convert_ids_to_tokens(list(range(size))))
 
 
 def needed_size(tokenizer: Any) -> int:
-    """Return how many rows a model needs for a tokenizer, added tokens at its end left out.
+    """Return the number of embedding rows for a tokenizer, without added tokens at its end.
 
-    Padding that was added and never used has no row in many models.
+    Unused padding tokens have no row in many models.
     """
     known = getattr(tokenizer, "needed_size", None)
     if known is not None:
@@ -239,7 +243,7 @@ def needed_size(tokenizer: Any) -> int:
 
 
 def added_special_ids(tokenizer: Any) -> set[int]:
-    """The ids of a tokenizer that it marks as special, whether or not they have a role."""
+    """Return the ids that a tokenizer marks as special, with or without a role."""
     known = getattr(tokenizer, "added_special_ids", None)
     if known is not None:
         return set(known)
@@ -248,9 +252,9 @@ def added_special_ids(tokenizer: Any) -> set[int]:
 
 
 def encode_target(tokenizer: Any, text: str, *, special: bool = False) -> list[int]:
-    """Return the ids of a target's text, with what the tokenizer puts around it if ``special``.
+    """Return the ids of a target text, with special tokens around it if ``special``.
 
-    FSMT's tokenizer cuts a target well, but looks its pieces up among those of the source.
+    FSMT's tokenizer splits a target correctly, but looks its pieces up in the source vocabulary.
     """
     if getattr(tokenizer, "tgt_vocab_file", None) is None:
         made = tokenizer(text_target=text, add_special_tokens=special)
@@ -261,16 +265,16 @@ def encode_target(tokenizer: Any, text: str, *, special: bool = False) -> list[i
 
 
 def separate_words(tokenizer: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The words of source and target of a tokenizer that holds a vocabulary of each.
+    """Return the source and target words of a tokenizer with separate vocabularies.
 
-    Marian's with separate vocabularies and FSMT's are such; None for all others.
+    Examples are Marian's with ``separate_vocabs`` and FSMT's; None for all others.
     """
     if isinstance(tokenizer, RemoteTokenizer):
         words = tokenizer.target_pieces
         return None if not words else (tokenizer.pieces, words)
     source: Any = getattr(tokenizer, "encoder", None)
     target: Any = getattr(tokenizer, "target_encoder", None)
-    if getattr(tokenizer, "tgt_vocab_file", None) is not None:  # FSMT's decoder is the target's
+    if getattr(tokenizer, "tgt_vocab_file", None) is not None:  # decoder of FSMT's target
         target = {word: i for i, word in getattr(tokenizer, "decoder", {}).items()}
     elif not getattr(tokenizer, "separate_vocabs", False):
         return None

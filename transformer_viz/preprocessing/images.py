@@ -1,4 +1,4 @@
-"""Pictures as a model reads them: opened with care, brought to size, and cut into patches."""
+"""Image input of a model: safe decoding, resizing, and splitting into patches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from PIL import Image, ImageDraw, ImageOps, UnidentifiedImageError
 from ..core.trace_parts import Tokens
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-MAX_BYTES = 20 * 10**6  # of a file
-MAX_PIXELS = 2**26  # of a picture; below this, Pillow's own guard stays quiet
-LEAST_CROP = 0.1  # of the picture's shorter side; less would blow it up beyond use
-MAX_PATCHES = 2**12  # each attends to each: a map of so many has 64 MB
+MAX_BYTES = 20 * 10**6  # per file
+MAX_PIXELS = 2**26  # per image; below Pillow's own limit
+LEAST_CROP = 0.1  # of the image's shorter side; less would enlarge it too much
+MAX_PATCHES = 2**12  # all pairs attend: a map of this size takes 64 MB
 INTERPOLATIONS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -29,16 +29,20 @@ INTERPOLATIONS = {
 
 @dataclass(frozen=True)
 class ImageReader:
-    """How a model reads a picture: its size, colours, scale, and the grid of its patches.
+    """Image input of a model: size, channels, normalisation, and the grid of patches.
 
-    ``height``, ``width`` and ``patch`` (height first) are pixels; ``channels`` is 1 for grey and 3
-    for colours. Values from 0 to 1 become ``(value - mean) / std``, one mean and std a channel.
-    ``crop`` None squeezes the whole picture into the size; a fraction brings its shorter side to
-    ``size / crop`` (all of it, if ``squeezed``) and keeps the middle. ``prefix`` are the names of
-    the tokens before the patches.
+    Attributes:
+        height, width: Pixels.
+        channels: 1 for grey, 3 for colours.
+        patch: Height and width of a patch in pixels.
+        mean, std: One number, or one per channel: values from 0 to 1 become
+            ``(value - mean) / std``.
+        crop: None resizes the whole image to the size. A fraction resizes its shorter side to
+            ``size / crop`` (both sides, if ``squeezed``) and crops the centre.
+        prefix: Names of the tokens before the patches.
 
     Raises:
-        ValueError: sizes, colours or an interpolation that do not fit; names them.
+        ValueError: Invalid sizes, channels or interpolation. The message names them.
     """
 
     height: int
@@ -86,12 +90,11 @@ class ImageReader:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many rows and columns of patches a picture has."""
+        """Number of rows and columns of patches."""
         return self.height // self.patch[0], self.width // self.patch[1]
 
     def tokens(self) -> Tokens:
-        """What the rows of the attention are: the tokens in front, then ``row,column`` of each
-        patch, row by row."""
+        """Return the tokens: the prefix, then ``row,column`` of each patch, row by row."""
         rows, columns = self.grid
         patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
         names = (*self.prefix, *patches)
@@ -99,15 +102,15 @@ class ImageReader:
         return Tokens((), names, names, tuple(range(len(names))), special)
 
     def pixels(self, picture: Any) -> np.ndarray:
-        """A picture as the model reads it: float32 ``[channel, height, width]``.
+        """Return the model's input for an image: float32 ``[channel, height, width]``.
 
         Args:
-            picture: a PIL image, the path or the bytes of a PNG, JPEG, WebP, GIF (first frame) or
-                BMP file; or floats ``[channel, height, width]``, taken as normalised already.
+            picture: PIL image; path or bytes of a PNG, JPEG, WebP, GIF (first frame) or BMP file;
+                or normalised floats ``[channel, height, width]``.
 
         Raises:
-            ValueError: no such file, no picture, a damaged or too large one, or floats of another
-                shape; says which.
+            ValueError: The file is missing, no image, damaged or too large, or floats have another
+                shape. The message names the problem.
         """
         if isinstance(picture, np.ndarray):
             return self._normalised(picture)
@@ -122,9 +125,9 @@ class ImageReader:
         return np.ascontiguousarray(scaled.transpose(2, 0, 1))
 
     def shown(self, pixels: np.ndarray) -> np.ndarray:
-        """The inverse of `pixels`, to be drawn: uint8 ``[height, width, 3]``.
+        """Return `pixels` as a displayable image, uint8 ``[height, width, 3]``.
 
-        Of more than three channels the first three are drawn, of two the first.
+        With more than three channels the first three are shown, with two the first.
         """
         values = pixels.transpose(1, 2, 0) * _float32(self.std) + _float32(self.mean)
         bytes_ = np.clip(np.rint(values * 255), 0, 255).astype(np.uint8)
@@ -144,7 +147,7 @@ class ImageReader:
         return np.ascontiguousarray(pixels, np.float32)
 
     def _resized(self, image: Image.Image) -> Image.Image:
-        """The picture in the model's size: squeezed into it, or scaled and its middle kept."""
+        """Return the image in the model's size: resized, or scaled and cropped to the centre."""
         size = (self.width, self.height)
         if self.crop is None:
             return image if image.size == size else image.resize(size, self._filter)
@@ -169,7 +172,7 @@ def _float32(values: tuple[float, ...]) -> np.ndarray:
 
 
 def _covering(size: tuple[int, int], least: tuple[int, int]) -> tuple[int, int]:
-    """The size of a picture that just covers another size, its proportions kept."""
+    """Return the smallest size that covers another one, with the image's proportions."""
     (width, height), (w, h) = size, least
     if w * height >= h * width:
         return w, height * w // width
@@ -177,7 +180,7 @@ def _covering(size: tuple[int, int], least: tuple[int, int]) -> tuple[int, int]:
 
 
 def example_picture() -> Image.Image:
-    """A picture made by code: a house, a tree and the sun, 96 x 64 pixels."""
+    """Return a generated image of a house, a tree and the sun, 96 x 64 pixels."""
     made = Image.new("RGB", (96, 64), (176, 214, 240))
     draw = ImageDraw.Draw(made)
     draw.rectangle((0, 46, 96, 64), fill=(112, 160, 84))
@@ -191,16 +194,17 @@ def example_picture() -> Image.Image:
 
 
 def coloured(picture: Any, mode: str) -> Image.Image:
-    """A picture in grey (``L``) or colours (``RGB``), in its own size and the right way up.
+    """Return an image in grey (``L``) or colours (``RGB``), in its own size and orientation.
 
     Raises:
-        ValueError: no such file, no picture, a damaged or too large one; says which.
+        ValueError: The file is missing, no image, damaged or too large. The message names the
+            problem.
     """
     return _coloured(_opened(picture), mode)
 
 
 def _opened(picture: Any) -> Image.Image:
-    """The first frame of a picture, decoded, the right way up."""
+    """Return the first frame of an image, decoded and oriented by its EXIF data."""
     if isinstance(picture, bytes):
         name, image = "The picture", _parsed("The picture", picture)
     elif isinstance(picture, str | Path):
@@ -219,7 +223,7 @@ def _opened(picture: Any) -> Image.Image:
         )
     try:
         return ImageOps.exif_transpose(image)
-    except Exception as error:  # a damaged picture can raise nearly anything
+    except Exception as error:  # a damaged image can raise any error
         raise _damaged(name, error) from error
 
 
@@ -253,7 +257,7 @@ def _damaged(name: str, error: Exception) -> ValueError:
 
 
 def _coloured(image: Image.Image, mode: str) -> Image.Image:
-    """The picture in grey (``L``) or colours (``RGB``), what is transparent put on white."""
+    """Return the image in grey (``L``) or colours (``RGB``), transparency on white."""
     if image.mode in ("I", "F"):
         raise ValueError(
             f"The picture has numbers of mode {image.mode!r}, and nobody knows their white; "

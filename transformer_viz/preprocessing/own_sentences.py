@@ -1,4 +1,4 @@
-"""Sentences of a vocabulary's own words, for models that cannot read the usual examples."""
+"""Sentences of a vocabulary's words, for models that cannot read the usual examples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .tokenizers import Tokenizer
 from .vocabularies import source_side
 from .word_list import MARKS
 
-MOST_LOOKED_AT = 2000  # pieces, from the first: lists often begin with the usual words
+MOST_LOOKED_AT = 2000  # first pieces: lists often begin with the usual words
 MOST_WORDS, MOST_TRIES = 200, 300
 SENTENCES = 4
 LONGEST = 20  # characters of a word
 
 
 def can_read(tokenizer: Tokenizer, text: str) -> bool:
-    """Return whether a tokenizer reads all of a text, without the token for unknown words."""
+    """Return True if a tokenizer encodes all of a text without the unknown token."""
     source = source_side(tokenizer)
     try:
         pieces = [source.pieces[i] for i in source.source_ids(text)]
@@ -26,11 +26,11 @@ def can_read(tokenizer: Tokenizer, text: str) -> bool:
 
 
 def own_sentences(tokenizer: Tokenizer, length: int) -> tuple[str, ...]:
-    """Return a few texts of ordinary words of the source's vocabulary; none where it has none.
+    """Return a few texts of ordinary words of the source vocabulary; empty if there are none.
 
     Args:
-        tokenizer: of the model.
-        length: words of a text.
+        tokenizer: Tokenizer of the model.
+        length: Words per text.
     """
     source = source_side(tokenizer)
     words: list[str] = []
@@ -44,7 +44,7 @@ def own_sentences(tokenizer: Tokenizer, length: int) -> tuple[str, ...]:
 
 
 def _ordinary(source: Tokenizer) -> Iterator[str]:
-    """Words that are no special tokens, no pieces inside a word, and read as one token again."""
+    """Yield words that are neither special tokens nor inner pieces, and encode as one token."""
     pieces = list(source.pieces[:MOST_LOOKED_AT])
     marked = any(piece.startswith(("▁", "Ġ")) for piece in pieces)
     seen = set()
@@ -59,7 +59,7 @@ def _ordinary(source: Tokenizer) -> Iterator[str]:
             continue
         if word.casefold() in seen or not tries:
             continue
-        tries -= 1  # a tokenizer may be in another process
+        tries -= 1  # a tokenizer in another process is slow
         if _reads(source, word, token):
             seen.add(word.casefold())
             yield word
@@ -75,7 +75,7 @@ def _is_unknown(piece: str) -> bool:
 
 
 def _reads(source: Tokenizer, word: str, token: int) -> bool:
-    """Whether a word alone is read as this token, which is no special one."""
+    """Return True if a word alone is encoded as this token, and the token is not special."""
     try:
         ids = source.source_ids(word)
         return token in ids and not source.tokens([token]).special[0]

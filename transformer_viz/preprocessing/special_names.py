@@ -1,4 +1,4 @@
-"""Special tokens by their names: padding, start, end, unknown word and mask in lists of words."""
+"""Special tokens by name: padding, start, end, unknown word and mask in lists of words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: The roles, with the names that stand for each, the more usual ones first. Brackets are left out.
+#: Names of each role without brackets, the more usual ones first.
 ROLES: dict[str, tuple[str, ...]] = {
     "pad": ("pad", "padding", "blank", "nil"),
     "bos": (
@@ -20,14 +20,14 @@ ROLES: dict[str, tuple[str, ...]] = {
     "unk": ("unk", "unknown", "oov"),
     "mask": ("mask",),
 }
-IDS = {"pad": "pad_id", "bos": "bos_id", "eos": "eos_id"}  # the words of a `Model`
-#: Names that stand for a role without brackets too, as in ``SOS``.
+IDS = {"pad": "pad_id", "bos": "bos_id", "eos": "eos_id"}  # field names of a `Model`
+#: Names that also denote a role without brackets, as in ``SOS``.
 BARE = ("PAD", "BOS", "SOS", "EOS", "UNK", "OOV")
 BRACKETED = re.compile(r"<\|(.+)\|>|<(.+)>|\[(.+)\]|\{(.+)\}|__(.+)__|_+([A-Z]{2,4})_*")
 
 
 def role_of(word: str) -> tuple[str, int] | None:
-    """The role that a name in brackets stands for, and how unusual the name is, from 0."""
+    """Return the role of a name in brackets, and the rank of the name; 0 is the most usual."""
     found = BRACKETED.fullmatch(word)
     if found is None:
         return None
@@ -36,10 +36,10 @@ def role_of(word: str) -> tuple[str, int] | None:
 
 
 def special_tokens(words: Iterable[str]) -> dict[str, int]:
-    """The ids of the special tokens in a list of words, by role (``pad``, ``bos``, ...).
+    """Return the ids of the special tokens in a list of words, by role (``pad``, ``bos``, ...).
 
-    Of several names for one role the more usual one counts, ``<bos>`` before ``[CLS]``. Names
-    without brackets (``SOS``) count only where no name has brackets.
+    Among several names for one role the more usual one is used, ``<bos>`` before ``[CLS]``. Names
+    without brackets (``SOS``) are used only if no name has brackets.
     """
     found: dict[str, tuple[int, int]] = {}
     bare: dict[str, int] = {}
@@ -55,18 +55,21 @@ def special_tokens(words: Iterable[str]) -> dict[str, int]:
 
 
 def model_ids(roles: Mapping[str, Any]) -> dict[str, int]:
-    """The ids of roles under the words of a model (``bos_id``); others and negative ones go."""
+    """Return the ids of roles under the field names of a model (``bos_id``).
+
+    Other roles and negative ids are dropped.
+    """
     found: dict[str, int] = {IDS[role]: roles[role] for role in IDS if is_id(roles.get(role))}
     if found.get("pad_id") == found.get("eos_id"):
-        found.pop("pad_id", None)  # an end token inside a text must be seen
+        found.pop("pad_id", None)  # an end token inside a text must stay visible
     return found
 
 
 def settle_ids(roles: Mapping[str, Any], ids: Mapping[str, Any]) -> dict[str, int]:
-    """The special ids of a model, and those of the roles where the model has none."""
+    """Return the special ids of a model, completed by those of the roles."""
     return {**model_ids(roles), **{w: ids[w] for w in IDS.values() if ids.get(w) is not None}}
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value is the number of a token."""
+    """Return True if a value is a token id."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

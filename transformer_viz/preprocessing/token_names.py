@@ -1,4 +1,4 @@
-"""What the tokens of a vocabulary are called, and a sentence's tokens in another order."""
+"""Names of a vocabulary's tokens, and reordering of a sentence's tokens."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from weakref import ref
 from ..core.trace_parts import Tokens
 from .tokenizers import PlainIds, Tokenizer, piece
 
-ORDERS = 100  # seeds that lead to an order of their own
-TRIES = 50  # shuffles until an order counts as the only one
-BETWEEN = "|"  # what CTC vocabularies write between words; some call it a mark
-GOES_ON = "…"  # stands before a piece that goes on with a word: "…ing"
+ORDERS = 100  # number of seeds with a different order
+TRIES = 50  # shuffles before an order counts as the only one
+BETWEEN = "|"  # word separator of CTC vocabularies, sometimes a special token
+GOES_ON = "…"  # prefix of a piece that continues a word: "…ing"
 
 
 MARKS = ("##", "▁", "Ġ")
 LONGEST = max(map(len, MARKS))
-SEEN = 4000  # pieces, in which every vocabulary shows how it marks words
+SEEN = 4000  # first pieces, enough to detect the mark
 
 
 def mark_of(pieces: Sequence[str]) -> str:
-    """What most pieces begin with that say whether they begin a word; empty where none does.
+    """Return the word mark that most pieces begin with; empty if there is none.
 
-    A vocabulary of one kind may hold the mark of another as a piece, as "##" of headings.
+    A vocabulary of one kind may contain the mark of another as a piece, such as "##" of headings.
     """
     counts = _counted(pieces[:SEEN])
     if not any(counts):
@@ -36,25 +36,25 @@ def mark_of(pieces: Sequence[str]) -> str:
 
 
 def _counted(pieces: Sequence[str]) -> list[int]:
-    """How many pieces begin with each mark."""
+    """Return the number of pieces that begin with each mark."""
     begins = Counter(piece[:LONGEST] for piece in pieces)
     return [sum(n for begin, n in begins.items() if begin.startswith(mark)) for mark in MARKS]
 
 
 @lru_cache(maxsize=64)
 def _own_mark(of: ref[Tokenizer]) -> str:
-    """Counted once for a vocabulary, as each frame of a slider asks for names."""
+    """Return the mark of a vocabulary, cached, since each slider frame needs names."""
     tokenizer = of()
     assert tokenizer is not None
     return mark_of(tokenizer.pieces)
 
 
 class Names(Sequence[str]):
-    """The name of every token of a vocabulary, ``[id]``, as a reader sees it.
+    """Display names of all tokens of a vocabulary, ``[id]``.
 
-    A piece that goes on with a word says so, or "er" that begins one and "er" that ends one would
-    bear the same name. Each is made when it is asked for: vocabularies are large. A model may write
-    ids that its tokenizer lacks, as Qwen does; such a one is called ``#28``.
+    A piece that continues a word is marked: "er" at the start and "er" at the end of a word would
+    have the same name. Names are created on access: vocabularies are large. Models such as Qwen may
+    generate ids that the tokenizer lacks; these are named ``#28``.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -82,17 +82,17 @@ class Names(Sequence[str]):
         return map(self.__getitem__, range(len(self)))
 
     def _goes_on(self, piece: str) -> bool:
-        """Whether a piece goes on with a word; punctuation and bytes stand for themselves."""
+        """Return True if a piece continues a word; punctuation and bytes do not."""
         marked = piece.startswith(self._mark)
         letters = piece.removeprefix(self._mark)[:1].isalnum()
         return letters and (marked if self._mark == "##" else not marked)
 
 
 def another_order(tokens: Tokens, seed: int) -> tuple[int, ...]:
-    """The ids of a sentence with its words in another order, the same one for the same seed.
+    """Return the ids of a sentence with its words in another order, determined by the seed.
 
-    Pieces of a word stay together. Special tokens stay where they are, and so does punctuation at
-    the end. The order is another one wherever two different words can change places.
+    Pieces of a word stay together. Special tokens keep their positions, and so does final
+    punctuation. The order changes whenever two different words can be exchanged.
     """
     ids = list(tokens.ids)
     places = [place for place, special in enumerate(tokens.special) if not special]
@@ -108,7 +108,7 @@ def another_order(tokens: Tokens, seed: int) -> tuple[int, ...]:
 
 
 def _mixed(words: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:
-    """The words shuffled: not as given, and where there is a choice not as for the seed before."""
+    """Return shuffled words, different from the input and, if possible, from the previous seed."""
     dice, last = random.Random(0), words
     for _ in range(seed + 1):
         mixed = list(words)
@@ -121,9 +121,9 @@ def _mixed(words: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:
 
 
 def spelled(tokenizer: Tokenizer, ids: Sequence[int], blank: int) -> str:
-    """The text of one letter a frame (CTC): repeated letters are one, then blanks and marks go.
+    """Return the text of one letter per frame (CTC): repeats are merged, blanks and marks removed.
 
-    Empty where there is no vocabulary, so that nobody knows the letters.
+    Empty without a vocabulary, since the letters are unknown.
     """
     if isinstance(tokenizer, PlainIds):
         return ""

@@ -1,10 +1,9 @@
-"""Tokenizers behind one face: text becomes ids, ids become labelled tokens and text again.
+"""Tokenizers with a common interface: text to ids, ids to labelled tokens and to text.
 
-A label is what a reader sees on an axis. Marks that a vocabulary uses to say where words begin
-(``▁``, ``Ġ``, ``##``) are left out of it and live on in the word groups of :class:`Tokens`; what
-has no shape of its own gets one (a space ``␣``, a control character ``U+0007``); a character
-that several byte tokens make together stands at each of them, ``🙂 1/4``; and a label that
-occurs before gets a number, ``the (2)``.
+A label is the text of a token on an axis. Word marks of a vocabulary (``▁``, ``Ġ``, ``##``) are
+removed from it and kept as word groups of :class:`Tokens`. Invisible characters get a symbol (a
+space ``␣``, a control character ``U+0007``). A character of several byte tokens is shown at each of
+them, ``🙂 1/4``. A repeated label gets a number, ``the (2)``.
 """
 
 from __future__ import annotations
@@ -22,64 +21,64 @@ from .elsewhere import RemotePieces, maker
 
 Pieces = sentencepiece.SentencePieceProcessor | RemotePieces
 SHAPES = {"\n": "↵", "\t": "⇥"}
-MAX_UTF8_BYTES = 4  # bytes that one character can take in UTF-8
+MAX_UTF8_BYTES = 4  # bytes of one character in UTF-8
 
 
 class Tokenizer(Protocol):
-    """How a model's text becomes ids and comes back."""
+    """Interface that converts a model's text to ids and back."""
 
     @property
     def pieces(self) -> Sequence[str]:
-        """The vocabulary as it is stored: ``pieces[id]``."""
+        """Vocabulary as stored: ``pieces[id]``."""
         ...
 
     def source_ids(self, text: str) -> list[int]:
-        """What an encoder reads: the pieces and the end token."""
+        """Return the input of an encoder: the pieces and the end token."""
         ...
 
     def target_ids(self, text: str) -> list[int]:
-        """What a decoder reads: the start token and the pieces, no end token."""
+        """Return the input of a decoder: the start token and the pieces, without end token."""
         ...
 
     def prompt_ids(self, text: str) -> list[int]:
-        """What a decoder without encoder reads: its start token, if it has one, and the pieces."""
+        """Return the input of a decoder-only model: its start token, if any, and the pieces."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special tokens are left out, unknown ones stay visible."""
+        """Return the text of ids; special tokens are left out, unknown ones stay visible."""
         ...
 
     def tokens(self, ids: Sequence[int]) -> Tokens:
-        """Pieces, labels, word groups and special flags of ids."""
+        """Return pieces, labels, word groups and special flags of ids."""
         ...
 
     def lost(self, text: str) -> tuple[str, ...]:
-        """Labels of the characters that this tokenizer would swallow without a trace."""
+        """Return labels of the characters that this tokenizer would drop silently."""
         ...
 
 
 class PairTokenizer(Tokenizer, Protocol):
-    """A tokenizer of a model that reads two texts at once."""
+    """Tokenizer of a model for text pairs."""
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int] | None]:
-        """Return both texts as one source and its token types; None where the model reads none."""
+        """Return both texts as one source and its token types, None if the model uses none."""
         ...
 
 
 def target_side(tokenizer: Tokenizer) -> Tokenizer:
-    """The vocabulary of what a decoder reads and writes; nearly all have one for both sides."""
+    """Return the tokenizer of the decoder's tokens; most models share one for both sides."""
     target: Tokenizer = getattr(tokenizer, "target", tokenizer)
     return target
 
 
 class SentencePieceText:
-    """A sentencepiece model: its file, the bytes of it, or its processor.
+    """Tokenizer of a sentencepiece model: its file, the bytes of it, or its processor.
 
-    ``bos_id`` and ``eos_id`` are the start and end token where the model uses others than the
-    file names. The unknown token is no special one: it stands for something that was typed.
+    ``bos_id`` and ``eos_id`` are the start and end token if the model uses others than the file
+    names. The unknown token is not special: it stands for typed text.
 
     Raises:
-        ValueError: no sentencepiece model, or no start or end token; says which.
+        ValueError: The file is no sentencepiece model, or has no start or end token.
     """
 
     def __init__(
@@ -131,12 +130,11 @@ class SentencePieceText:
 
 
 class PlainIds:
-    """No vocabulary at all: a text is token ids, ``2 45 3``, taken exactly as typed.
+    """Tokenizer without vocabulary: a text is a list of token ids, ``2 45 3``, used as typed.
 
-    Nothing is added to them; only an empty text gives the end token (or, as a target, the start
-    token), where the model has one. ``end_ids`` end a text as well. ``size`` and ``target_size``
-    (by default the same) bound the ids of the two sides; None leaves them open. ``advice`` begins
-    the sentence of a refusal.
+    Nothing is added to them. An empty text gives the end token (or, as a target, the start token),
+    if the model has one. ``end_ids`` also end a text. ``size`` and ``target_size`` (by default the
+    same) limit the ids of the two sides; None sets no limit. ``advice`` begins the error message.
     """
 
     def __init__(
@@ -191,18 +189,18 @@ class PlainIds:
 
 
 def processor(content: bytes) -> Pieces:
-    """The sentencepiece model in the bytes of its file; elsewhere, where a `Maker` is at work.
+    """Return the sentencepiece model of a file's bytes; from the `Maker`, if one is set.
 
     Raises:
-        ValueError: no sentencepiece model; says what is wrong with it.
+        ValueError: The bytes are no sentencepiece model. The message gives the reason.
     """
     made = maker()
     if made is not None:
         return made.pieces(content)
     try:
-        if content:  # the library takes no bytes for "nothing to load yet"
+        if content:  # the library treats empty bytes as "nothing to load yet"
             found = sentencepiece.SentencePieceProcessor(model_proto=content)
-            found.id_to_piece(list(range(found.get_piece_size())))  # whether they are all text
+            found.id_to_piece(list(range(found.get_piece_size())))  # raises if a piece is not text
             return found
         reason = "it is empty"
     except RuntimeError:
@@ -216,17 +214,17 @@ def processor(content: bytes) -> Pieces:
 
 
 def whole(text: str) -> str:
-    """The text without half characters (lone surrogates), which no tokenizer can read."""
+    """Return the text with lone surrogates replaced, which no tokenizer can encode."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def piece(pieces: Sequence[str], token: int) -> str:
-    """A piece by its id; an id that the vocabulary lacks shows its number."""
+    """Return a piece by its id; an unknown id gives its number."""
     return pieces[token] if 0 <= token < len(pieces) else f"#{token}"
 
 
 def swallowed(text: str, encode: Callable[[str], list[int]]) -> tuple[str, ...]:
-    """Characters that leave no trace between two letters, as labels; spaces are not counted."""
+    """Return labels of characters that encode to nothing between two letters, except spaces."""
     plain = encode("ab")
     odd = [c for c in dict.fromkeys(whole(text)) if not (c.isspace() or "!" <= c <= "~")]
     return tuple(visible(c) for c in odd if encode(f"a{c}b") == plain)
@@ -239,9 +237,9 @@ def arrange(
     special: Sequence[bool],
     starts: Sequence[bool] | None = None,
 ) -> Tokens:
-    """Tokens from ids and pieces of a vocabulary that marks words with ``mark``.
+    """Return tokens from ids and pieces of a vocabulary with the word mark ``mark``.
 
-    ``starts`` says which tokens begin a word, where the mark alone does not.
+    ``starts`` marks tokens that begin a word, if the mark alone is not sufficient.
     """
     pieces = tuple(map(writable, pieces))
     if starts is None:
@@ -261,7 +259,7 @@ def arrange(
 
 
 def _part(piece: str, mark: str) -> bytes:
-    """The bytes of text that a piece stands for."""
+    """Return the text of a piece as bytes."""
     if mark == "Ġ" and all(c in _BYTES for c in piece):
         return bytes(_BYTES[c] for c in piece)
     if mark == "▁":
@@ -271,7 +269,7 @@ def _part(piece: str, mark: str) -> bytes:
 
 
 def _starts(pieces: Sequence[str], index: int, mark: str) -> bool:
-    """Whether a token begins a new word."""
+    """Return True if a token begins a new word."""
     if mark == "##":
         return not pieces[index].startswith(mark)
     if mark == "</w>":
@@ -280,10 +278,10 @@ def _starts(pieces: Sequence[str], index: int, mark: str) -> bool:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """How byte-level vocabularies write each byte as one printable character.
+    """Return the byte of each printable character that byte-level vocabularies use for bytes.
 
-    Printable Latin-1 bytes stand for themselves, the others for the characters from 256 on
-    (Radford et al. 2019, the vocabulary of GPT-2).
+    Printable Latin-1 bytes stand for themselves, the others for the characters from 256 (Radford et
+    al. 2019, the vocabulary of GPT-2).
     """
     own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in own]
@@ -295,7 +293,7 @@ BYTE_LETTERS = {byte: letter for letter, byte in _BYTES.items()}
 
 
 def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
-    """Each token's visible text, and ``" 1/4"`` where several tokens make one character."""
+    """Return each token's visible text, and ``" 1/4"`` if several tokens form one character."""
     texts: list[str] = []
     rests: list[str] = []
     while len(texts) < len(parts):
@@ -306,7 +304,7 @@ def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
                 break
             except UnicodeDecodeError:
                 continue
-        else:  # bytes that make no character stay bytes
+        else:  # bytes that form no character stay bytes
             count, text = 1, "".join(f"<0x{byte:02X}>" for byte in parts[at])
         texts += [text] * count
         rests += [f" {i + 1}/{count}" if count > 1 else "" for i in range(count)]
@@ -314,17 +312,17 @@ def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
 
 
 def visible(text: str) -> str:
-    """Text without its outer spaces, in which every character can be seen."""
+    """Return a text without outer spaces, with symbols for invisible characters."""
     text = text.strip(" ") or ("␣" if text else "")
     if text and unicodedata.combining(text[0]):
-        text = "◌" + text  # an accent needs a letter to stand on
+        text = "◌" + text  # an accent needs a base character
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else SHAPES.get(c, f"U+{ord(c):04X}") for c in text)
 
 
 def numbered(labels: Iterable[str]) -> tuple[str, ...]:
-    """The labels made unique: the second ``the`` is ``the (2)``."""
+    """Return the labels made unique: the second ``the`` becomes ``the (2)``."""
     seen: dict[str, int] = {}
     out = []
     for label in labels:
@@ -341,16 +339,16 @@ def numbered(labels: Iterable[str]) -> tuple[str, ...]:
 def _words(
     starts: Sequence[bool], texts: Sequence[str], rests: Sequence[str], special: Sequence[bool]
 ) -> tuple[int, ...]:
-    """The word number of each token; punctuation before and after a word stands for itself."""
+    """Return the word number of each token; punctuation around a word counts separately."""
     opens = [start or special[i] or (i > 0 and special[i - 1]) for i, start in enumerate(starts)]
-    # a piece that is nothing but the mark of a word's start belongs to what follows it
+    # a piece that is only a word mark belongs to the next piece
     bare = [False, *(begins and text == "␣" for begins, text in zip(opens, texts, strict=True))]
     before, behind = _outer_marks(texts, opens, bare)
     words, word = [], -1
     for i, rest in enumerate(rests):
-        # one character's bytes stay together, and so does a bare start with its word
+        # bytes of one character stay together, and a bare mark stays with its word
         joined = bare[i] or (rest and not rest.startswith(" 1/"))
-        # "(word)": the word begins behind its opening marks, each closing mark is a new one
+        # "(word)": the word begins after its opening marks, each closing mark is a new one
         apart = i > 0 and (behind[i] or before[i - 1]) and not joined
         if i == 0 or opens[i] or apart:
             word += 1
@@ -361,8 +359,11 @@ def _words(
 def _outer_marks(
     texts: Sequence[str], opens: Sequence[bool], bare: Sequence[bool]
 ) -> tuple[list[bool], list[bool]]:
-    """Which tokens are punctuation with nothing else between them and the beginning of their word
-    (the first list), or its end (the second). An apostrophe inside a word is neither."""
+    """Return punctuation flags at the beginning (first list) and the end (second) of words.
+
+    A flagged token is separated from that border by punctuation only. An apostrophe inside a word
+    has neither flag.
+    """
     mark = [all(unicodedata.category(c).startswith("P") for c in text) for text in texts]
     before, behind = list(mark), list(mark)
     for i in range(1, len(mark)):

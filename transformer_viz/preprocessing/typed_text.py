@@ -1,7 +1,7 @@
-"""Characters as phones and word processors type them, read as those that a vocabulary has.
+"""Replacement of typographic characters by equivalents in the vocabulary.
 
-Only for the bundled models, whose vocabularies lack them: the tokenizer of a checkpoint that
-somebody brings stays as it is.
+Used for the bundled models only, whose vocabularies lack them. The tokenizer of a user's checkpoint
+is unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .tokenizers import SentencePieceText
 
 UNKNOWN = "<unk>"
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-#: By typed characters: what they are read as, the first that the vocabulary has.
+#: Replacements of typed characters; the first one in the vocabulary is used.
 ALIKE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("’‘‚‛ʼʹˈ′´`＇‹›", ("'",)),
     **dict.fromkeys("“”„‟″«»〝〞＂", ('"',)),
@@ -30,34 +30,34 @@ ALIKE: dict[str, tuple[str, ...]] = {
     "Æ": ("Ae",),
     "œ": ("oe",),
     "Œ": ("Oe",),
-    # Nothing is drawn of these: a soft hyphen, places to break a line, directions of writing.
+    # Invisible characters: a soft hyphen, line break positions, writing directions.
     **dict.fromkeys("\u00ad\u200b\u2060\ufeff\u200e\u200f\u202a\u202b\u202c\u202d\u202e", ("",)),
     **dict.fromkeys("\u2066\u2067\u2068\u2069", ("",)),
 }
-CLOSING, OPENING = "”", "“"  # where a vocabulary lacks the first, the second is of the same pair
+CLOSING, OPENING = "”", "“"  # if the first is missing, the second is replaced too
 
 
 class TypedText(SentencePieceText):
-    """A sentencepiece model that reads typed characters which it lacks as ones that it has."""
+    """Sentencepiece model that replaces characters missing from its vocabulary."""
 
     def read_as(self, text: str) -> dict[str, str]:
-        """Return what is read in the place of typed characters, by those in the text."""
+        """Return the replacements of characters in the text."""
         return dict(part for part in self._parts(text) if part[0] != part[1])
 
     @property
     def plain(self) -> SentencePieceText:
-        """The same vocabulary, which reads every text as its training did."""
+        """Tokenizer of the same vocabulary without replacements, as in training."""
         return SentencePieceText(self._processor, bos_id=self.bos_id, eos_id=self.eos_id)
 
     def lost(self, text: str) -> tuple[str, ...]:
-        """Labels of swallowed characters, without those that `read_as` names."""
+        """Return labels of dropped characters, without those that `read_as` replaces."""
         return super().lost("".join(typed for typed, read in self._parts(text) if typed == read))
 
     def _encode(self, text: str) -> list[int]:
         return super()._encode("".join(read for _, read in self._parts(text)))
 
     def _parts(self, text: str) -> list[tuple[str, str]]:
-        """Each character, with the accents behind it, and what is read in its place."""
+        """Return each character, with its combining accents, and its replacement."""
         paired = CLOSING in text and self._lacks(CLOSING)
         return [
             (one, '"' if paired and one == OPENING else self._read(one)) for one in clusters(text)
@@ -70,7 +70,7 @@ class TypedText(SentencePieceText):
 
     @property
     def _lacks(self) -> Callable[[str], bool]:
-        """Whether a text becomes bytes, or an unknown token; asked once for each."""
+        """Cached function that returns True if a text becomes bytes or an unknown token."""
         found = self.__dict__.get("lacking")
         if found is None:
             found = self.__dict__["lacking"] = cache(self._is_lacking)
@@ -83,7 +83,7 @@ class TypedText(SentencePieceText):
 
 
 def clusters(text: str) -> list[str]:
-    """Cut a text into characters, accents that are typed behind a letter with it."""
+    """Split a text into characters, each with its combining accents."""
     found: list[str] = []
     for one in text:
         if found and unicodedata.combining(one):
@@ -94,7 +94,7 @@ def clusters(text: str) -> list[str]:
 
 
 def candidates(typed: str) -> list[str]:
-    """What a character may be read as, the nearest first."""
+    """Return the replacements of a character, the closest first."""
     one = unicodedata.normalize("NFC", typed)
     plain = unicodedata.normalize("NFKC", typed)
     whole = "".join(ALIKE.get(part, (part,))[0] for part in plain)

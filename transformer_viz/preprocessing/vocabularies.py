@@ -1,4 +1,4 @@
-"""The vocabularies of a model: one for both sides, or one for the source and one for the target."""
+"""Vocabularies of a model: one for both sides, or separate ones for source and target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 from ..core.trace_parts import Tokens
 from .tokenizers import PairTokenizer, PlainIds, Tokenizer
 
-Ids = Mapping[str, Any]  # pad_id, bos_id and eos_id; None or missing where there is none
+Ids = Mapping[str, Any]  # pad_id, bos_id and eos_id; None or missing if there is none
 
 ONE_OF_TWO = (
     "The source and the target of this model have a vocabulary each, and one was found: target "
@@ -23,7 +23,7 @@ NO_SOURCE = (
 
 
 class TwoVocabularies:
-    """A tokenizer that reads sources with one vocabulary and targets with another."""
+    """Tokenizer with separate vocabularies for sources and targets."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         self.source, self.target = source, target
@@ -56,17 +56,17 @@ class TwoVocabularies:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """One vocabulary, before the special ids of the model are known.
+    """A vocabulary before the special ids of the model are known.
 
     Attributes:
-        make: Makes the tokenizer that uses these special ids; those left out are its own.
-        named: The special ids that the vocabulary names: ``pad_id``, ``bos_id``, ``eos_id``.
-        size: How many ids it has; None where it does not say.
-        given: The object that it was made from.
-        target: The vocabulary of the target, where one file or object holds both.
-        serves_both: Whether it reads sources and targets by itself, as our own tokenizers do.
-        needs_end: Whether a source must end with a token.
-        name: The name of its file.
+        make: Factory of the tokenizer with these special ids; omitted ones are its own.
+        named: Special ids that the vocabulary names: ``pad_id``, ``bos_id``, ``eos_id``.
+        size: Number of ids; None if unknown.
+        given: Object that it was made from.
+        target: Vocabulary of the target, if one file or object holds both.
+        serves_both: True if it encodes sources and targets, as our own tokenizers do.
+        needs_end: True if a source must end with a token.
+        name: Name of its file.
     """
 
     make: Callable[[Ids], Tokenizer]
@@ -81,12 +81,12 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Tables:
-    """What a model says about its two tables of embeddings.
+    """Facts about the two embedding tables of a model.
 
     Attributes:
-        source: Rows of the table of the source; None where it is not known.
-        target: Rows of that of the target.
-        shared: Whether one vocabulary serves both; None for a model with one side only.
+        source: Rows of the source table; None if unknown.
+        target: Rows of the target table.
+        shared: True if one vocabulary serves both; None for a model with one side only.
     """
 
     source: int | None = None
@@ -95,14 +95,14 @@ class Tables:
 
 
 class Vocabularies(TwoVocabularies):
-    """The vocabularies that were given or found for a model.
+    """Vocabularies that were given or found for a model.
 
-    It is a tokenizer already, with the special ids that the vocabularies name; `settle` makes the
-    one that fits a model.
+    It works as a tokenizer with the special ids that the vocabularies name; `settle` makes the
+    tokenizer of a particular model.
 
     Args:
-        source: The vocabulary of the source; None where only that of the target is known.
-        target: The vocabulary of the target, likewise.
+        source: Vocabulary of the source; None if only that of the target is known.
+        target: Vocabulary of the target; None if unknown.
     """
 
     def __init__(self, source: Vocabulary | None, target: Vocabulary | None = None) -> None:
@@ -113,8 +113,10 @@ class Vocabularies(TwoVocabularies):
 
     @property
     def named(self) -> dict[str, int]:
-        """The special ids that the vocabularies name: start and end by the target's, padding by
-        the source's."""
+        """Special ids that the vocabularies name.
+
+        Start and end are those of the target, padding that of the source.
+        """
         sides = [side for side in (self.of_target, self.of_source) if side is not None]
         found: dict[str, int] = {}
         for side in sides:
@@ -123,7 +125,7 @@ class Vocabularies(TwoVocabularies):
         return found | ({"pad_id": padding[0]} if padding else {})
 
     def fill(self, other: Tokenizer | None) -> Vocabularies:
-        """Add the sides that are missing here from what stands beside the weights."""
+        """Return the vocabularies with missing sides filled from the files next to the weights."""
         if other is None:
             return self
         if isinstance(other, Vocabularies):
@@ -137,18 +139,18 @@ class Vocabularies(TwoVocabularies):
         return found
 
     def settle(self, ids: Ids, tables: Tables) -> tuple[Tokenizer, str]:
-        """Make the tokenizer of a model.
+        """Return the tokenizer of a model.
 
         Args:
-            ids: The special ids of the model.
-            tables: Its tables of embeddings.
+            ids: Special ids of the model.
+            tables: Its embedding tables.
 
         Returns:
-            The tokenizer, and a note; empty where there is nothing to say.
+            The tokenizer, and a note, which may be empty.
 
         Raises:
-            ValueError: Two vocabularies for a model with one side, or more words than the model
-                has rows.
+            ValueError: Two vocabularies for a model with one side, or more words than embedding
+                rows.
         """
         source, target = self.of_source, self.of_target
         one = source or target
@@ -173,7 +175,7 @@ class Vocabularies(TwoVocabularies):
         writes: Tokenizer = PlainIds(
             tables.target, **_plain(ids), advice="The target of this model has no vocabulary"
         )
-        if source is not None:  # the ids of the model are those of the target
+        if source is not None:  # the model's special ids refer to the target
             end = {"eos_id": ids.get("eos_id")} if source.needs_end else {}
             reads = source.make({**self._shared(ids), **end, **source.named})
         if target is not None:
@@ -182,7 +184,7 @@ class Vocabularies(TwoVocabularies):
         return TwoVocabularies(reads, writes), note
 
     def _shared(self, ids: Ids) -> dict[str, int]:
-        """Return the special ids at which both vocabularies have the same word: the source's too.
+        """Return the special ids with the same word in both vocabularies.
 
         Lists may name these tokens in any way, such as ``ENDE``.
         """
@@ -195,7 +197,7 @@ class Vocabularies(TwoVocabularies):
 
     @staticmethod
     def _refuse_swapped(source: Vocabulary | None, target: Vocabulary | None, to: Tables) -> None:
-        """Refuse two vocabularies that fit the other side only; says so."""
+        """Raise if two vocabularies fit only the other side."""
         sizes = [None if side is None else side.size for side in (source, target)]
         if not (sizes[0] and sizes[1] and to.source and to.target and source and target):
             return
@@ -222,11 +224,11 @@ def _plain(ids: Ids) -> dict[str, Any]:
 
 
 def source_side(tokenizer: Tokenizer) -> Tokenizer:
-    """The vocabulary of what a model reads first."""
+    """Return the tokenizer of a model's first input."""
     source: Tokenizer = getattr(tokenizer, "source", tokenizer)
     return source
 
 
 def types_ids(tokenizer: Tokenizer) -> bool:
-    """Whether sources are typed as ids, for want of a vocabulary."""
+    """Return True if sources are typed as ids because no vocabulary is known."""
     return isinstance(source_side(tokenizer), PlainIds)

@@ -1,7 +1,7 @@
-"""WAV files, read and written: numbers in a row, after a header that says what they are.
+"""Reader and writer of WAV files: samples after a header with their format.
 
-Python's own ``wave`` knows neither floats nor, before 3.12, the header of newer programs, so the
-chunks of the file are read here.
+Python's ``wave`` module supports neither floats nor, before 3.12, extensible headers, so the chunks
+of the file are parsed here.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from collections.abc import Iterator
 
 import numpy as np
 
-PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # the format tags of plain samples
+PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # format tags of uncompressed samples
 KNOWN = {*((PCM, bits) for bits in (8, 16, 24, 32)), (FLOAT, 32), (FLOAT, 64)}
 MAX_CHANNELS = 8
-FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes a second, bytes a frame, bits
+FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes per second, bytes per frame, bits
 
 
 def read_wav(content: bytes, name: str = "The file") -> tuple[np.ndarray, int]:
-    """The samples of a WAV file and its rate.
+    """Return the samples of a WAV file and its rate.
 
     Args:
-        content: the file's bytes; PCM of 8, 16, 24 or 32 bits, or floats of 32 or 64.
-        name: what the file is called in an error.
+        content: The file's bytes; PCM of 8, 16, 24 or 32 bits, or floats of 32 or 64.
+        name: Name of the file in error messages.
 
     Returns:
-        floats ``[sample, channel]``, whole numbers brought to -1 to 1; and samples a second.
+        Floats ``[sample, channel]``, integers scaled to -1 to 1; and samples per second.
 
     Raises:
-        ValueError: not a WAV file, one that was cut off, is empty, or holds compressed sound; says
-            what came, what was expected and what to do.
+        ValueError: No WAV file, truncated, empty, or compressed. The message names the given and
+            the expected format, and what to do.
     """
     data, tag, bits, channels, rate = _parts(content, name)
     return _numbers(data, tag, bits).reshape(-1, channels), rate
 
 
 def is_wav(content: bytes) -> bool:
-    """Whether a file is one that `read_wav` reads, and not empty."""
+    """Return True if `read_wav` can read the file, and it is not empty."""
     try:
         return bool(_parts(content, "")[0])
     except ValueError:
@@ -46,12 +46,12 @@ def is_wav(content: bytes) -> bool:
 
 
 def _parts(content: bytes, name: str) -> tuple[bytes, int, int, int, int]:
-    """The bytes of the samples, their format tag and bits, the channels, and the rate."""
+    """Return the bytes of the samples, their format tag and bits, the channels, and the rate."""
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
         raise ValueError(
             f"{name} is no WAV file ({_beginning(content)}); save the sound as WAV, PCM of 16 bits."
         )
-    chunks = dict(reversed(list(_chunks(content))))  # of two of a name the first counts
+    chunks = dict(reversed(list(_chunks(content))))  # the first chunk of a name is used
     size, header = chunks.get(b"fmt ", (0, b""))
     if len(header) < FORMAT.size or b"data" not in chunks:
         lacks = "says not what its samples are" if b"data" in chunks else "holds no samples"
@@ -79,7 +79,7 @@ def _parts(content: bytes, name: str) -> tuple[bytes, int, int, int, int]:
 
 
 def _chunks(content: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
-    """The name of each chunk, the size that it announces, and what is there of it."""
+    """Yield the name of each chunk, its announced size, and its available bytes."""
     place = 12
     while place + 8 <= len(content):
         name, size = struct.unpack_from("<4sI", content, place)
@@ -88,21 +88,21 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
 
 
 def _numbers(data: bytes, tag: int, bits: int) -> np.ndarray:
-    """Samples one after the other, from -1 to 1."""
+    """Return interleaved samples from -1 to 1."""
     if tag == FLOAT:
         return np.frombuffer(data, f"<f{bits // 8}").astype(np.float64)
-    if bits == 8:  # the only ones without a sign
+    if bits == 8:  # the only unsigned format
         return (np.frombuffer(data, np.uint8).astype(np.float64) - 128) / 128
     if bits == 24:
         bytes_ = np.frombuffer(data, np.uint8).reshape(-1, 3)
         wide = np.zeros((len(bytes_), 4), np.uint8)
-        wide[:, 1:] = bytes_  # as the upper bytes of 32 bits, so that the sign is right
+        wide[:, 1:] = bytes_  # the upper bytes of 32 bits keep the sign
         return wide.reshape(-1).view("<i4").astype(np.float64) / 2**31
     return np.frombuffer(data, f"<i{bits // 8}").astype(np.float64) / 2 ** (bits - 1)
 
 
 def wav_bytes(samples: np.ndarray, rate: int) -> bytes:
-    """A WAV file, PCM of 16 bits, of floats ``[sample]`` from -1 to 1."""
+    """Return a WAV file, PCM of 16 bits, of floats ``[sample]`` from -1 to 1."""
     whole = np.clip(np.rint(samples * 32767), -32768, 32767).astype("<i2")
     held = io.BytesIO()
     with wave.open(held, "wb") as file:

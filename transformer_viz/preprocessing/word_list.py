@@ -1,9 +1,9 @@
 """Vocabularies that are plain lists: words, pieces of words, or characters.
 
-fairseq, OpenNMT and character models keep such lists. A text is split at its spaces, as these
-programs read their files; a text that was cut into subwords before is typed as it was cut
-(``the c@@ at``), unless the sentencepiece model that cut it is at hand. Lists that a user gives
-split a text as `word_splitter` does.
+fairseq, OpenNMT and character models use such lists. A text is split at its spaces, as these
+programs read their files. A text in subwords is typed in subwords (``the c@@ at``), unless the
+sentencepiece model that splits it is available. Lists passed by the user split a text with
+`word_splitter`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,25 @@ from ..core.trace_parts import Tokens
 from .special_names import BARE, BRACKETED
 from .tokenizers import arrange, piece, processor, visible, whole
 
-#: Marks of a cut: ``@@`` after a piece that goes on, ``￭`` where two pieces join, ``▁`` before a
-#: piece that begins a word.
+#: Subword marks: ``@@`` after a piece that is continued, ``￭`` where two pieces join, ``▁`` before
+#: a piece that begins a word.
 MARKS = ("@@", "￭", "▁")
-BOUNDS = (("", ""), ("▁", ""), ("", "</w>"))  # what lists write before or after a whole word
+BOUNDS = (("", ""), ("▁", ""), ("", "</w>"))  # marks before or after a whole word in lists
 
 
 class WordText:
-    """A list of words, one for a text's source and perhaps another for its target.
+    """Tokenizer with a list of words, and optionally another list for the target.
 
-    ``pieces`` are the words by id; ``unknown`` is the id of any other word, None to refuse one;
-    ``special`` are the ids that are no text. ``ends`` says that a source ends with ``eos_id``; a
-    target starts with ``bos_id``. ``split`` cuts a text into words, which ``joint`` puts together
-    again. ``target`` is the vocabulary of the other side, where it has its own.
+    Args:
+        pieces: Words by id.
+        unknown: Id of unknown words; None raises an error for them.
+        bos_id: Start token of a target.
+        eos_id: End token.
+        special: Ids that are no text.
+        ends: True if a source ends with ``eos_id``.
+        split: Function that splits a text into words.
+        joint: Text that joins words again.
+        target: Vocabulary of the target, if it has its own.
     """
 
     def __init__(
@@ -81,7 +87,7 @@ class WordText:
         return arrange(ids, pieces, self._mark, special, self._starts(pieces))
 
     def lost(self, text: str) -> tuple[str, ...]:
-        return ()  # a word that is not in the list shows as the unknown one
+        return ()  # unknown words are shown as the unknown token
 
     def _read(self, text: str) -> list[int]:
         return [self._id(word) for word in self._split(whole(text))]
@@ -96,7 +102,7 @@ class WordText:
         return token
 
     def _starts(self, pieces: Sequence[str]) -> list[bool]:
-        """Which pieces begin a word, as the cuts are marked in this vocabulary."""
+        """Return True for pieces that begin a word, by the marks of this vocabulary."""
         if self._mark == "▁":
             return [word.startswith("▁") for word in pieces]
         if self._mark == "@@":
@@ -111,11 +117,11 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def word_splitter(ids: Mapping[str, int]) -> Callable[[str], list[str]]:
-    """What splits a text into the words of a list.
+    """Return a function that splits a text into the words of a list.
 
-    What stands between blanks is one word where the list has it; else it is split into words
-    and punctuation marks (``\\w+|[^\\w\\s]``). A word that the list lacks is looked for in lower
-    case. Where all words are single characters, a text is split into characters.
+    A text between blanks is one word if the list has it; else it is split into words and
+    punctuation marks (``\\w+|[^\\w\\s]``). A word that the list lacks is looked up in lower case.
+    If all words are single characters, a text is split into characters.
     """
     plain = [word for word in ids if len(word) == 1]
     others = [word for word in ids if len(word) > 1 and not is_mark(word)]
@@ -134,19 +140,18 @@ def word_splitter(ids: Mapping[str, int]) -> Callable[[str], list[str]]:
 
 
 def is_mark(word: str) -> bool:
-    """Whether a word is written as special tokens are, in brackets or bare."""
+    """Return True if a word is written like a special token, in brackets or bare."""
     return word in BARE or BRACKETED.fullmatch(word) is not None
 
 
 def _known(word: str, ids: Mapping[str, int]) -> str | None:
-    """A word as the list writes it: as it is, with the mark of a word's start or end, in lower
-    case."""
+    """Return a word as listed: unchanged, with a word mark, or in lower case; else None."""
     forms = (f"{start}{form}{end}" for form in (word, word.lower()) for start, end in BOUNDS)
     return next((form for form in forms if form in ids), None)
 
 
 def _characters(text: str, ids: Mapping[str, int]) -> list[str]:
-    """The characters of a text, marks such as ``<eos>`` whole, and blanks that the list has."""
+    """Return the characters of a text, whole marks such as ``<eos>``, and blanks in the list."""
     found: list[str] = []
     for part in re.split(r"(\s)", text):
         whole_mark = len(part) > 1 and part in ids
@@ -157,17 +162,17 @@ def _characters(text: str, ids: Mapping[str, int]) -> list[str]:
 
 
 def sentencepiece_split(model: bytes) -> Callable[[str], list[str]]:
-    """What cuts a text into pieces as a sentencepiece model does, from the bytes of its file.
+    """Return a function that splits a text into the pieces of a sentencepiece model's bytes.
 
     Raises:
-        ValueError: no sentencepiece model.
+        ValueError: The bytes are no sentencepiece model.
     """
     cut = processor(model)
     return lambda text: [str(word) for word in cut.encode(text, out_type=str)]
 
 
 class Characters:
-    """One token a character; those that the vocabulary lacks leave no trace, and `lost` says so."""
+    """Tokenizer with one token per character; `lost` lists characters that are dropped."""
 
     def __init__(self, characters: Sequence[str]):
         self.pieces: Sequence[str] = tuple(characters)

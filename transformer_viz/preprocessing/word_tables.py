@@ -1,4 +1,4 @@
-"""Lists of words in memory: a list, a dictionary, or an object that holds either."""
+"""Lists of words in memory: a list, a dictionary, or an object with either."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .vocabularies import Ids, Vocabulary
 from .word_list import WordText, is_mark, word_splitter
 
 MOST_WORDS = 2**22
-#: Where objects of other packages keep their words: methods and attributes, the first that holds.
+#: Methods and attributes of other packages for their words; the first match is used.
 TABLES = (
     *("get_itos", "itos", "get_stoi", "stoi", "get_vocab", "vocab", "vocabulary", "symbols"),
     *("idx_to_token", "idx2token", "index2token", "token_to_idx", "token2idx", "token_to_id_map"),
@@ -26,12 +26,12 @@ SIDES = (("src", "tgt"), ("source", "target"), ("src", "trg"), ("encoder", "deco
 
 @dataclass(frozen=True)
 class WordTable:
-    """Words by id, as a file or an object holds them.
+    """Words by id, from a file or an object.
 
     Attributes:
         words: The words; an id without one has an empty text.
         roles: The ids of special tokens, by role.
-        target: The words of the target, where one file holds those of both sides.
+        target: The words of the target, if one file holds both sides.
     """
 
     words: tuple[str, ...]
@@ -40,10 +40,10 @@ class WordTable:
 
     @classmethod
     def of_plain(cls, told: Mapping[str, Any], deep: bool = True) -> WordTable:
-        """The words that another process sent as plain data.
+        """Return the table of words that another process sent as plain data.
 
         Raises:
-            ValueError: It sent something else.
+            ValueError: The data is invalid.
         """
         words = texts(told.get("words"), MOST_WORDS)
         held = told.get("roles")
@@ -55,10 +55,10 @@ class WordTable:
 
 
 def word_table(given: Any) -> WordTable | None:
-    """The words in a list or dictionary; None where it is no such thing.
+    """Return the words of a list or dictionary; None for other types.
 
     Raises:
-        ValueError: A list or dictionary that holds something else; says what.
+        ValueError: The list or dictionary holds something else. The message names it.
     """
     if isinstance(given, Mapping):
         sides = next((pair for pair in SIDES if set(pair) <= set(given)), None)
@@ -77,7 +77,7 @@ def word_table(given: Any) -> WordTable | None:
 
 
 def table_of(thing: Any) -> WordTable | None:
-    """The words that an object holds under one of the usual names; None where it holds none."""
+    """Return the words that an object holds under one of the usual names, or None."""
     for name in TABLES:
         held = getattr(thing, name, None)
         if callable(held) and not isinstance(held, Mapping):
@@ -90,7 +90,7 @@ def table_of(thing: Any) -> WordTable | None:
 
 
 def words_vocabulary(table: WordTable, unknown: int | None = None) -> Vocabulary:
-    """The vocabulary of a list of words; ``unknown`` is the id of words that it lacks."""
+    """Return the vocabulary of a list of words; ``unknown`` is the id of missing words."""
     roles = table.roles
     missing = roles.get("unk") if unknown is None else unknown
     ids = {word: number for number, word in reversed(list(enumerate(table.words))) if word}
@@ -131,7 +131,7 @@ def _from_list(given: Sequence[Any]) -> list[str]:
 
 
 def _from_mapping(given: Mapping[Any, Any]) -> list[str]:
-    """Words by id from ``{word: id}`` or ``{id: word}``."""
+    """Return words by id from ``{word: id}`` or ``{id: word}``."""
     if given and all(isinstance(word, str) for word in given.values()):
         numbers = {_number(key): word for key, word in given.items()}
         pairs = [(word, number) for number, word in numbers.items()]
@@ -158,7 +158,7 @@ def _from_mapping(given: Mapping[Any, Any]) -> list[str]:
 
 
 def _number(key: Any) -> Any:
-    """An id as JSON writes a key, as NumPy does, or as it is."""
+    """Return an id from a JSON key, a NumPy integer, or unchanged."""
     if isinstance(key, str) and key.isascii() and key.isdecimal():
         return int(key)
     with suppress(TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Step inside a head: every number between a word's embedding and the next layer, from one run.
+"""Walkthrough of a head: all numbers between a token's embedding and the next layer, from one run.
 
 May import inference, checkpoints, capture and everything below them.
 """

@@ -1,4 +1,4 @@
-"""One head at work: q, k and v, the scores, the softmax, and what the head adds to the stream."""
+"""Stages of one head: q, k and v, scores, softmax, and its contribution to the residual stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .softmax_stages import Row, row_stages
 
 
 def head_stages(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
-    """Section 3.2: what a query asks, which keys answer, and what their values make."""
+    """Yield all stages of a head, from q, k, v to the projection (section 3.2)."""
     asked = _Asked(ran, part, row)
     yield asked.made()
     if ran.stack.rotary is not None and part.name == "self":
@@ -46,7 +46,7 @@ class _Asked:
         return self.part.module
 
     def projected(self, name: str) -> np.ndarray | None:
-        """q, k or v of all tokens ``[token, width]``, as the projection gave them."""
+        """Return q, k or v of all tokens ``[token, width]``, the output of its projection."""
         module = getattr(self.module, name)
         if module is None:
             return None
@@ -54,19 +54,19 @@ class _Asked:
 
     @property
     def scores(self) -> Tensor:
-        """What the score function gave, before the mask: ``[key]``."""
+        """Output of the score function, before the mask: ``[key]``."""
         scores: Tensor = self.ran.calls.gave(self.module.score)[0, self.head, self.row]
         return scores
 
     @cached_property
     def compared(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """q of the row and k of all keys as the score function was given them."""
+        """Vector q of the row and k of all keys, the inputs of the score function."""
         q, k = self.ran.calls.of(self.module.score)[0][:2]
         keys = None if k is None else to_numpy(k[0, self.head])
         return to_numpy(q[0, self.head, self.row]), keys
 
     def made(self) -> Stage:
-        """What the projections make of the stream."""
+        """Return the stage of the projections."""
         given = self.ran.calls.given
         q = self.projected("query")
         assert q is not None
@@ -84,7 +84,7 @@ class _Asked:
         return Stage("qkv", self.part.name, present, words=options)
 
     def turned(self) -> Stage:
-        """Su et al. 2021, section 3.2.2: q and k turned by angles that grow with the position."""
+        """Return the stage of rotary positions: q and k rotated (Su et al. 2021, section 3.2.2)."""
         module, calls, rotary = self.module, self.ran.calls, self.ran.stack.rotary
         assert rotary is not None
         turns = calls.between(rotary, module.value, module.score)
@@ -101,7 +101,7 @@ class _Asked:
         return Stage("turn", self.part.name, arrays)
 
     def scored(self) -> Iterator[Stage]:
-        """The score of every key by the model's own formula, and the scale where it has one."""
+        """Yield the score of every key by the model's formula, and the scale if it has one."""
         kind = self.module.score.kind
         arrays_of = {
             "scaled_dot": self._scaled_dot,
@@ -119,7 +119,7 @@ class _Asked:
 
     @property
     def weight(self) -> np.ndarray:
-        """The score function's own weights for this head."""
+        """Weights of the score function for this head."""
         return to_numpy(self.module.score.weight[self.head])
 
     @property
@@ -130,7 +130,7 @@ class _Asked:
 
     def _scaled_dot(self) -> dict[str, np.ndarray]:
         product = self.keys.astype(np.float64) @ self.compared[0].astype(np.float64)
-        return {"k": self.keys, "out": as_float32(product)}  # no tensor of the run holds it
+        return {"k": self.keys, "out": as_float32(product)}  # no tensor of the run contains it
 
     def _dot(self) -> dict[str, np.ndarray]:
         return {"k": self.keys, "out": to_numpy(self.scores)}
@@ -154,7 +154,7 @@ class _Asked:
 
 
 def _row(ran: Ran, part: Part, row: int, scores: np.ndarray) -> Row:
-    """One row of a head's map, with all that shapes it."""
+    """Return one row of a head's map, with its masks and edits."""
     head, record = ran.site.head, ran.record
     assert record.weights is not None and record.scores is not None and head is not None
     mask: Any = ran.calls.given(part.module, 2)
@@ -171,7 +171,7 @@ def _row(ran: Ran, part: Part, row: int, scores: np.ndarray) -> Row:
 
 
 def _mixed(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
-    """Weights times v, all heads side by side, and the output projection."""
+    """Yield weights times v, the concatenation of all heads, and the output projection."""
     module: Any = part.module
     head, heads = ran.site.head or 0, module.heads
     assert ran.record.weights is not None
@@ -191,7 +191,7 @@ def _mixed(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
 
 
 def mix_stage(block: str, weights: np.ndarray, v: np.ndarray, out: np.ndarray) -> Stage:
-    """Each key's value times its weight, and their sum."""
+    """Return the stage of each key's value times its weight, and their sum."""
     parts = weights.astype(np.float64)[:, None] * v
     return Stage("mix", block, {"x": weights, "v": v, "parts": as_float32(parts), "out": out})
 

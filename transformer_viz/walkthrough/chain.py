@@ -1,4 +1,4 @@
-"""The chain of one word through one layer, in the order of the model, from one watched run."""
+"""Walkthrough of one token through one layer, in the order of the model, from one captured run."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def step_inside(
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
 ) -> Walkthrough:
-    """Every number of one head and its layer, for one query word of one sentence.
+    """Return all numbers of one head and its layer, for one query token.
 
     Args:
-        model: what `load` gave.
-        source, target, intervention, produced, masked: as for `trace`.
-        site: which head; of an attention block.
-        row: the query's number, from 0: a token of the source (``encoder``, or a model without
+        model: Model from `load`.
+        source, target, intervention, produced, masked: As in `trace`.
+        site: Head of an attention block.
+        row: Row of the query, from 0: a token of the source (``encoder``, or a model without
             target) or of the target.
 
     Returns:
-        the stages in the order of the model (Vaswani et al. 2017, sections 3.1 to 3.5), as one
-        pass under the intervention made them; of a model with other layers than our Transformer
-        only those from q·k on, and ``problem`` says so.
+        The stages in the order of the model (Vaswani et al. 2017, sections 3.1 to 3.5), from one
+        pass under the intervention. For a model with other layers than the reference Transformer,
+        only the stages from q·k on, and ``problem`` states this.
 
     Raises:
-        LookupError: a block, layer, head or row that the model or the sentence lacks.
-        ValueError: what `trace` refuses.
+        LookupError: The model or the sentence lacks the block, layer, head or row.
+        ValueError: As in `trace`.
     """
     intervention = intervention or Intervention()
     check_place(model, site)
@@ -80,7 +80,7 @@ def _stages(ran: Ran, row: int) -> Iterator[Stage]:
 
 
 def _whole(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
-    """A sub-layer with all that happens in it."""
+    """Yield all stages of a sub-layer."""
     if not ran.post:
         normed = ran.calls.gave(part.norm)
         yield norm_stage(part.norm, part.name, ran.entering(part), normed, row)
@@ -92,7 +92,7 @@ def _whole(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
 
 
 def _sum(ran: Ran, kind: str, part: Part, row: int) -> Iterator[Stage]:
-    """The stream plus what a sub-layer gave, and the norm where it stands behind the sum."""
+    """Yield the residual sum of a sub-layer, and the norm if it follows the sum."""
     arrays = {
         "x": row_of(ran.entering(part), row),
         "added": row_of(ran.calls.gave(part.module), row),
@@ -107,7 +107,7 @@ def _sum(ran: Ran, kind: str, part: Part, row: int) -> Iterator[Stage]:
 
 
 def _scale(ran: Ran, part: Part) -> float:
-    """What an edit multiplies the stream with before this sum."""
+    """Return the factor that an edit applies to the residual stream before this sum."""
     site = Site(ran.site.stack, part.name, ran.site.layer)
     found = ran.intervention.find(ScaleResidual, site)
     return found.value if isinstance(found, ScaleResidual) else 1.0
@@ -137,7 +137,7 @@ def _feed_forward(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
 
 
 def _end(ran: Ran, row: int) -> Iterator[Stage]:
-    """The norm above the last layer."""
+    """Yield the norm after the last layer."""
     norm = ran.stack.norm
     if norm is not None and ran.site.layer == len(ran.stack.layers) - 1:
         yield norm_stage(norm, "final", ran.calls.given(norm), ran.calls.gave(norm), row)

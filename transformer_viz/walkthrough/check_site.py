@@ -1,4 +1,4 @@
-"""Whether a model and a sentence have the head and the row that were asked for."""
+"""Checks that a model has the requested head and a sentence the requested row."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..model import Transformer
 
 
 def check_place(model: Model, site: Site) -> None:
-    """Refuse a site that is no head, or that our Transformer lacks.
+    """Raise if a site is not a head, or the reference Transformer lacks it.
 
     Raises:
-        LookupError: names what there is.
+        LookupError: The message names the valid range.
     """
     if site.head is None or (site.stack, site.block) not in MAPS.values():
         raise LookupError(f"Step inside takes one head of an attention block; got {site}.")
     if not isinstance(model.module, Transformer):
-        return  # only its run tells
+        return  # known only after a run
     fields: dict[str, Any] = model.config
     layers = fields[f"{site.stack}_layers"]
     if not layers or (site.block == "cross" and model.kind != "encoder-decoder"):
@@ -32,10 +32,10 @@ def check_place(model: Model, site: Site) -> None:
 
 
 def check_row(site: Site, row: int, rows: int) -> None:
-    """Refuse a query that the sentence does not have.
+    """Raise if the sentence lacks a query row.
 
     Raises:
-        LookupError: names the rows there are.
+        LookupError: The message names the valid rows.
     """
     if not 0 <= row < rows:
         raise LookupError(f"{site.map!r} has rows 0 to {rows - 1}; got {row}.")

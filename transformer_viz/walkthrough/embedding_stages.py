@@ -1,4 +1,4 @@
-"""How a word enters a layer: its embedding, its position, and what the layers below made of it."""
+"""Stages before a layer: embedding, position, and the contribution of the layers below."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .seam import seam
 
 
 def start_stages(ran: Ran, row: int) -> Iterator[Stage]:
-    """Sections 3.4 and 3.5: the table's row times a scale, plus the position, and further up."""
+    """Yield scaled embedding, position and the layers below (sections 3.4 and 3.5)."""
     made = _embedding(ran, row)
     yield made
     embedding = ran.stack.embedding
@@ -34,7 +34,7 @@ def start_stages(ran: Ran, row: int) -> Iterator[Stage]:
 
 
 def _first(ran: Ran) -> Tensor:
-    """What enters the lowest layer."""
+    """Return the input of the lowest layer."""
     return ran.calls.given(ran.stack.layers[0])
 
 
@@ -46,14 +46,17 @@ def _embedding(ran: Ran, row: int) -> Stage:
         given, scale = ran.calls.gave(embedding.tokens), embedding.scale
         number = int(ran.calls.given(embedding.tokens)[0, row])
     token = row_of(given, row)
-    out = row_of(given * scale, row)  # in the model's own precision, as it does it
+    out = row_of(given * scale, row)  # in the model's own precision
     numbers = {"scale": float(scale), "id": float(number)}
     return Stage("embedding", "embedding", {"token": token, "out": out}, numbers)
 
 
 def _position(ran: Ran, x: np.ndarray, out: np.ndarray, row: int) -> Stage:
-    """The row of the table as it was added, edits and all; as the probe saw it, or the difference
-    where a table of one row did not look like one of positions."""
+    """Return the stage of the position, with the row that was added, edits included.
+
+    The row is that of the captured table, or the difference if the table was not recognised because
+    it has a single row.
+    """
     found = ran.capture.positions.get(f"table.{ran.site.stack}")
     table = as_float32(out - x) if found is None else to_numpy(found[row])
     return Stage("position", "embedding", {"x": x, "table": table, "out": out}, {"place": row})

@@ -1,7 +1,6 @@
-"""The chain of a model that is not our Transformer: from q·k to weights times v, as a run shows it.
+"""Walkthrough of other models than the reference Transformer: from q·k to weights times v.
 
-Only what the run itself bears out is told: a stage whose numbers do not make the next one's is
-left out.
+A stage is included only if its numbers reproduce those of the next one in the run.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .attention_stages import mix_stage
 from .check_site import check_row
 from .softmax_stages import exponentials_of
 
-CLOSE = 1e-5  # of the largest number
+CLOSE = 1e-5  # relative to the largest number
 
 
 def other_chain(
@@ -39,10 +38,10 @@ def other_chain(
     intervention: Intervention,
     held: dict[str, Any],
 ) -> Walkthrough:
-    """What a watched run of any module tells about one head and one row.
+    """Return the walkthrough of one head and one row from a captured run of any module.
 
     Raises:
-        LookupError: a block, layer, head or row that the run lacks.
+        LookupError: The run lacks the block, layer, head or row.
     """
     block = replace(site, head=None)
     run = trace(
@@ -89,7 +88,7 @@ def _stages(attention: Attention, site: Site, row: int, temperature: float) -> I
 
 
 def _of_head(vectors: np.ndarray | None, attention: Attention, head: int) -> np.ndarray | None:
-    """q, k or v of one head ``[token, width]``; several heads may share theirs."""
+    """Return q, k or v of one head ``[token, width]``; several heads may share theirs."""
     heads = len(attention.weights)
     if vectors is None or vectors.ndim != 3 or heads % len(vectors):
         return None
@@ -126,7 +125,7 @@ def _compared(
 
 
 def _softmax(block: str, scores: np.ndarray, weights: np.ndarray) -> Iterator[Stage]:
-    """The softmax, where it is what made the weights."""
+    """Yield the softmax stage if it reproduces the weights."""
     exponentials, most = exponentials_of(scores)
     total = float(exponentials.sum())
     if not total or not _close(exponentials / total, weights):

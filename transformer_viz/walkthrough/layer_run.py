@@ -1,4 +1,4 @@
-"""One layer of the reference Transformer as it ran: its sub-layers, and the stream between them."""
+"""Sub-layers and residual stream of one reference Transformer layer in a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    """One layer of a model, and what its modules were given and gave in one run."""
+    """A layer of a model, with the inputs and outputs of its modules in one run."""
 
     model: Model
     site: Site
@@ -57,31 +57,31 @@ class Ran:
 
     @property
     def post(self) -> bool:
-        """Whether the norms stand behind the sums."""
+        """True if the norms follow the residual sums."""
         return self.transformer.config.norm == "post"
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The sub-layers in the order in which the stream passes them."""
+        """Sub-layers in the order of the residual stream."""
         return tuple(parts_of(self.layer))
 
     @property
     def record(self) -> AttentionRecord:
-        """What the probe saw of the attention at the site: weights and scores."""
+        """Record of the attention at the site: weights and scores."""
         return next(r for r in self.capture.attentions if r.site == Site(*_block(self.site)))
 
     def entering(self, part: Part) -> Tensor:
-        """The stream ``[1, token, d_model]`` that a sub-layer's output is added to."""
+        """Return the residual stream before a sub-layer's sum, ``[1, token, d_model]``."""
         return self.calls.given(part.module if self.post else part.norm)
 
     def leaving(self, part: Part) -> Tensor:
-        """The stream behind a sub-layer, sum and norm done."""
+        """Return the residual stream after a sub-layer, its sum and its norm."""
         names = [other.name for other in self.parts]
         following = self.parts[names.index(part.name) + 1 :]
         return self.entering(following[0]) if following else self.calls.gave(self.layer)
 
     def summed(self, part: Part) -> Tensor:
-        """The residual sum of a sub-layer."""
+        """Return the residual sum of a sub-layer."""
         return self.calls.given(part.norm) if self.post else self.leaving(part)
 
 
@@ -90,14 +90,14 @@ def _block(site: Site) -> tuple[str, str, int]:
 
 
 def stack_of(module: Transformer, site: Site) -> Stack:
-    """The stack of a site."""
+    """Return the stack of a site."""
     stack = getattr(module, site.stack)
     assert isinstance(stack, Stack)
     return stack
 
 
 def parts_of(layer: Any) -> Iterator[Part]:
-    """The sub-layers of a layer."""
+    """Yield the sub-layers of a layer."""
     yield Part("self", layer.self_attention, layer.self_norm)
     if hasattr(layer, "cross_attention"):
         yield Part("cross", layer.cross_attention, layer.cross_norm)
@@ -105,10 +105,10 @@ def parts_of(layer: Any) -> Iterator[Part]:
 
 
 def ran(model: Model, read: Read, site: Site, intervention: Intervention) -> Ran:
-    """One run, with the calls of the layer at a site.
+    """Return one run with the recorded calls of the layer at a site.
 
     Raises:
-        ValueError: an edit that matches no place, or that leaves no numbers.
+        ValueError: An edit matches no site, or the result is not finite.
     """
     assert isinstance(model.module, Transformer)
     stack = stack_of(model.module, site)
@@ -120,12 +120,12 @@ def ran(model: Model, read: Read, site: Site, intervention: Intervention) -> Ran
         calls_of(_watched(stack, site)) as calls,
     ):
         output = read.through(model)
-    logits_of(model, read, output, intervention)  # refuses what is no number any more
+    logits_of(model, read, output, intervention)  # raises if the result is not finite
     return Ran(model, site, intervention, read, capture, calls)
 
 
 def _watched(stack: Stack, site: Site) -> Iterator[nn.Module]:
-    """The modules whose calls a chain is made from."""
+    """Yield the modules whose calls are recorded."""
     outside = (stack.embedding.tokens, stack.embedding.norm, stack.norm, stack.rotary)
     yield from (part for part in (stack.embedding, *outside) if part is not None)
     yield from list(stack.layers)[: site.layer]

@@ -1,7 +1,7 @@
-"""What modules were given and gave in one forward pass, seen without touching any of them.
+"""Recorder of module inputs and outputs in one forward pass, without changing the modules.
 
-One hook for all modules stands only inside ``with``; it looks its list up in a ContextVar, so two
-threads that run one module at once do not see each other's calls.
+A single global hook exists only inside ``with``. It finds its list in a ContextVar, so two threads
+that run one module do not record each other's calls.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch.nn.modules.module import register_module_forward_hook
 
 
 class Calls:
-    """The calls of some modules, in the order in which they ended."""
+    """Recorded calls of some modules, in the order in which they ended."""
 
     def __init__(self, modules: Iterable[nn.Module]):
         self.watched = {id(module) for module in modules}
         self.made: list[tuple[nn.Module, tuple[Any, ...], Any]] = []
 
     def of(self, module: nn.Module) -> tuple[tuple[Any, ...], Any]:
-        """What a module was given and gave when it was called first.
+        """Return the arguments and the result of a module's first call.
 
         Raises:
-            LookupError: it was not called; names its class.
+            LookupError: The module was not called. The message names its class.
         """
         for called, given, gave in self.made:
             if called is module:
@@ -34,17 +34,17 @@ class Calls:
         raise LookupError(f"This run never called its {type(module).__name__}.")
 
     def given(self, module: nn.Module, place: int = 0) -> Tensor:
-        """An argument of a module's first call."""
+        """Return a positional argument of a module's first call."""
         tensor: Tensor = self.of(module)[0][place]
         return tensor
 
     def gave(self, module: nn.Module) -> Tensor:
-        """What a module's first call returned."""
+        """Return the result of a module's first call."""
         tensor: Tensor = self.of(module)[1]
         return tensor
 
     def between(self, module: nn.Module, first: nn.Module, last: nn.Module) -> list[Any]:
-        """The calls (given, gave) of a module that ended between those of two others."""
+        """Return the calls (arguments, result) of a module between those of two others."""
         order = [called for called, _, _ in self.made]
         inside = self.made[order.index(first) : order.index(last)]
         return [(given, gave) for called, given, gave in inside if called is module]
@@ -55,7 +55,7 @@ _present: ContextVar[Calls | None] = ContextVar("calls", default=None)
 
 @contextmanager
 def calls_of(modules: Iterable[nn.Module]) -> Iterator[Calls]:
-    """Note the calls of these modules inside ``with``, in this thread."""
+    """Record the calls of these modules inside ``with``, in this thread."""
     calls = Calls(modules)
 
     def note(module: nn.Module, given: tuple[Any, ...], gave: Any) -> None:

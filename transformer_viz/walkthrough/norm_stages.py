@@ -1,4 +1,4 @@
-"""A norm, step by step: the mean, the spread, and what gain and bias make of it."""
+"""Stages of a norm: mean, spread, gain and bias."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .arrays import as_float32, row_of
 
 
 def norm_stage(norm: nn.Module, block: str, x: Tensor, out: Tensor, row: int) -> Stage:
-    """The norm of one token: what it was given and gave, and in float64 what lies between.
+    """Return the norm stage of one token: input, output, and the steps between in float64.
 
     Ba et al. 2016; with the unbiased spread for The Annotated Transformer; Zhang and Sennrich 2019
     for ``rms``, which subtracts no mean.
@@ -40,7 +40,7 @@ def _of(norm: nn.Module) -> Any:
 
 
 def kind_of(norm: nn.Module) -> str:
-    """``layer``, ``annotated`` or ``rms``."""
+    """Return the kind of a norm: ``layer``, ``annotated`` or ``rms``."""
     if isinstance(norm, AnnotatedNorm):
         return "annotated"
     return "rms" if isinstance(norm, nn.RMSNorm) else "layer"

@@ -1,6 +1,6 @@
-"""The sum behind one number of a chain: what is multiplied with what, from the model's weights.
+"""Sum behind one number of a walkthrough, with the factors from the model's weights.
 
-Weights are too many to send along with a chain, so a sum is made when somebody opens a number.
+The weights are too large to be part of a walkthrough, so a sum is computed on request.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from .sum_terms import SUMS
 
 
 def terms(model: Model, inside: Walkthrough, number: Number) -> Terms:
-    """The sum that makes one number of a chain.
+    """Return the sum that gives one number of a walkthrough.
 
     Args:
-        model: that the chain came from.
-        inside: what `step_inside` gave.
-        number: of an array that ``stages.OPENS`` names; see ``Walkthrough.number``.
+        model: Model of the walkthrough.
+        inside: Walkthrough from `step_inside`.
+        number: Number of an array that ``stages.OPENS`` names; see ``Walkthrough.number``.
 
     Raises:
-        LookupError: a number that is no sum, such as the score of a hidden key, or e to the
-            power of it; says so.
+        LookupError: The number is no sum, such as the score of a hidden key, or its exponential.
     """
     stage = inside[number.stage]
     opened = Opened(model, inside, stage, number)
     make = SUMS.get((stage.kind, number.array))
     found = make(opened) if make is not None and np.isfinite(opened.total) else None
-    if found is None or not np.isfinite(found.sum):  # e to the power of an endless score is 0
+    if found is None or not np.isfinite(found.sum):  # the exponential of an infinite score is 0
         raise LookupError(f"The number {number} is no sum that can be opened.")
     return found

@@ -1,4 +1,4 @@
-"""One number that was opened, and the ways in which sums are written down."""
+"""Selected number of a walkthrough, and helpers to write its sum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .layer_run import parts_of, stack_of
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """One number that is opened: its stage, its index, and the model behind it."""
+    """A selected number: its stage, its index, and the model."""
 
     model: Model
     inside: Walkthrough
@@ -31,11 +31,11 @@ class Opened:
 
     @property
     def at(self) -> int:
-        """The last index."""
+        """Last index."""
         return self.number.index[-1]
 
     def value(self, array: str) -> float:
-        """The number of another array of this stage at the same index."""
+        """Return the number of another array of this stage at the same index."""
         return float(self.stage[array][self.number.index])
 
     def of(self, name: str) -> float:
@@ -43,7 +43,7 @@ class Opened:
 
     @property
     def part(self) -> Any:
-        """The module of the stage's block."""
+        """Module of the stage's block."""
         module = self.model.module
         assert isinstance(module, Transformer)
         layer = stack_of(module, self.inside.site).layers[self.inside.site.layer]
@@ -67,19 +67,19 @@ class Opened:
         )
 
     def alone(self, array: str, divisor: float = 1.0, then: str = "") -> Terms:
-        """One number of this stage by itself, divided."""
+        """Return the sum of a single number of this stage, divided."""
         return self.sum(
             [self.value(array)], [1], (array, ""), "parts", None, divisor, then, (array,)
         )
 
     def added(self, *arrays: str) -> Terms:
-        """Several arrays' numbers at the same index, added up."""
+        """Return the sum of several arrays' numbers at the same index."""
         values = [self.value(array) for array in arrays]
         return self.sum(values, 1, ("", ""), "parts", labels=arrays)
 
     def linear(
         self, a: np.ndarray, name: str, module: nn.Linear, row: int, axis: str, then: str = ""
     ) -> Terms:
-        """One output of a linear layer."""
+        """Return the sum of one output of a linear layer."""
         bias = None if module.bias is None else module.bias[row].item()
         return self.sum(a, to_numpy(module.weight[row]), (name, "W"), axis, bias, then=then)

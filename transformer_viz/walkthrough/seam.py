@@ -1,4 +1,4 @@
-"""Between two stages nothing may happen that is not told."""
+"""Check that no unknown operation lies between two stages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..core.stages import Stage
 
 
 def seam(before: Stage, after: np.ndarray, block: str) -> Iterator[Stage]:
-    """Nothing where a stage's output is what follows; a stage where a layout zeroes padding there.
+    """Yield a stage if padding was set to zero after a stage; nothing if its output is unchanged.
 
     Raises:
-        ValueError: something else happened, which would be told wrongly.
+        ValueError: Another operation changed the output, so the walkthrough would be wrong.
     """
     if np.array_equal(before["out"], after, equal_nan=True):
         return

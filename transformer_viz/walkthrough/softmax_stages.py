@@ -1,4 +1,4 @@
-"""One row of a map: mask, temperature and softmax, from the scores to the weights."""
+"""Stages of one row of a map from scores to weights: mask, temperature and softmax."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from .arrays import as_float32
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One query of one head: ``given`` ``[key]`` scores before the mask, ``own`` ``[query, key]``
-    the model's mask (true: seen), ``scores`` and ``weights`` ``[key]`` as the softmax got and gave
-    them."""
+    """A query row of one head.
+
+    Attributes:
+        given: Scores before the mask, ``[key]``.
+        own: Mask of the model, ``[query, key]`` (true: visible).
+        scores, weights: Input and output of the softmax, ``[key]``.
+    """
 
     site: Site
     row: int
@@ -31,17 +35,17 @@ class Row:
 
     @cached_property
     def plan(self) -> HeadPlan:
-        """The edits of this head."""
+        """Edits of this head."""
         return HeadPlan.at(self.intervention, self.site)
 
     @cached_property
     def why(self) -> tuple[str, ...]:
-        """For each key why it is hidden, or that an edit shows it; see ``insides.REASONS``."""
+        """Reason for each key why it is hidden, or shown by an edit; see ``stages.REASONS``."""
         return tuple(self._reason(key) for key in range(len(self.given)))
 
     @property
     def seen(self) -> np.ndarray:
-        """Which keys the row may look at, bool ``[key]``."""
+        """Visible keys of the row, bool ``[key]``."""
         return np.array([why in ("", "lifted") for why in self.why])
 
     def _reason(self, key: int) -> str:
@@ -56,7 +60,7 @@ class Row:
 
 
 def row_stages(row: Row) -> Iterator[Stage]:
-    """Mask, temperature and softmax of one row."""
+    """Yield mask, temperature and softmax of one row."""
     block = row.site.block
     seen = row.seen
     masked = as_float32(np.where(seen, row.given, row.scores))
@@ -86,7 +90,7 @@ def _softmax(row: Row, seen: np.ndarray) -> Stage:
 
 
 def exponentials_of(scores: np.ndarray) -> tuple[np.ndarray, float]:
-    """exp(score - the largest) ``[key]`` float64, and the largest; zeros where all are hidden."""
+    """Return exp(score - maximum) ``[key]`` float64, and the maximum; zeros if all are hidden."""
     wide = scores.astype(np.float64)
     most = float(wide.max())
     if not np.isfinite(most):
@@ -96,14 +100,14 @@ def exponentials_of(scores: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _form(row: Row, seen: np.ndarray) -> str:
     if not seen.any() and row.own[row.row].any():
-        return "nothing"  # an edit hides what the model would see
+        return "nothing"  # an edit hides all keys visible to the model
     if not seen.any():
-        return "soft"  # the model's own mask does, and it does what it does
+        return "soft"  # the model's own mask hides all keys
     return "uniform" if row.plan.uniform else "hard" if row.plan.hard else "soft"
 
 
 def _shares(row: Row, form: str, seen: np.ndarray, exponentials: np.ndarray) -> np.ndarray:
-    """What the softmax gives, before the head as a whole is scaled."""
+    """Return the output of the softmax, before the head is scaled."""
     if form == "nothing":
         return np.zeros(len(seen))
     if form == "uniform":

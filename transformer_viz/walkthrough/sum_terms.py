@@ -1,4 +1,4 @@
-"""How each number of a chain is made from others: one short function for each kind."""
+"""Sums that give the numbers of a walkthrough: one short function per kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..inference.capture_to_numpy import to_numpy
 from ..model.transformer import ACTIVATIONS
 from .opened_number import Opened
 
-# ---- the stream ---------------------------------------------------------------------------------
+# ---- the residual stream ------------------------------------------------------------------------
 
 
 def _embedding(n: Opened) -> Terms:
@@ -51,12 +51,12 @@ def _variance(n: Opened) -> Terms:
 
 
 def _scattered(n: Opened) -> str:
-    """What is squared and divided: rms subtracts no mean."""
+    """Return the array that is squared and divided: rms subtracts no mean."""
     return "centred" if "centred" in n.stage.arrays else "x"
 
 
 def _spread(n: Opened) -> Terms:
-    """The root of variance and eps; for The Annotated Transformer eps stands outside of it."""
+    """Return the root of variance and eps; in The Annotated Transformer eps is outside of it."""
     variance, eps = n.of("variance"), n.of("eps")
     if n.stage.words["norm"] == "annotated":
         return n.sum([variance**0.5], [1], ("", ""), "parts", eps, labels=("std",))
@@ -91,7 +91,7 @@ def _projected(n: Opened) -> Terms:
 
 
 def _turned(n: Opened) -> Terms:
-    """The dimension i of a pair: cos times itself, -+ sin times the other one."""
+    """Return dimension i of a rotated pair: cos times itself, -+ sin times the other one."""
     name = n.number.array
     before = n.stage[f"{name}_before"][n.number.index[:-1]]
     angles = n.stage["angle" if name == "q" else "k_angle"][n.number.index[:-1]]
@@ -195,7 +195,7 @@ def _inner(n: Opened) -> Terms:
 
 
 def _active(n: Opened) -> Terms:
-    """The activation of the sum; where there is a gate, times the gate."""
+    """Return the activation of the sum, times the gate if there is one."""
     activation = n.stage.words["activation"]
     if "gate" not in n.stage.arrays:
         return n.linear(n.stage["x"], "x", n.part.inner, n.at, "d_model", activation)
@@ -208,7 +208,7 @@ def _outer(n: Opened) -> Terms:
     return n.linear(n.stage["x"], "x", n.part.outer, n.at, "d_ff")
 
 
-#: The sum of each number that can be opened: ``insides.OPENS`` with a function each.
+#: Function for the sum of each number in ``stages.OPENS``.
 SUMS: dict[tuple[str, str], Callable[[Opened], Terms]] = {
     ("embedding", "out"): _embedding,
     ("position", "out"): lambda n: n.added("x", "table"),

@@ -1,4 +1,4 @@
-"""Parts of the edits: what all of them share, and those that take numbers from elsewhere.
+"""Base class of edits, and the edits that patch activations from other runs.
 
-May import core and i18n. `core/edits.py` is the list of all kinds.
+May import core and i18n. `core/edits.py` lists all kinds.
 """

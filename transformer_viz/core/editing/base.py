@@ -1,4 +1,4 @@
-"""What every edit has: where it acts, its checks, its JSON and its words."""
+"""Base classes of edits: selectors, checks, JSON and descriptions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks t
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all, and so
-    does ``path``: a glob for the path of the module that attends, or of one around it; ``""`` is
-    the probed module itself.
+    """A change of a run.
 
-    ``acts_on`` says what of an attention the edit needs: ``scores`` (it acts before the softmax, or
-    must know what is hidden), ``weights`` (after it), or nothing.
+    Attributes:
+        acts_on: The part of an attention that the edit needs. ``scores`` acts before the softmax,
+            or needs the mask; ``weights`` acts after it; empty for neither.
+        stack, block, layer, head: Selectors; None selects all.
+        path: Glob for the path of the attention module, or of a module around it. None selects all;
+            ``""`` is the probed module itself.
     """
 
     kind: ClassVar[str] = ""
     acts_on: ClassVar[str] = ""
-    everywhere: ClassVar[str] = mark("everything")  # the place in words where no selector is given
+    everywhere: ClassVar[str] = mark("everything")  # description of a site without selectors
     stack: str | None = None
     block: str | None = None
     layer: int | None = None
@@ -45,7 +47,10 @@ class Edit:
             require(value is None or whole(value), self, word, "a number from 0", value)
 
     def matches(self, site: Site) -> bool:
-        """Whether this edit acts on the site; a site without head matches any head selector."""
+        """Return True if this edit acts on the site.
+
+        A site without head matches any head selector.
+        """
         return (
             self.stack in (None, site.stack)
             and self.block in (None, site.block)
@@ -55,17 +60,17 @@ class Edit:
         )
 
     def _names(self, path: str) -> bool:
-        """Whether the glob names a module, or one around it."""
+        """Return True if the glob matches a module, or one around it."""
         return fnmatchcase(path, f"{self.path}") or fnmatchcase(path, f"{self.path}.*")
 
     @property
     def idle(self) -> bool:
-        """Whether this one does nothing, and is there to spare its place a wider edit."""
+        """True if the edit has no effect except to exempt its site from a wider edit."""
         return False
 
     @property
     def place(self) -> str:
-        """The place in words: ``cross L1 H3``, ``encoder``, ``everything``."""
+        """Description of the site: ``cross L1 H3``, ``encoder``, ``everything``."""
         if self.stack is None and self.block is None:
             name = ""
         elif self.block == "cross" or (self.block == "self" and self.stack):
@@ -79,36 +84,36 @@ class Edit:
 
     @property
     def _part(self) -> str:
-        """A block that is no map, in words."""
+        """Description of a block that is no map."""
         return say(PARTS.get(self.block or "", ""))
 
     @property
     def selectors(self) -> tuple[str | int | None, ...]:
-        """The selectors, in their order."""
+        """Selectors, in their order."""
         return (self.stack, self.block, self.layer, self.head, self.path)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What a later edit of the same kind must share with this one to take its place."""
+        """Key shared with a later edit of the same kind that replaces this one."""
         return self.selectors
 
     def to_dict(self) -> dict[str, Any]:
-        """Kind, values and the selectors that are given, as JSON can hold them."""
+        """Return kind, values and given selectors as JSON-serialisable data."""
         words = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {"kind": self.kind} | {w: _plain(v) for w, v in words.items() if v is not None}
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
-        """The edit in plain words; ``source`` labels replace key numbers by the words they name."""
+        """Return a description of the edit; ``source`` labels replace key numbers."""
         return say("{place}: {change}", place=self.place, change=self.change(source))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        """What is done, without the place."""
+        """Return a description of the change, without the site."""
         raise TypeError(f"{type(self).__name__} does not say what it changes.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Amount(Edit):
-    """What edits have in common that say how much, with one finite number from ``least``."""
+    """Base class of edits with one finite number, at least ``least``."""
 
     value: float
     least: ClassVar[float] = -MAX_FLOAT
@@ -123,28 +128,29 @@ class Amount(Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class HidingEdit(Edit):
-    """What edits have in common that hide keys from queries.
+    """Base class of edits that hide keys from queries.
 
-    ``reason`` is what Step inside says of a key that such an edit hides.
+    ``reason`` is the text that the walkthrough shows for a key hidden by the edit.
     """
 
     acts_on: ClassVar[str] = "scores"
     reason: ClassVar[str] = ""
 
     def hides(self, query: Any, key: Any) -> Any:
-        """Whether ``key`` is hidden from ``query``: bool, or an array of bool.
+        """Return True where ``key`` is hidden from ``query``: bool, or an array of bool.
 
-        Only operators may be used: positions are whole numbers, numpy arrays or torch tensors
-        (`apply_edits.hidden` is what one calls).
+        Implementations use operators only: positions are whole numbers, numpy arrays or torch
+        tensors. Callers use `apply_edits.hidden`.
         """
         raise TypeError(f"{type(self).__name__} does not say what it hides.")
 
 
 def require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
-    """Refuse a value that makes no sense.
+    """Raise if a value is invalid.
 
     Raises:
-        ValueError: names the edit, the word, what is wanted and what came.
+        ValueError: ``holds`` is False. The message names the edit, the field, the expected and the
+            given value.
     """
     if not holds:
         raise ValueError(f"The edit {edit.kind!r} needs {word} to be {wanted}; got {short(got)}.")

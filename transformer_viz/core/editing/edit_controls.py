@@ -1,7 +1,7 @@
-"""Between controls and edits: what a control shows at a place, and what moving it writes.
+"""Mapping between controls and edits: the value a control shows at a site, and the edit it writes.
 
-The intervention is the only home of changes. A control shows the edit that acts on the selected
-head; moving it writes an edit for what the visitor chose to apply it to.
+All changes are stored in the intervention. A control shows the edit that acts on the selected head.
+Moving it writes an edit for the scope that the user selected.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ HEAD_STATES = {
     "uniform": mark("uniform"),
     "off": mark("off"),
 }
-HALF = 0.5  # what "scale" begins with
+HALF = 0.5  # initial factor of "scale"
 
 Selectors = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Place:
-    """The selected head, how far a change reaches from there, and the maps that the model has."""
+    """The selected head, the scope of a change, and the maps of the model."""
 
     map_name: str
     layer: int
@@ -60,13 +60,13 @@ class Place:
 
     @property
     def site(self) -> Site:
-        """The head whose edits the controls show."""
+        """Head whose edits the controls show."""
         stack, block = MAPS[self.map_name]
         return Site(stack, block, self.layer, self.head)
 
     @property
     def selectors(self) -> Selectors:
-        """The selectors of an edit that reaches as far as the scope says."""
+        """Selectors of an edit with the selected scope."""
         stack, block = MAPS[self.map_name]
         words: Selectors = {"stack": stack, "block": block, "layer": self.layer, "head": self.head}
         kept = {"everything": 0, "block": 2, "layer": 3, "head": 4}[self.scope]
@@ -74,57 +74,60 @@ class Place:
 
     @property
     def masked_site(self) -> Site:
-        """Where the causal mask is read: a cross head has none, so everything means the decoder."""
+        """Site of the causal mask: decoder self-attention for cross heads, which have none."""
         return replace(self.site, block="self") if self.map_name == "cross" else self.site
 
 
 def temperature(intervention: Intervention, place: Place) -> float:
-    """The temperature of the selected head; 1 is the model's own."""
+    """Return the temperature of the selected head; 1 is the model's own."""
     edit = intervention.find(Temperature, place.site)
     return edit.value if isinstance(edit, Temperature) else 1.0
 
 
 def set_temperature(intervention: Intervention, place: Place, value: float) -> Intervention:
-    """The intervention with another temperature as far as the scope reaches.
+    """Return the intervention with another temperature in the selected scope.
 
-    The slider of `components/edit_sliders.py` calls it; `core/apply_edits.py` divides the scores.
+    Called by the slider of `components/edit_sliders.py`; `core/apply_edits.py` divides the scores.
     """
     edits = [Temperature(value=value, **place.selectors)]
     return _write(intervention, edits, (Temperature,), lambda i: temperature(i, place) == value)
 
 
 def causal(intervention: Intervention, place: Place) -> bool:
-    """Whether later words are hidden: an edit says so, or else the model's own kind of block."""
+    """Return True if later tokens are hidden by an edit, or else by the model's kind of block."""
     edit = intervention.find(Causal, place.masked_site)
     return edit.on if isinstance(edit, Causal) else place.masked_site.stack == "decoder"
 
 
 def set_causal(intervention: Intervention, place: Place, on: bool) -> Intervention:
-    """The intervention with the causal mask switched as far as the scope reaches."""
+    """Return the intervention with the causal mask switched in the selected scope."""
     edits = [Causal(on=on, **place.selectors)]
     return _write(intervention, edits, (Causal,), lambda i: causal(i, place) == on)
 
 
 def window(intervention: Intervention, place: Place) -> int | None:
-    """How many words to each side the selected head sees; None: no window."""
+    """Return the number of tokens the selected head sees to each side; None without a window."""
     edit = intervention.find(Window, place.site)
     return edit.radius if isinstance(edit, Window) else None
 
 
 def set_window(intervention: Intervention, place: Place, radius: int | None) -> Intervention:
-    """The intervention with a window, or without (None), as far as the scope reaches."""
+    """Return the intervention with a window, or without (None), in the selected scope."""
     edits = [Window(radius=radius, **place.selectors)]
     return _write(intervention, edits, (Window,), lambda i: window(i, place) == radius)
 
 
 def hidden(intervention: Intervention, place: Place) -> tuple[int, ...]:
-    """Which keys the selected head does not see."""
+    """Return the keys that are hidden from the selected head."""
     edit = intervention.find(BlockKeys, place.site)
     return edit.keys if isinstance(edit, BlockKeys) else ()
 
 
 def set_hidden(intervention: Intervention, place: Place, keys: Iterable[int]) -> Intervention:
-    """The intervention with keys hidden; everything means each block that reads their sentence."""
+    """Return the intervention with keys hidden.
+
+    The scope ``everything`` covers each block that reads their sentence.
+    """
     keys = tuple(sorted(keys))
     reached = _readers(place)
     edits = [BlockKeys(keys=keys, **selectors) for selectors in reached]
@@ -134,7 +137,7 @@ def set_hidden(intervention: Intervention, place: Place, keys: Iterable[int]) ->
 
 
 def cut(intervention: Intervention, place: Place, query: int) -> tuple[int, ...]:
-    """The keys that one row of the selected head is cut from."""
+    """Return the keys that one row of the selected head is cut from."""
     edit = intervention.find(BlockEdges, place.site)
     edges = edit.edges if isinstance(edit, BlockEdges) else ()
     return tuple(key for row, key in edges if row == query)
@@ -143,7 +146,7 @@ def cut(intervention: Intervention, place: Place, query: int) -> tuple[int, ...]
 def set_cut(
     intervention: Intervention, place: Place, query: int, keys: Iterable[int]
 ) -> Intervention:
-    """The intervention with one row's links cut; other rows' cuts stay."""
+    """Return the intervention with one row's links cut; cuts of other rows are kept."""
     keys = tuple(sorted(keys))
     edit = intervention.find(BlockEdges, place.site)
     others = edit.edges if isinstance(edit, BlockEdges) else ()
@@ -165,7 +168,7 @@ def _edges(intervention: Intervention, place: Place) -> tuple[tuple[int, int], .
 
 
 def head_state(intervention: Intervention, place: Place) -> tuple[str, float]:
-    """What is done to the selected head, of `HEAD_STATES`, and its factor."""
+    """Return the state of the selected head, one of `HEAD_STATES`, and its factor."""
     factor = _factor(intervention, place)
     if factor == 0:
         return "off", 0.0
@@ -177,7 +180,7 @@ def head_state(intervention: Intervention, place: Place) -> tuple[str, float]:
 def set_head_state(
     intervention: Intervention, place: Place, state: str, factor: float = HALF
 ) -> Intervention:
-    """The intervention with heads on, scaled, uniform or off as far as the scope reaches."""
+    """Return the intervention with heads on, scaled, uniform or off in the selected scope."""
     wanted = {"scale": factor, "off": 0.0}.get(state, 1.0)
     uniform = state == "uniform"
     scaled = _write(
@@ -205,19 +208,19 @@ def _uniform(intervention: Intervention, place: Place) -> bool:
 
 
 def padding(intervention: Intervention) -> tuple[int, bool]:
-    """How many padding tokens are appended to the source, and whether they are masked."""
+    """Return the number of padding tokens appended to the source, and True if they are masked."""
     edits = [edit for edit in intervention if isinstance(edit, Pad)]
     return (edits[-1].count, edits[-1].masked) if edits else (0, True)
 
 
 def set_padding(intervention: Intervention, count: int, masked: bool) -> Intervention:
-    """The intervention with this much padding behind the source, masked or not."""
+    """Return the intervention with ``count`` padding tokens after the source, masked or not."""
     kept = tuple(edit for edit in intervention if not isinstance(edit, Pad))
     return Intervention((*kept, Pad(count=count, masked=masked)) if count else kept)
 
 
 def answers_itself(intervention: Intervention) -> bool:
-    """Whether a held decoder pass may look at the words it is asked to produce."""
+    """Return True if teacher-forced decoding may attend to the tokens it has to predict."""
     return any(
         isinstance(edit, Causal) and not edit.on and edit.stack != "encoder"
         for edit in intervention
@@ -225,7 +228,7 @@ def answers_itself(intervention: Intervention) -> bool:
 
 
 def _readers(place: Place) -> list[Selectors]:
-    """The blocks in which keys of the same sentence are hidden together."""
+    """Return selectors of the blocks in which keys of the same sentence are hidden together."""
     if place.scope != "everything":
         return [place.selectors]
     maps = ("decoder",) if place.map_name == "decoder" else ("encoder", "cross")
@@ -240,9 +243,9 @@ def _write(
     reached: Callable[[Intervention], bool],
     selectors: list[Selectors] | None = None,
 ) -> Intervention:
-    """Replace what lies within the reach of the new edits; add them only where they say something.
+    """Replace the edits within the scope of the new ones; add new ones only if they have an effect.
 
-    ``reached`` tells whether the controls already show what is wanted.
+    ``reached`` returns True if the controls already show the wanted value.
     """
     reach = selectors or [_selectors(edit) for edit in edits]
     kept = tuple(
@@ -261,6 +264,6 @@ def _selectors(edit: Edit) -> Selectors:
 
 
 def _within(edit: Edit, words: Selectors) -> bool:
-    """Whether all that an edit reaches lies within these selectors."""
+    """Return True if all sites of an edit lie within these selectors."""
     own = _selectors(edit)
     return all(own.get(word) == value for word, value in words.items())

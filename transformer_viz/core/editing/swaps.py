@@ -1,9 +1,8 @@
-"""Edits that put numbers from elsewhere in the place of a run's own: from another sentence
-(activation patching), or the mean over many.
+"""Activation patching: edits that replace activations by those of another sentence, or by a mean.
 
-``source`` is the other sentence. It goes through the model clean, with the target words of the run
-it lends to, and its tokens are matched with those of that run (`token_match.py`). What is lent
-is found by `inference/donors.py`, and put in its place in `capture/handlers/lend.py`.
+``source`` is the donor sentence. The donor run is a clean pass on it, with the target tokens of the
+edited run. Its tokens are matched with those of the edited run (`token_match.py`).
+`inference/donors.py` collects the patches; a handler in `capture/handlers` applies them.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ HASH = re.compile(r"[0-9a-f]{8,64}")
 
 @dataclass(frozen=True, kw_only=True)
 class MeanHead(Edit):
-    """What a head gives at every token becomes its mean, which is stored under the hash ``mean``.
+    """Mean ablation: replaces a head's output at every token by its mean, stored under ``mean``.
 
-    The mean is taken before the output projection, over all rows of some sentences
-    (`inference/head_means.py`).
+    ``mean`` is a hash. The mean is taken before the output projection, over all rows of some
+    sentences (`inference/head_means.py`).
     """
 
     kind: ClassVar[str] = "mean_head"
@@ -42,9 +41,13 @@ class MeanHead(Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class Swap(Edit):
-    """What edits have in common that take something from a run of another sentence, ``source``:
-    a text, a pair of texts, or token ids. ``token`` is the row it is taken at, from 0, in the
-    sentence that the site's queries come from; left out, all rows that have a counterpart."""
+    """Base class of edits that patch activations of a donor run.
+
+    Attributes:
+        source: Donor sentence: a text, a pair of texts, or token ids.
+        token: Row to patch, from 0, in the sentence of the site's queries. None patches all rows
+            that have a counterpart.
+    """
 
     source: str | tuple[int, ...] | tuple[str, str]
     token: int | None = None
@@ -66,7 +69,7 @@ class Swap(Edit):
 
     @property
     def other(self) -> str:
-        """The other sentence in a few words: its end, where it is long."""
+        """Short form of the donor sentence; a long one is reduced to its end."""
         if wholes(self.source):
             return say("{count} tokens", count=len(self.source))
         whole_text = (
@@ -81,7 +84,10 @@ class Swap(Edit):
         return self.named(source if self.stack == "encoder" else None)
 
     def named(self, labels: tuple[str, ...] | None) -> str:
-        """What is done, the row called by its word; ``labels`` are of the queries' sentence."""
+        """Return a description of the change, the row named by its label.
+
+        ``labels`` belong to the sentence of the queries.
+        """
         if self.token is None:
             return self._all()
         if labels is not None and self.token < len(labels):
@@ -96,14 +102,14 @@ class Swap(Edit):
 
 
 def _are_two_texts(source: Any) -> bool:
-    """Return whether a source is a pair of texts, as models that judge two texts read them."""
+    """Return True if a source is a pair of texts, as read by models that classify text pairs."""
     two = isinstance(source, list | tuple) and len(source) == 2
     return two and all(isinstance(text, str) and text.strip() for text in source)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SwapHead(Swap):
-    """What a head gives before the output projection is what it gives in the other sentence."""
+    """Patches a head's output before the output projection."""
 
     kind: ClassVar[str] = "swap_head"
 
@@ -116,7 +122,7 @@ class SwapHead(Swap):
 
 @dataclass(frozen=True, kw_only=True)
 class SwapPattern(Swap):
-    """A head looks as it does in the other sentence, and takes its values from this one."""
+    """Patches a head's attention weights; its values stay those of the edited run."""
 
     kind: ClassVar[str] = "swap_pattern"
 
@@ -129,7 +135,7 @@ class SwapPattern(Swap):
 
 @dataclass(frozen=True, kw_only=True)
 class SwapStream(Swap):
-    """The residual stream behind a layer is that of the other sentence."""
+    """Patches the residual stream after a layer."""
 
     kind: ClassVar[str] = "swap_stream"
 

@@ -1,4 +1,4 @@
-"""Which token of another sentence stands where a token of this one stands."""
+"""Alignment of the tokens of two sentences."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import SequenceMatcher
 
 
 def matched(own: Sequence[Hashable], other: Sequence[Hashable]) -> tuple[int | None, ...]:
-    """For each token of one sentence its counterpart in another one, or None.
+    """Return for each token of one sentence the index of its counterpart in the other, or None.
 
-    Equal tokens are matched in their order (Ratcliff and Obershelp's algorithm, `difflib`); where
-    as many others stand between them on both sides, these are counterparts too, one by one: so
-    *tired* is matched with *wide*. Where one side has more of them, none of these has one.
+    Equal tokens are matched in their order (Ratcliff and Obershelp's algorithm, `difflib`). Unequal
+    stretches of the same length between them are matched one by one: *tired* is matched with
+    *wide*. Stretches of different lengths have no counterparts.
     """
     found: list[int | None] = [None] * len(own)
     blocks = SequenceMatcher(None, list(own), list(other), autojunk=False).get_opcodes()
@@ -22,7 +22,10 @@ def matched(own: Sequence[Hashable], other: Sequence[Hashable]) -> tuple[int | N
 
 
 def unmatched(own: Sequence[int | None], others: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The tokens without a counterpart: of the one sentence, and of the other of ``others``."""
+    """Return the tokens without a counterpart: of the first sentence, and of the other one.
+
+    ``others`` is the length of the other sentence.
+    """
     taken = {number for number in own if number is not None}
     return (
         tuple(token for token, number in enumerate(own) if number is None),

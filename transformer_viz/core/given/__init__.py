@@ -1,1 +1,1 @@
-"""Weights that were given and not captured: what such a trace says of itself."""
+"""Statements about traces of given weights, which were not captured."""

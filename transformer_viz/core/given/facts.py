@@ -1,4 +1,4 @@
-"""What a trace of given weights says of itself, and what it says where something was not given."""
+"""Statements about a trace of given weights, and errors for parts that were not given."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WHOLE = mark(
     "so nothing proves that it used them."
 )
 ZEROS = mark("Scores were not given, so a weight of exactly 0 is drawn as masked.")
-#: What is asked for in several places.
+#: Name of a part that several callers request.
 PROBABILITIES = mark("probabilities of words")
-#: The masks that exact zeros show, but for windows, which bear a number.
+#: Masks detected by exact zeros, except windows, which have a width.
 MASKS = {"none": mark("no mask"), "causal": mark("causal"), "other": mark("a mask of its own")}
 
-#: What is said of rows that are no rows of text, and where their numbers are kept.
+#: Statements about rows that are not text, and the manifest key that lists them.
 ROWS = {
     mark("{block}: {count} rows are all zeros, as padding makes them."): "rows of zeros",
     mark(
@@ -39,14 +39,14 @@ ROWS = {
 
 
 def require_captured(trace: Trace, what: str) -> None:
-    """Refuse to look for something in a trace of given weights, which has nothing else.
+    """Raise if a part other than weights is requested from a trace of given weights.
 
     Args:
-        trace: any trace.
-        what: in the plural, marked for translation: ``norms``.
+        trace: Any trace.
+        what: Name of the part in the plural, marked for translation: ``norms``.
 
     Raises:
-        LookupError: the weights were given; says what to do.
+        LookupError: The weights were given. The message names the remedy.
     """
     if trace.report.given:
         raise LookupError(
@@ -59,7 +59,7 @@ def require_captured(trace: Trace, what: str) -> None:
 
 
 def given_facts(trace: Trace) -> tuple[str, ...]:
-    """What is known of given weights, in sentences; empty for a captured trace."""
+    """Return the known facts about given weights as sentences; empty for a captured trace."""
     report = trace.report
     if not report.given:
         return ()
@@ -116,7 +116,7 @@ def _of_map(block: str, found: dict[str, Any]) -> Iterator[str]:
 
 
 def _spans(layers: list[int]) -> str:
-    """Layers as ``L0, L2–L4``."""
+    """Return layers as ``L0, L2–L4``."""
     spans: list[list[int]] = []
     for layer in layers:
         if spans and layer == spans[-1][-1] + 1:
@@ -127,7 +127,7 @@ def _spans(layers: list[int]) -> str:
 
 
 def _mask(mask: str) -> str:
-    """A mask in the present language: ``causal, window of 4``."""
+    """Return the name of a mask in the current language: ``causal, window of 4``."""
     kind, _, width = mask.rpartition("window of ")
     if not width.isdigit():
         return say(MASKS.get(mask, mask))

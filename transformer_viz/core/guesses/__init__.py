@@ -1,4 +1,4 @@
-"""Guessed words of a config: how they are written down, marked and settled.
+"""Guessed config values: how they are recorded, marked and replaced.
 
 May import i18n and the errors of core.
 """

@@ -1,7 +1,7 @@
-"""Guessed words of a config: the mark that stands beside every result, and how to settle them.
+"""Guessed config values: the mark shown with every result, and how to set the right value.
 
-A manifest, a run card or a plan holds them under ``guesses``, by word and value; where nothing was
-guessed it has no such entry. `guess_mark` is the only wording of the mark.
+A manifest, a run card or a plan holds them under ``guesses``, by name and value. Without guesses
+the entry is missing. `guess_mark` defines the only wording of the mark.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ KEY = "guesses"
 
 
 class Recorded(Protocol):
-    """What has a manifest: a trace."""
+    """An object with a manifest, such as a trace."""
 
     @property
     def manifest(self) -> dict[str, Any]: ...
 
 
-#: A run, its manifest, or a card; None counts as nothing.
+#: A run, its manifest, or a card; None is ignored.
 Record = Recorded | Mapping[str, Any] | None
-#: The last column of a CSV file whose numbers rest on guessed words.
+#: Last column of a CSV file whose numbers depend on guessed values.
 COLUMN = "guessed"
 
 
 def guess_entry(guesses: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a manifest or a card gets for these words and values; empty where none."""
+    """Return the entry of a manifest or a card for guessed values; empty without guesses."""
     return {KEY: dict(guesses)} if guesses else {}
 
 
 def guesses_in(*records: Record) -> dict[str, Any]:
-    """Return the guessed words of runs, manifests and cards with their values.
+    """Return the guessed names of runs, manifests and cards with their values.
 
-    A card of a comparison holds those of both sides under ``a`` and ``b``. Where several records
-    name a word with several values, it has all of them: ``8 / 4``.
+    A card of a comparison holds both sides under ``a`` and ``b``. If records disagree on a value,
+    all values are joined: ``8 / 4``.
     """
     found: dict[str, Any] = {}
     for one in records:
@@ -60,13 +60,13 @@ def _side(record: Mapping[str, Any], name: str) -> Any:
 
 
 def guess_mark(guesses: Iterable[str]) -> str:
-    """Return the mark, ``guessed: heads, activation``; empty where nothing was guessed."""
+    """Return the mark, ``guessed: heads, activation``; empty without guesses."""
     words = ", ".join(guesses)
     return say("guessed: {words}", words=words) if words else ""
 
 
 def guess_advice(guesses: Mapping[str, Any]) -> str:
-    """Return what was assumed and how to settle it, in two sentences; empty where nothing was."""
+    """Return two sentences: the assumed values, and how to set them; empty without guesses."""
     if not guesses:
         return ""
     return say(
@@ -79,12 +79,12 @@ def guess_advice(guesses: Mapping[str, Any]) -> str:
 
 
 def guess_values(guesses: Mapping[str, Any]) -> str:
-    """Return the words with their values, ``heads=1, activation=relu``."""
+    """Return the guesses as text, ``heads=1, activation=relu``."""
     return ", ".join(f"{word}={visible(str(value))}" for word, value in guesses.items())
 
 
 def library_note(*records: Record) -> tuple[str, ...]:
-    """Return what notes in Python end with: the mark, and the keyword that settles it."""
+    """Return the last note of a result in Python: the mark, and the keyword that sets the value."""
     guesses = guesses_in(*records)
     if not guesses:
         return ()
@@ -97,18 +97,18 @@ def library_note(*records: Record) -> tuple[str, ...]:
 
 
 def guess_note(*records: Record) -> str:
-    """Return mark and advice for runs and cards; empty where nothing was guessed."""
+    """Return mark and advice for runs and cards; empty without guesses."""
     guesses = guesses_in(*records)
     return f"{guess_mark(guesses)}. {guess_advice(guesses)}" if guesses else ""
 
 
 def with_mark(text: str, *records: Record) -> str:
-    """Return a status or a short line with the mark behind it: ``green; guessed: heads``."""
+    """Return a status or a short line followed by the mark: ``green; guessed: heads``."""
     return "; ".join(filter(None, (text, guess_mark(guesses_in(*records)))))
 
 
 def guess_html(*records: Record) -> str:
-    """Return the note as a paragraph of HTML, escaped; empty where nothing was guessed."""
+    """Return the note as a paragraph of HTML, escaped; empty without guesses."""
     note = guess_note(*records)
     style = "margin:4px 0;font-size:14px;opacity:.85"
     return f'<p data-role="guess" style="{style}">{escape(note)}</p>' if note else ""

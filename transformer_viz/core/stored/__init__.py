@@ -1,1 +1,1 @@
-"""How parts of a trace lie in a file, and what may stand in them when they are read."""
+"""Serialization of parts of a trace, and checks of their contents on reading."""

@@ -1,4 +1,4 @@
-"""Data classes whose values came from a file: each field holds what its type says."""
+"""Type checks for data classes read from a file."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-#: What a number may be written as: JSON makes no difference between 1 and 1.0.
+#: Accepted types of a number: JSON does not distinguish 1 and 1.0.
 WIDER: dict[type, tuple[type, ...]] = {float: (float, int)}
 CHECKED = (int, float, str, bool, NoneType)
 
 
 def require_types(thing: Any) -> None:
-    """Refuse a data class with a field that is not of its type; others than plain ones pass.
+    """Raise if a field of a data class is not of its type; only plain types are checked.
 
-    Looks into ``tuple[X, ...]``, ``dict[K, V]``, ``X | None`` and data classes within.
+    Checks ``tuple[X, ...]``, ``dict[K, V]``, ``X | None`` and nested data classes recursively.
 
     Raises:
-        TypeError: names the field, and what it should hold.
+        TypeError: A field has another type. The message names the field.
     """
     for name, kind in _fields(thing.__class__):
         if not _fits(getattr(thing, name), kind):

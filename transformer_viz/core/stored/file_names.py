@@ -1,4 +1,4 @@
-"""Names of files that are no UTF-8, for libraries that take no others."""
+"""File names that are not UTF-8, for libraries that accept no others."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import contextmanager
 
 from ..errors import whole
 
-OPEN_FILES = "/proc/self/fd"  # where Linux names the open files of a process by their numbers
+OPEN_FILES = "/proc/self/fd"  # Linux lists the open files of a process here, by number
 
 
 @contextmanager
 def utf8_name(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Give a name under which a file can be opened; its own, where that is UTF-8.
+    """Yield a name under which a file can be opened: its own if it is UTF-8.
 
-    Old archives and disks leave names in other encodings, as Latin-1.
+    Old archives and disks contain names in other encodings, such as Latin-1.
 
     Raises:
-        OSError: no such file.
+        OSError: The file does not exist.
     """
     name = os.fspath(path)
     if whole(name) or not os.path.isdir(OPEN_FILES):

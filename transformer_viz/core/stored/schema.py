@@ -1,7 +1,7 @@
-"""The form of a trace file: what stands in it is checked before it is believed or computed with.
+"""Schema of a trace file: contents are checked before they are used in computations.
 
-A file may come from anybody. Numbers that say how much there is of something (rows, layers, sizes
-of a type) would cost memory before anything else contradicts them.
+Trace files are untrusted. Sizes in them (rows, layers, sizes of a dtype) could exhaust memory
+before any other check fails.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 from ..errors import whole
 
-MOST_TEXT = 24_000_000  # bytes of everything that is no array
+MOST_TEXT = 24_000_000  # characters of the JSON text
 MOST_ARRAYS = 200_000
-MAX_DEPTH = 64  # brackets in brackets
-MAX_WHOLE = 2**63  # whole numbers stay below this
-MOST_PLACES = 100_000  # layers, heads and the like are numbered below this
-MOST_ROWS = 2**24  # words of one text
+MAX_DEPTH = 64  # nested brackets
+MAX_WHOLE = 2**63  # upper bound of whole numbers
+MOST_PLACES = 100_000  # upper bound of layer and head numbers
+MOST_ROWS = 2**24  # tokens of one text
 MAX_AXES = 4
-#: Of arrays that must have one form: the first part of their name, and their axes.
+#: Number of axes by the first part of an array's name.
 AXES = {
     **dict.fromkeys(("attention", "scores", "gradients"), 3),
     **dict.fromkeys(("norm", "residual", "heads", "gain", "bias"), 1),
     "thumbnail": 4,
     "hidden": 2,
 }
-#: Words of the file, and what each holds.
+#: Fields of the file, and the type of each.
 WORDS: dict[str, type | tuple[type, ...]] = {
     "source": dict,
     "target": (dict, type(None)),
@@ -41,19 +41,19 @@ WORDS: dict[str, type | tuple[type, ...]] = {
     "positions": list,
     "gains": list,
 }
-NUMBERS = re.compile(r"(float|int|uint)(8|16|32|64)|bool")  # types of numpy, none with a size
+NUMBERS = re.compile(r"(float|int|uint)(8|16|32|64)|bool")  # numpy dtypes without a size
 TABLES = re.compile(r"([Ff]loat|U?[Ii]nt|uint)(8|16|32|64)|bool|boolean|object|category|str|string")
 
 
 class FormError(ValueError):
-    """Something in a trace file is not of its form."""
+    """A trace file violates its schema."""
 
 
 def require_words(words: Mapping[str, Any]) -> None:
-    """Refuse words of a trace file that are not of their form.
+    """Raise if fields of a trace file violate the schema.
 
     Raises:
-        FormError: names what is not as it should be.
+        FormError: The message names the field.
     """
     _require_plain(words)
     for word, kind in WORDS.items():
@@ -83,10 +83,10 @@ def require_words(words: Mapping[str, Any]) -> None:
 
 
 def require_array(name: str, shape: Sequence[int]) -> None:
-    """Refuse an array whose axes are not those of its name.
+    """Raise if the axes of an array do not match its name.
 
     Raises:
-        FormError: names the array.
+        FormError: The message names the array.
     """
     wanted = AXES.get(name.partition(".")[0])
     blank = name.startswith("thumbnail.") and 0 in shape
@@ -95,10 +95,10 @@ def require_array(name: str, shape: Sequence[int]) -> None:
 
 
 def require_places(table: Mapping[str, Any]) -> None:
-    """Refuse numbers of layers and heads by which larger tables than the file would be made.
+    """Raise if layer or head numbers would need larger tables than the file.
 
     Raises:
-        FormError: names the column.
+        FormError: The message names the column.
     """
     for word in ("layer", "head"):
         for value in set(table.get(word, ())):
@@ -112,7 +112,7 @@ def _require_whole(word: str, value: Any, most: int) -> None:
 
 
 def _require_image(cut: Any) -> None:
-    """Refuse a picture whose patches are more than a text can have words."""
+    """Raise if an image has more patches than a text can have tokens."""
     if cut:
         rows, columns = cut["grid"]
         for word, value in (("prefix", cut["prefix"]), ("rows", rows), ("columns", columns)):
@@ -123,7 +123,7 @@ def _require_image(cut: Any) -> None:
 
 
 def _require_plain(words: Any) -> None:
-    """Refuse brackets without end, and numbers that no array can hold; without going deeper."""
+    """Raise on too deep nesting, too large numbers and lone surrogates; without recursion."""
     level, depth = [words], 0
     while level:
         inner: list[Any] = []

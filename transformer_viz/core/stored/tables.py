@@ -1,4 +1,4 @@
-"""Tables of a trace as arrays of a file: one for each place and column."""
+"""Serialization of a trace's tables as arrays: one per site and column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ Namer = Callable[[tuple[Any, ...], str], str]
 
 
 def put(arrays: Arrays, name: str, array: np.ndarray | None) -> None:
-    """Note an array under its name; None is none."""
+    """Add an array under its name; None is skipped.
+
+    Raises:
+        ValueError: The name is taken.
+    """
     if array is None:
         return
     if name in arrays:
@@ -25,10 +29,10 @@ def put(arrays: Arrays, name: str, array: np.ndarray | None) -> None:
 
 
 def cut(frame: pd.DataFrame, keys: tuple[str, ...], name: Namer, arrays: Arrays) -> dict[str, Any]:
-    """Cut a table of tokens into one array for each place and column.
+    """Split a table of tokens into one array per site and column.
 
-    Runs of rows with the same keys, tokens counted from 0, are noted in their order, so that the
-    table can be put together again even where a place is passed twice.
+    Runs of rows with equal keys, tokens counted from 0, are recorded in order. So the table can be
+    rebuilt even if a site occurs twice.
     """
     runs = _runs(frame, keys)
     parts: dict[str, list[np.ndarray]] = defaultdict(list)
@@ -44,7 +48,7 @@ def cut(frame: pd.DataFrame, keys: tuple[str, ...], name: Namer, arrays: Arrays)
 
 
 def _runs(frame: pd.DataFrame, keys: tuple[str, ...]) -> list[list[Any]]:
-    """The runs of a table as ``[*keys, rows]``."""
+    """Return the runs of a table as ``[*keys, rows]``."""
     columns = [[None if pd.isna(v) else plain(v) for v in frame[key]] for key in keys]
     runs: list[list[Any]] = []
     for token, *key in zip(frame["token"], *columns, strict=True):
@@ -62,7 +66,7 @@ def _runs(frame: pd.DataFrame, keys: tuple[str, ...]) -> list[list[Any]]:
 def join(
     fields: dict[str, Any], keys: tuple[str, ...], name: Namer, arrays: Arrays
 ) -> pd.DataFrame:
-    """The inverse of :func:`cut`."""
+    """Return the table that :func:`cut` split."""
     runs, columns = fields["runs"], _values(fields["columns"], keys)
     lengths = [run[-1] for run in runs]
     sums: dict[str, int] = defaultdict(int)
@@ -71,7 +75,7 @@ def join(
             sums[name(tuple(run), one)] += length
     fits = all(rows <= len(arrays[title]) for title, rows in sums.items())
     if not fits or (not columns and sum(lengths)):
-        raise IndexError  # of a number of rows that no array has
+        raise IndexError  # more rows than the arrays hold
     table: dict[str, Any] = {"token": [n for length in lengths for n in range(length)]}
     for place, key in enumerate(keys):
         table[key] = [run[place] for run in runs for _ in range(run[-1])]
@@ -92,7 +96,7 @@ def _values(columns: list[str], keys: tuple[str, ...]) -> list[str]:
 
 
 def cut_heads(frame: pd.DataFrame, arrays: Arrays) -> dict[str, Any]:
-    """One array for each column; words become numbers into a list."""
+    """Split the table of heads into one array per column; texts become indices into a list."""
     texts: dict[str, list[str]] = {}
     for column in frame.columns:
         if pd.api.types.is_numeric_dtype(frame[column].dtype):
@@ -105,7 +109,7 @@ def cut_heads(frame: pd.DataFrame, arrays: Arrays) -> dict[str, Any]:
 
 
 def join_heads(fields: dict[str, Any], arrays: Arrays) -> pd.DataFrame:
-    """The inverse of :func:`cut_heads`."""
+    """Return the table that :func:`cut_heads` split."""
     table: dict[str, Any] = {}
     for column in fields["columns"]:
         values, found = arrays[f"heads.{column}"], fields["texts"].get(column)
@@ -126,7 +130,11 @@ def _frame(table: dict[str, Any], fields: dict[str, Any]) -> pd.DataFrame:
 
 
 def plain(value: Any) -> Any:
-    """A numpy number as Python's own."""
+    """Return a numpy scalar as a Python number.
+
+    Raises:
+        ValueError: The value is not plain data.
+    """
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, int | float | str | bool):

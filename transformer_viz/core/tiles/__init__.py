@@ -1,8 +1,8 @@
-"""Long maps without their matrices: what any rectangle of an attention map is computed from.
+"""Tiled attention maps: any rectangle of a long map, computed without the full matrix.
 
-May import core; numpy only. `maps.py` computes a tile from `parts.py`, `pooling.py` puts many
-weights in a cell, `cells.py` holds masks and biases in little space, `arrays.py` names their arrays
-for a file, `edited.py` makes the map of one head under other edits.
+May import core; numpy only. `maps.py` computes a tile from `parts.py`, and `pooling.py` max-pools
+weights into cells. `cells.py` stores masks and biases compactly, and `arrays.py` names their arrays
+for a file. `edited.py` computes the map of one head under other edits.
 """
 
 from .cells import Bias, Visible

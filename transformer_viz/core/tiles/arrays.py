@@ -1,4 +1,4 @@
-"""Tiles as named arrays and plain words, for a trace file; reading is the inverse of writing."""
+"""Serialization of tiles as named arrays and plain fields of a trace file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .cells import Bias, Visible
 from .maps import Tiles
 from .parts import Matrix, Part
 
-#: The numbers of a part, which are words of the file; all else of it is arrays.
+#: Numbers of a part, which are fields of the file; all else is arrays.
 NUMBERS = ("scale", "cap", "first_head", "first_row", "sinks")
 ROWS = ("log_sum", "sharpness", "gain", "blank", "only")
 Put = Callable[[str, np.ndarray], None]
 
 
 def written(tiles: Sequence[Tiles], put: Put) -> list[dict[str, Any]]:
-    """Hand the arrays of tiles to ``put`` with their names, and give everything else."""
+    """Pass the arrays of tiles with their names to ``put``, and return all else as plain data."""
     return [
         dataclasses.asdict(one.site)
         | {"query": one.query, "key": one.key}
@@ -30,7 +30,7 @@ def written(tiles: Sequence[Tiles], put: Put) -> list[dict[str, Any]]:
 
 
 def title(site: Site, part: int) -> str:
-    """How the arrays of a part are called, behind what they are."""
+    """Return the suffix of the names of a part's arrays."""
     return f"{site.map}.{site.layer}.part{part}"
 
 
@@ -56,10 +56,10 @@ def _part(part: Part | Matrix, name: str, put: Put) -> dict[str, Any]:
 
 
 def read(found: Sequence[dict[str, Any]], arrays: Mapping[str, np.ndarray]) -> tuple[Tiles, ...]:
-    """The inverse of :func:`written`.
+    """Return the tiles that :func:`written` serialized.
 
     Raises:
-        KeyError: an array that is missing.
+        KeyError: An array is missing.
     """
     made = []
     for words in found:
@@ -86,6 +86,6 @@ def _read(words: dict[str, Any], name: str, arrays: Mapping[str, np.ndarray]) ->
         only=arrays.get(f"rows.{name}.only"),
         visible=visible,
         bias=bias,
-        # Files that were written before there was a word for sinks say nothing of them.
+        # Older files lack the field for sinks.
         **{number: words[number] for number in NUMBERS if number in words},
     )

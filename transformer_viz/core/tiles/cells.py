@@ -1,4 +1,4 @@
-"""Masks and biases of a map, in space that grows with its length and not with its square."""
+"""Masks and biases of a map, in memory linear in its length."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Protocol
 
 import numpy as np
 
-#: What the columns of a bias's table are: a distance ``key - query``, a key, or a cell.
+#: Meaning of a bias table's columns: a distance ``key - query``, a key, or a cell.
 DISTANCE, KEY, CELL = "distance", "key", "cell"
 
 
-#: Rows of a map: some in a row, or the numbers of some, in their order.
+#: Rows of a map: a range, or an array of row numbers.
 Rows = slice | np.ndarray
 
 
 def numbered(rows: Rows) -> np.ndarray:
-    """The numbers of rows."""
+    """Return the row numbers."""
     return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
 
 class Mask(Protocol):
-    """Which keys each row of a map sees, cell by cell; `Visible` is one."""
+    """Visible keys of each row of a map, cell by cell; implemented by `Visible`."""
 
     def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray: ...
     def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None: ...
@@ -29,21 +29,22 @@ class Mask(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """Which keys each row of a map sees.
+    """Visible keys of each row of a map.
 
-    ``edges`` int32 are the keys at which a row changes between hidden and visible, row by row, each
-    row hidden before its first; ``ends`` int64 ``[head, row]`` say where those of a row end. One
-    head stands for all where there is only one.
+    Attributes:
+        edges: Keys at which a row changes between hidden and visible, int32, row by row. Each row
+            is hidden before its first edge.
+        ends: End of each row in ``edges``, int64 ``[head, row]``. A single head stands for all.
     """
 
     edges: np.ndarray
     ends: np.ndarray
 
     def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """The cells that are seen, bool ``[row, column]``."""
+        """Return the visible cells, bool ``[row, column]``."""
         edges, counts = self._of_rows(head, rows)
         wide = columns.stop - columns.start
-        if counts.max(initial=0) <= 2:  # one run of keys in each row, as of most masks
+        if counts.max(initial=0) <= 2:  # one run of keys per row, as in most masks
             begins, stops = _runs(edges - columns.start, counts, wide)
             places = np.arange(wide)
             runs: np.ndarray = (places >= begins[:, None]) & (places < stops[:, None])
@@ -55,7 +56,7 @@ class Visible:
         return seen
 
     def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None:
-        """Whether all of some cells are seen, or none; None where it is not told at once."""
+        """Return True if all cells are visible, False if none is, None if mixed or unknown."""
         edges, counts = self._of_rows(head, rows)
         if counts.max(initial=0) > 2:
             return None
@@ -66,7 +67,7 @@ class Visible:
         return True if bool(((begins <= 0) & (stops >= wide)).all()) else None
 
     def columns(self, keys: int) -> np.ndarray:
-        """Which keys any row of the first head sees, bool ``[key]``."""
+        """Return the keys visible to any row of the first head, bool ``[key]``."""
         edges, counts = self._of_rows(0, slice(0, self.ends.shape[1]))
         within = np.arange(len(edges)) - np.repeat(np.cumsum(counts) - counts, counts)
         turns = np.bincount(edges, np.where(within % 2, -1, 1), keys + 1)[:keys]
@@ -74,12 +75,12 @@ class Visible:
         return seen
 
     def of_head(self, head: int) -> Visible:
-        """That of one head alone."""
+        """Return the mask of one head."""
         edges, counts = self._of_rows(head, slice(0, self.ends.shape[1]))
         return Visible(edges, np.cumsum(counts)[None])
 
     def _of_rows(self, head: int, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """The edges of some rows, one after the other, and how many each of them has."""
+        """Return the edges of some rows, concatenated, and the number of edges per row."""
         head = head if len(self.ends) > 1 else 0
         flat = self.ends.reshape(-1)
         first = head * self.ends.shape[1]
@@ -95,8 +96,10 @@ class Visible:
 
 
 def _runs(edges: np.ndarray, counts: np.ndarray, wide: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each row begins to see and where it ends, of rows of no edge, of one (visible from
-    there on), or of two (visible between them)."""
+    """Return the first visible key and the end of visibility for each row.
+
+    Rows have no edge, one (visible from there), or two (visible between them).
+    """
     starts = np.cumsum(counts) - counts
     begins, stops = np.full(len(counts), wide), np.full(len(counts), wide)
     begins[counts > 0] = edges[starts[counts > 0]]
@@ -106,10 +109,10 @@ def _runs(edges: np.ndarray, counts: np.ndarray, wide: int) -> tuple[np.ndarray,
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """What a model adds to the scores of a map, head by head; one head stands for all alike.
+    """Additive bias of the scores of a map, per head; a single head stands for all.
 
-    ``table`` is ``[head, distance]`` (``key - query``, from ``1 - queries`` on), ``[head, key]`` or
-    ``[head, query, key]``, as ``kind`` says.
+    ``table`` is ``[head, distance]`` (``key - query``, from ``1 - queries``), ``[head, key]`` or
+    ``[head, query, key]``, according to ``kind``.
     """
 
     kind: str
@@ -117,7 +120,7 @@ class Bias:
     queries: int
 
     def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """What is added, ``[row, column]`` or ``[column]``."""
+        """Return the bias, ``[row, column]`` or ``[column]``."""
         mine = self.table[head if len(self.table) > 1 else 0]
         if self.kind == KEY:
             return np.asarray(mine[columns])

@@ -1,14 +1,14 @@
-"""One head's map under other edits of its scores, masks and weights, without another pass.
+"""Map of one head under other edits of its scores, masks and weights, without another pass.
 
-A head's queries and keys depend on what is below its layer, and on no edit of the maps of its own
-layer or of those above. So of a run with the same edits `beneath` they are those that the edited
-run would have, and the map is theirs: scores divided, masked and summed anew, in float64. Where the
-edits below differ, it is the map that the head would have if nothing but its own edits were new.
-Either way it is exact for what it is; which of the two it is, its caller has to say.
+A head's queries and keys depend on the layers below. They do not depend on edits of the maps of its
+own layer or of later ones. Runs with equal edits `beneath` have the same queries and keys, so the
+map of the edited run is exact: scores are divided, masked and summed again in float64. If the edits
+below differ, the result is the map with only the head's own edits applied. The caller has to state
+which of the two applies.
 
-The logarithm of a row's denominator needs all keys of the row, so it is computed only of rows that
-are asked for, and kept. Hard attention (temperature 0) has no map here: which of two scores that
-are equal but for rounding is the larger one, only the model's own arithmetic can say.
+The logarithm of a row's denominator needs all keys of the row. It is computed for requested rows
+only, and cached. Hard attention (temperature 0) is not supported. The larger of two scores that are
+equal except for rounding depends on the model's own arithmetic.
 """
 
 from __future__ import annotations
@@ -38,17 +38,19 @@ from .maps import Tiles, bounds, steps
 from .parts import Matrix, Part
 from .pooling import pooled
 
-#: The edits of which a map can be made again.
+#: Edits whose map can be recomputed.
 ON_MAPS = (Temperature, ScaleHead, UniformHead, Causal, Window, BlockKeys, BlockEdges)
-ROWS, COLUMNS = 128, 512  # scores that are summed together: as many as a cache holds
-AT_ONCE = 12_000_000  # scores for which there is time while a hand moves, some 100 ms
-STRIP = 512  # rows between which whoever asked may stop it
+ROWS, COLUMNS = 128, 512  # scores summed together, to fit in a CPU cache
+AT_ONCE = 12_000_000  # scores computed per slider frame, about 100 ms
+STRIP = 512  # rows between two progress calls, where a caller may cancel
 
 
 def beneath(intervention: Intervention, site: Site) -> Intervention:
-    """The edits that a head's queries and keys may depend on: two runs that have the same ones have
-    the same queries and keys. Which edits cannot matter is known of those of maps in its own layer
-    or above, in its own stack and block; all others count."""
+    """Return the edits that a head's queries and keys may depend on.
+
+    Runs with equal results have equal queries and keys. Edits of maps in the head's own layer or
+    later, in its own stack and block, have no influence. All others count.
+    """
     kept = [edit for edit in intervention if not _beside(edit, site)]
     return Intervention(tuple(kept))
 
@@ -60,16 +62,16 @@ def _beside(edit: Edit, site: Site) -> bool:
 
 
 class EditedMap:
-    """The map of one head as it is under other edits.
+    """Map of one head under other edits.
 
     Args:
-        run: the tiles of the head's layer in a run with the same edits beneath.
-        clean: those of the run without any edits, whose mask is the model's own.
-        intervention: the edits.
-        head: from 0.
+        run: Tiles of the head's layer in a run with the same edits beneath.
+        clean: Tiles of the run without edits, which have the model's own mask.
+        intervention: The edits.
+        head: Head, from 0.
 
     Raises:
-        LookupError: a map that cannot be made so; says why, as a sentence.
+        LookupError: The map cannot be computed. The message is a sentence with the reason.
     """
 
     def __init__(self, run: Tiles, clean: Tiles, intervention: Intervention, head: int) -> None:
@@ -84,7 +86,7 @@ class EditedMap:
             for now, own in _pairs(run, clean)
             if 0 <= head - now.first_head < now.heads
         ]
-        for part in self.parts:  # of rows that nobody asked for yet
+        for part in self.parts:  # rows not requested yet
             part.log_sum.fill(np.nan)
 
     def pooled(
@@ -94,14 +96,14 @@ class EditedMap:
         columns: slice = slice(None),
         on_progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Some rows and columns in cells of ``step`` x ``step``, as `Tiles.pooled` gives them.
+        """Return rows and columns in cells of ``step`` x ``step``, as `Tiles.pooled` does.
 
         Args:
-            step: a power of two that divides the first row and column.
-            on_progress: hears how many rows of how many are done; what it raises ends the work.
+            step: A power of two that divides the first row and column.
+            on_progress: Called with the rows done and all rows; an exception it raises cancels.
 
         Raises:
-            ValueError: rows or columns that the map does not have.
+            ValueError: Rows or columns outside of the map.
         """
         rows, columns = self._within(rows, columns)
         return self._cells(rows, columns, step, step, on_progress)
@@ -109,11 +111,12 @@ class EditedMap:
     def quick(
         self, step: int, rows: slice = slice(None), columns: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """The same while a hand moves: each cell is of its first rows alone, of so many as there is
-        time for; the third that is given says how many (``step``: of all).
+        """Return an approximate `pooled` for a slider frame, and the number of rows used per cell.
+
+        Each cell is computed from its first rows only, as many as time permits (``step``: all).
 
         Raises:
-            ValueError: rows or columns that the map does not have.
+            ValueError: Rows or columns outside of the map.
         """
         rows, columns = self._within(rows, columns)
         fits = AT_ONCE * step // ((rows.stop - rows.start) * self.shape[1]) or 1
@@ -125,7 +128,7 @@ class EditedMap:
         return bounds("rows", rows, queries), bounds("columns", columns, keys)
 
     def _simple(self, step: int) -> bool:
-        """Whether scores and their sums can be had in one go."""
+        """Return True if scores and their sums can be computed in a single pass."""
         return len(self.parts) == 1 and self.parts[0].keeps_order(0) and COLUMNS % step == 0
 
     def _cells(
@@ -147,7 +150,7 @@ class EditedMap:
     def _strip(
         self, rows: slice, columns: slice, step: int, deep: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Some rows in cells; their denominators are known then."""
+        """Return some rows in cells; their denominators are cached afterwards."""
         part = self.parts[0]
         chosen = np.arange(rows.start, rows.stop)
         chosen = chosen[(chosen - rows.start) % step < deep]
@@ -158,7 +161,7 @@ class EditedMap:
         made = []
         for piece in steps(len(chosen), ROWS // deep * deep or deep):
             mine = chosen[piece]
-            sums, largest = log_sums(part, mine, step)  # each score is computed only once
+            sums, largest = log_sums(part, mine, step)  # each score is computed once
             part.log_sum[0, mine] = sums
             cells = largest[:, columns.start // step : -(-columns.stop // step)] - sums[:, None]
             made.append(np.maximum.reduceat(cells, np.arange(0, len(cells), deep), axis=0))
@@ -166,7 +169,7 @@ class EditedMap:
         return part.of_exponents(0, exponents).astype(np.float32), np.isneginf(exponents)
 
     def _sum(self, rows: slice) -> None:
-        """Know the denominators of some rows."""
+        """Compute the denominators of some rows."""
         for part in self.parts:
             first = max(rows.start - part.first_row, 0)
             last = min(rows.stop - part.first_row, part.rows)
@@ -177,14 +180,14 @@ class EditedMap:
 
 
 def log_sums(part: Part, rows: Rows, step: int = COLUMNS) -> tuple[np.ndarray, np.ndarray]:
-    """What each of some rows of a part's first head has in all.
+    """Return the log-denominators of some rows of a part's first head, and the pooled scores.
 
     Args:
-        step: how many keys are put together, a power of two that divides `COLUMNS`.
+        step: Keys per cell, a power of two that divides `COLUMNS`.
 
     Returns:
-        The logarithm of each row's denominator, float64 ``[row]``, 0 where it sees no key; and the
-        largest of the scores of each ``step`` keys, ``[row, cell]``, -inf where it sees none.
+        The logarithm of each row's denominator, float64 ``[row]``, 0 for a row without visible
+        keys; and the largest score of each ``step`` keys, ``[row, cell]``, -inf if none is visible.
     """
     count = len(numbered(rows))
     top, total = np.full(count, -np.inf), np.zeros(count)
@@ -209,13 +212,13 @@ def log_sums(part: Part, rows: Rows, step: int = COLUMNS) -> tuple[np.ndarray, n
 
 
 def _largest(scores: np.ndarray, step: int) -> np.ndarray:
-    """The largest of each ``step`` columns, ``[row, cell]``."""
+    """Return the maximum of each ``step`` columns, ``[row, cell]``."""
     if scores.shape[1] % step:
         starts = np.arange(0, scores.shape[1], step)
         return np.asarray(np.maximum.reduceat(scores, starts, axis=1))
     if step == COLUMNS:
         return scores.max(axis=1, keepdims=True)
-    while step > 1:  # of long rows numpy takes the larger of two faster than the largest of many
+    while step > 1:  # for long rows a pairwise maximum is faster in numpy
         scores = np.maximum(scores[:, 0::2], scores[:, 1::2])
         step //= 2
     return scores
@@ -223,9 +226,11 @@ def _largest(scores: np.ndarray, step: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class EditedMask:
-    """The keys that the rows of a head see: those of the model's ``own`` mask, less those that
-    edits hide. Where the causal mask is lifted, ``own`` is None and ``shut`` ``[key]`` says which
-    keys no row may see."""
+    """Visible keys of a head's rows: the model's ``own`` mask without keys hidden by edits.
+
+    If the causal mask is lifted, ``own`` is None and ``shut`` ``[key]`` marks keys hidden from all
+    rows.
+    """
 
     own: Visible | None
     hiding: tuple[HidingEdit, ...]
@@ -233,7 +238,7 @@ class EditedMask:
     shut: np.ndarray | None = None
 
     def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """The cells that are seen, bool ``[row, column]``."""
+        """Return the visible cells, bool ``[row, column]``."""
         query = numbered(rows)[:, None] + self.first_row
         key = np.arange(columns.start, columns.stop)
         shape = len(query), len(key)
@@ -245,7 +250,7 @@ class EditedMask:
         return seen
 
     def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None:
-        """Whether all of some cells are seen, or none; None where it is not told at once."""
+        """Return True if all cells are visible, False if none is, None if mixed or unknown."""
         places = numbered(rows) + self.first_row
         queries = range(int(places[0]), int(places[-1]) + 1)
         keys = range(columns.start, columns.stop)
@@ -257,7 +262,7 @@ class EditedMask:
 
 
 def _spares(edit: Edit, queries: range, keys: range) -> bool | None:
-    """Whether an edit spares all of some cells, or none; None where it is not told at once."""
+    """Return True if an edit hides none of the cells, False if all, None if mixed or unknown."""
     if isinstance(edit, Window) and edit.radius is not None:
         if keys[0] > queries[-1] + edit.radius or keys[-1] < queries[0] - edit.radius:
             return False
@@ -288,7 +293,7 @@ def _pairs(run: Tiles, clean: Tiles) -> list[tuple[Part, Part]]:
 
 
 def _part(now: Part, own: Part, head: int, plan: HeadPlan) -> Part:
-    """One head with the edits that act on it; its denominators are not known yet."""
+    """Return one head with its edits applied; its denominators are not computed yet."""
     if now.sinks:
         raise LookupError("A part of each row's attention goes to no word, and is not at hand.")
     if plan.hard:
@@ -303,7 +308,7 @@ def _part(now: Part, own: Part, head: int, plan: HeadPlan) -> Part:
         shut = None if visible is None else ~visible.columns(now.keys)
         visible, shut = None, None if shut is None or not shut.any() else shut
         hiding = tuple(edit for edit in hiding if not isinstance(edit, Causal))
-    bias = own.bias  # that of an edited run knows nothing of cells that its edits hide
+    bias = own.bias  # the bias of an edited run lacks cells hidden by its edits
     if bias is not None and len(bias.table) > 1:
         bias = Bias(bias.kind, bias.table[head : head + 1], bias.queries)
     mask = EditedMask(visible, hiding, now.first_row, shut)

@@ -1,8 +1,8 @@
 """Any rectangle of an attention map from queries, keys, and the denominators of its softmax.
 
-The softmax's denominator is one number a row. With its logarithm L at hand, the weight of a cell is
-``exp(score - L)``: no other cell is needed (the same that makes fused attention possible; Milakov
-and Gimelshein 2018, Rabe and Staats 2021).
+The denominator of the softmax is one number per row. With its logarithm L, the weight of a cell is
+``exp(score - L)``, independent of other cells. Fused attention uses the same fact (Milakov and
+Gimelshein 2018, Rabe and Staats 2021).
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from .parts import Matrix, Part
 from .pooling import pooled
 from .strongest import Tell, strongest
 
-LONG = 1024  # tokens; of longer texts tiles are kept where nobody says what to keep
-MOST_CELLS = 16 * 1024**2  # of a tile, and of what is built whole on demand: 64 MB
+LONG = 1024  # tokens; longer texts keep tiles by default
+MOST_CELLS = 16 * 1024**2  # of a tile, or of a matrix built on demand: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """One block's attention maps of any length; ``query`` and ``key`` name the sentences of rows
-    and columns as in an `Attention`."""
+    """Attention maps of one block, of any length.
+
+    ``query`` and ``key`` name the sentences of rows and columns as in an `Attention`.
+    """
 
     site: Site
     query: str
@@ -38,16 +40,16 @@ class Tiles:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns a map has."""
+        """Number of rows and columns of a map."""
         rows = max(part.first_row + part.rows for part in self.parts)
         return rows, max(part.keys for part in self.parts)
 
     def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
-        """The weights of some rows and columns of a head, float32 ``[row, column]``.
+        """Return the weights of some rows and columns of a head, float32 ``[row, column]``.
 
         Raises:
-            ValueError: a head, rows or columns that the map does not have, or more cells than are
-                built at once; says what there is.
+            ValueError: A head, rows or columns outside of the map, or more cells than are built in
+                one call. The message gives the valid range.
         """
         rows, columns = self.within(head, rows, columns)
         high, wide = rows.stop - rows.start, columns.stop - columns.start
@@ -72,18 +74,18 @@ class Tiles:
         return out
 
     def whole(self) -> np.ndarray:
-        """All maps of the block, float32 ``[head, query, key]``."""
+        """Return all maps of the block, float32 ``[head, query, key]``."""
         out = np.stack([self.tile(head, slice(None), slice(None)) for head in range(self.heads)])
         out.setflags(write=False)
         return out
 
     def level(self, head: int, cells: int) -> np.ndarray:
-        """The whole of a map in at most ``cells`` x ``cells``, each the largest weight under it.
+        """Return a whole map in at most ``cells`` x ``cells``, each the largest weight in it.
 
-        The step is the same from cell to cell; the last ones may stand for fewer rows or columns.
+        All cells have the same size, except that the last ones may hold fewer rows or columns.
 
         Raises:
-            ValueError: a head that is not there, or less than one cell.
+            ValueError: An unknown head, or less than one cell.
         """
         if cells < 1:
             raise ValueError(f"A level needs cells of 1 or more; got {cells}.")
@@ -93,15 +95,15 @@ class Tiles:
     def pooled(
         self, head: int, rows: slice, columns: slice, high: int, wide: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Some rows and columns of a head's map, in cells of ``high`` rows and ``wide`` columns.
+        """Return rows and columns of a head's map, in cells of ``high`` rows and ``wide`` columns.
 
         Returns:
-            The largest weight of each cell, float32 ``[cell row, cell column]``, and whether the
-            head may look at nothing in it, bool of the same shape; both read-only. The last cells
-            may stand for fewer rows or columns.
+            The largest weight of each cell, float32 ``[cell row, cell column]``, and True for cells
+            without visible keys, bool of the same shape; both read-only. The last cells may stand
+            for fewer rows or columns.
 
         Raises:
-            ValueError: a head, rows or columns that the map does not have, or cells of nothing.
+            ValueError: A head, rows or columns outside of the map, or empty cells.
         """
         if min(high, wide) < 1:
             raise ValueError(f"A cell has 1 row and 1 column or more; got {high} x {wide}.")
@@ -110,23 +112,23 @@ class Tiles:
     def far(
         self, head: int, distance: int, count: int, first: int, once: bool, on_progress: Tell
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The cells of largest weight, of those at least ``distance`` from the diagonal.
+        """Return the cells of largest weight at least ``distance`` from the diagonal.
 
         Args:
-            head: counted from 0.
-            distance: tokens, 1 or more.
-            count: how many are wanted, 1 or more.
-            first: the first column that counts.
-            once: whether each column counts once, with its largest weight.
-            on_progress: hears how many rows of how many were looked at.
+            head: Head, from 0.
+            distance: Tokens, 1 or more.
+            count: Maximum number of cells, 1 or more.
+            first: First column to include.
+            once: True to count each column once, with its largest weight.
+            on_progress: Called with the rows done and all rows.
 
         Returns:
-            Rows, columns and weights (float32), the largest first; hidden cells and weights of 0
-            are not among them, so there may be fewer.
+            Rows, columns and weights (float32), the largest first. Hidden cells and weights of 0
+            are excluded, so there may be fewer.
 
         Raises:
-            ValueError: a head that the map does not have, rows and columns of different texts, or
-                a distance or a number below 1; says which.
+            ValueError: An unknown head, rows and columns of different texts, or a distance or a
+                count below 1. The message names it.
         """
         self.within(head, slice(None), slice(None))
         if self.query != self.key:
@@ -147,10 +149,10 @@ class Tiles:
         return rows[order], columns[order], weights[order]
 
     def within(self, head: int, rows: slice, columns: slice) -> tuple[slice, slice]:
-        """Rows and columns with a begin and an end.
+        """Return rows and columns with start and stop filled in.
 
         Raises:
-            ValueError: they are not all on the map.
+            ValueError: An unknown head, or rows or columns outside of the map.
         """
         if not 0 <= head < self.heads:
             raise ValueError(
@@ -162,10 +164,10 @@ class Tiles:
 
 
 def bounds(name: str, given: slice, size: int) -> slice:
-    """A slice of an axis, with a begin and an end.
+    """Return a slice of an axis with start and stop filled in.
 
     Raises:
-        ValueError: it reaches outside of the axis, or has a step.
+        ValueError: The slice exceeds the axis, is empty, or has a step.
     """
     begin = 0 if given.start is None else given.start
     end = size if given.stop is None else given.stop
@@ -178,6 +180,6 @@ def bounds(name: str, given: slice, size: int) -> slice:
 
 
 def steps(size: int, step: int) -> Iterator[slice]:
-    """An axis in pieces of at most ``step``."""
+    """Yield slices of at most ``step`` that cover an axis."""
     for first in range(0, size, step):
         yield slice(first, min(first + step, size))

@@ -1,4 +1,4 @@
-"""What a tile is computed from: queries and keys with each row's denominator, or a matrix."""
+"""Inputs of a tile: queries and keys with each row's denominator, or a matrix."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from .cells import Bias, Mask, Rows, numbered
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Heads and rows of one map that a single softmax made, mostly all of them.
+    """Heads and rows of a map from a single softmax, usually all of them.
 
-    ``q`` ``[head, query, width]`` and ``k`` ``[key head, key, width]`` float32 are as the model
-    multiplied them (rotated, where it rotates); several heads in a row share a key head where there
-    are fewer. Scores are ``sharpness * (cap(scale * q k) + bias)``, where ``cap`` is ``c tanh(x /
-    c)`` if there is one and ``sharpness`` ``[head]`` is 1 / temperature, or 0 of a head that looks
-    at all keys alike. ``log_sum`` ``[head, query]`` float64 is the logarithm of each row's
-    denominator, sinks included; ``gain`` ``[head]`` multiplies the weights. ``visible`` None: every
-    cell. ``blank`` ``[head, query]`` is the weight of each cell of a row that sees no key, ``only``
-    ``[head, query]`` the one key of a row at temperature 0, -1 elsewhere; None where there is none.
-    ``sinks``: a row's denominator holds more than its keys.
+    Scores are ``sharpness * (cap(scale * q k) + bias)``, where ``cap(x)`` is ``c tanh(x / c)``, if
+    set. None for an optional array means that no cell or row needs it.
+
+    Attributes:
+        q, k: ``[head, query, width]`` and ``[key head, key, width]`` float32 as the model
+            multiplied them (rotated, if it rotates). Consecutive heads share a key head if there
+            are fewer.
+        log_sum: Logarithm of each row's denominator, ``[head, query]`` float64, sinks included.
+        sharpness: ``[head]``: 1 / temperature, or 0 for a uniform head.
+        gain: ``[head]``, factor of the weights.
+        visible: Mask; None if every cell is visible.
+        blank: ``[head, query]``, weight of each cell of a row without visible keys.
+        only: ``[head, query]``, the single key of a row at temperature 0; -1 elsewhere.
+        sinks: True if a row's denominator includes more than its keys.
     """
 
     q: np.ndarray
@@ -52,11 +57,11 @@ class Part:
         return self.k.shape[1]
 
     def scores(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """The scores after all edits and before masks, float64 ``[row, column]``."""
+        """Return the scores after all edits and before masks, float64 ``[row, column]``."""
         group = self.heads // len(self.k)
         q = self.q[head, rows].astype(np.float64) * self.scale
         sharpness = float(self.sharpness[head])
-        if self.cap is None and self.bias is None:  # one pass over the cells less
+        if self.cap is None and self.bias is None:  # saves a pass over the cells
             q, sharpness = q * sharpness, 1.0
         scores = q @ self.k[head // group, columns].astype(np.float64).T
         if self.cap is not None:
@@ -66,35 +71,37 @@ class Part:
         return np.asarray(scores if sharpness == 1 else scores * sharpness)
 
     def exponents(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """The logarithms of the weights where a key is seen, float64 ``[row, column]``, writable;
-        above 0 only where it is hidden."""
+        """Return the logarithms of weights of visible keys, float64 ``[row, column]``, writable.
+
+        Only hidden keys have values above 0.
+        """
         scores = self.scores(head, rows, columns)
         scores -= self.log_sum[head, rows, None]
         return scores
 
     def of_exponents(self, head: int, exponents: np.ndarray) -> np.ndarray:
-        """The weights of exponents of seen keys, or of -inf, in any order; float64."""
-        # Only hidden cells lie above 0, and could outgrow the exponential.
+        """Return the weights of exponents of visible keys, or of -inf, in any order; float64."""
+        # Only hidden cells are above 0, and could overflow the exponential.
         weights = np.exp(np.minimum(exponents, 0.0))
         gain = float(self.gain[head])
         return np.asarray(weights if gain == 1 else weights * gain)
 
     def keeps_order(self, head: int) -> bool:
-        """Whether a larger exponent is a larger weight in every row of a head."""
+        """Return True if a larger exponent gives a larger weight in every row of a head."""
         return self.blank is None and self.only is None and float(self.gain[head]) >= 0
 
     def seen(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """Which keys may be looked at, bool ``[row, column]``."""
+        """Return the visible keys, bool ``[row, column]``."""
         if self.visible is None:
             return np.ones((len(numbered(rows)), columns.stop - columns.start), bool)
         return self.visible.tile(head, rows, columns)
 
     def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None:
-        """Whether all of some keys may be looked at, or none; None where it is not told at once."""
+        """Return True if all cells are visible, False if none is, None if mixed or unknown."""
         return True if self.visible is None else self.visible.uniform(head, rows, columns)
 
     def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
-        """The weights, float64 ``[row, column]``; numbers of rows and heads are this part's own."""
+        """Return the weights, float64 ``[row, column]``; rows and heads count within this part."""
         weights = np.exp(np.minimum(self.exponents(head, rows, columns), 0.0))
         if self.visible is not None:
             weights = np.where(self.seen(head, rows, columns), weights, 0.0)
@@ -110,7 +117,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A block whose weights ``[head, query, key]`` are at hand."""
+    """A block whose weights ``[head, query, key]`` are stored."""
 
     weights: np.ndarray
     first_head: int = 0
@@ -129,9 +136,9 @@ class Matrix:
         return self.weights.shape[2]
 
     def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
-        """The weights ``[row, column]``."""
+        """Return the weights ``[row, column]``."""
         return np.asarray(self.weights[head, rows, columns])
 
     def seen(self, head: int, rows: slice, columns: slice) -> np.ndarray:
-        """Which keys may be looked at, bool ``[row, column]``: without scores, those that are."""
+        """Return the visible keys, bool ``[row, column]``: without scores, nonzero weights."""
         return np.asarray(self.weights[head, rows, columns] != 0)

@@ -1,7 +1,7 @@
-"""Many weights of a map in one cell: the largest of them, and whether all of them are hidden.
+"""Max-pooling of a map: the largest weight of each cell, and True if all of it is hidden.
 
-Within a row the softmax keeps the order of its scores, so the largest exponent of a cell is found
-first and the exponential is taken of that one alone: of a long map one number in thousands.
+Within a row the softmax keeps the order of its scores. So the largest exponent of a cell is found
+first, and the exponential is computed for it only: one number in thousands of a long map.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import numpy as np
 
 from .parts import Matrix, Part
 
-ROWS, COLUMNS = 256, 1024  # weights that are looked at together: as many as a cache holds
-#: What folds a table of whole rows and columns into cells.
+ROWS, COLUMNS = 256, 1024  # weights processed together, to fit in a CPU cache
+#: Function that folds a table of whole rows and columns into cells.
 Fold = Callable[[np.ndarray], np.ndarray]
 
 
 def pooled(
     parts: Sequence[Part | Matrix], head: int, rows: slice, columns: slice, high: int, wide: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the map of a head, which must be on it, in cells of ``high x wide``.
+    """Return rows and columns of a head's map in cells of ``high x wide``.
+
+    Rows and columns must lie on the map.
 
     Returns:
-        The largest weight of each cell, float32 ``[cell row, cell column]``, and whether the head
-        may look at nothing in it, bool of the same shape. The last cells may hold fewer weights.
+        The largest weight of each cell, float32 ``[cell row, cell column]``, and True for cells
+        without visible keys, bool of the same shape. The last cells may hold fewer weights.
     """
     shape = tuple(
         -(-(side.stop - side.start) // step) for side, step in ((rows, high), (columns, wide))
@@ -56,7 +58,7 @@ def pooled(
 
 
 def _pieces(origin: int, first: int, last: int, cell: int, most: int) -> Iterator[slice]:
-    """A side in pieces that end with cells, or within one where a cell is larger than ``most``."""
+    """Yield pieces of a side that end at cell borders, or within a cell larger than ``most``."""
     step = most // cell * cell if cell <= most else most
     while first < last:
         stop = origin + ((first - origin) // step + 1) * step
@@ -67,7 +69,7 @@ def _pieces(origin: int, first: int, last: int, cell: int, most: int) -> Iterato
 
 
 def _folding(top: int, left: int, high: int, wide: int) -> Fold:
-    """How a piece that begins so far from the first cell is folded into cells."""
+    """Return a function that folds a piece with this offset from the first cell."""
 
     def fold(table: np.ndarray) -> np.ndarray:
         return _fold(_fold(table, top, high).T, left, wide).T
@@ -76,7 +78,7 @@ def _folding(top: int, left: int, high: int, wide: int) -> Fold:
 
 
 def _fold(table: np.ndarray, begin: int, cell: int) -> np.ndarray:
-    """The largest values of each ``cell`` rows, ``[cell, column]``."""
+    """Return the maximum of each ``cell`` rows, ``[cell, column]``."""
     count = len(table)
     if cell == 1:
         return table
@@ -90,7 +92,7 @@ def _fold(table: np.ndarray, begin: int, cell: int) -> np.ndarray:
 def _cells(
     part: Part | Matrix, head: int, rows: slice, columns: slice, fold: Fold
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The largest weights of a piece's cells, and which of them are hidden in full."""
+    """Return the largest weight of each cell of a piece, and the completely hidden cells."""
     if isinstance(part, Matrix) or not part.keeps_order(head):
         return fold(part.tile(head, rows, columns)), ~fold(part.seen(head, rows, columns))
     all_seen = part.uniform(head, rows, columns)

@@ -1,7 +1,7 @@
-"""The largest weights of a map far from its diagonal, found in blocks, never in the whole matrix.
+"""Largest weights of a map far from its diagonal, found in blocks, never in the whole matrix.
 
-Exponents of all rows are logarithms of weights and can be compared as they are; of a block only
-those cells are looked at that are larger than the smallest of those found so far.
+Exponents of all rows are logarithms of weights and can be compared directly. In each block only
+cells above the smallest value found so far are considered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from .parts import Matrix, Part
 
-ROWS, COLUMNS = 256, 1024  # cells that are looked at together: as many as a cache holds
+ROWS, COLUMNS = 256, 1024  # cells processed together, to fit in a CPU cache
 
 Tell = Callable[[int, int], None]
 
@@ -26,20 +26,20 @@ def strongest(
     once: bool,
     on_progress: Tell,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where a head's weights of largest size stand, of those at least ``distance`` apart.
+    """Return the cells of a head's largest weights at least ``distance`` from the diagonal.
 
     Args:
-        parts: of a map whose rows and columns are tokens of one text.
-        head: counted from 0.
-        count: how many are wanted.
-        distance: the least difference of a cell's row and column.
-        first: the first column that counts.
-        once: whether each column counts once, with its largest weight.
-        on_progress: hears how many rows of how many were looked at.
+        parts: Parts of a map whose rows and columns are tokens of one text.
+        head: Head, from 0.
+        count: Maximum number of cells.
+        distance: Smallest difference between a cell's row and column.
+        first: First column to include.
+        once: True to count each column once, with its largest weight.
+        on_progress: Called with the rows done and all rows.
 
     Returns:
-        Rows and columns, int64, at most ``count`` of them, in no order. Cells that are hidden, or
-        whose weight is 0, are not among them.
+        Rows and columns, int64, at most ``count``, in no order. Hidden cells and cells of weight 0
+        are excluded.
     """
     best = _Best(count, once)
     mine = [part for part in parts if 0 <= head - part.first_head < part.heads]
@@ -60,7 +60,7 @@ def strongest(
 
 
 class _Best:
-    """The largest of all cells that were taken so far."""
+    """The largest cells found so far."""
 
     def __init__(self, count: int, once: bool) -> None:
         self.count = count
@@ -69,7 +69,7 @@ class _Best:
         self.rows = self.columns = np.empty(0, np.int64)
 
     def take(self, sizes: np.ndarray, top: int, left: int) -> None:
-        """The cells of a block whose first row is ``top`` and whose first column is ``left``."""
+        """Add the cells of a block with first row ``top`` and first column ``left``."""
         least = self.sizes.min() if len(self.sizes) == self.count else -np.inf
         if self.once:
             column = np.flatnonzero(sizes.max(axis=0) > least)
@@ -82,7 +82,7 @@ class _Best:
         rows = np.concatenate([self.rows, row + top])
         columns = np.concatenate([self.columns, column + left])
         order = np.argsort(-found, kind="stable") if self.once else None
-        if order is not None:  # of each column the largest one
+        if order is not None:  # the largest cell of each column
             order = order[np.sort(np.unique(columns[order], return_index=True)[1])]
             found, rows, columns = found[order], rows[order], columns[order]
         if len(found) > self.count:
@@ -94,13 +94,15 @@ class _Best:
 def _far(
     part: Part | Matrix, head: int, rows: slice, columns: slice, distance: int
 ) -> np.ndarray | None:
-    """Logarithms of the sizes of a block's weights, -inf where a cell does not count; None where
-    none does."""
+    """Return the logarithms of a block's absolute weights, or None if no cell counts.
+
+    Cells that do not count are -inf.
+    """
     top, bottom = rows.start + part.first_row, rows.stop - 1 + part.first_row
     if max(bottom - columns.start, columns.stop - 1 - top) < distance:
         return None
     counts = part.seen(head, rows, columns)
-    if top - columns.stop < distance - 1 and columns.start - bottom < distance:  # not all of it
+    if top - columns.stop < distance - 1 and columns.start - bottom < distance:  # only some cells
         places = np.arange(top, bottom + 1)[:, None]
         counts = counts & (abs(places - np.arange(columns.start, columns.stop)) >= distance)
     if not counts.any():
@@ -112,7 +114,7 @@ def _far(
 
 
 def _sizes(part: Part | Matrix, head: int, rows: slice, columns: slice) -> np.ndarray:
-    """Logarithms of the sizes of weights, float64 ``[row, column]``, -inf of 0; writable."""
+    """Return the logarithms of absolute weights, float64 ``[row, column]``; writable."""
     if isinstance(part, Part) and part.keeps_order(head):
         gain = float(part.gain[head])
         exponents = part.exponents(head, rows, columns)
