@@ -1,4 +1,4 @@
-"""The recipes behind ``pretrained/``: corpora, loops, measures, cards.
+"""Recipes of ``pretrained/``: corpora, training loops, measures, model cards.
 
-May import everything but the app and the command line.
+May import everything except the app and the command line.
 """

@@ -1,4 +1,4 @@
-"""The model card: what was trained on what, how good it is, and what to expect of it."""
+"""Model card: training data, quality, examples and known weaknesses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .evaluate import UNSURE, Guesses, Hits, Score
 from .recipe import AVERAGED, CONTINUED_WARMUP, Recipe, Schedule
 
 BEAM = 4
-FILLS = 3  # guesses shown for a hidden word
-#: What an update counts, and what the whole run counts, by task.
+FILLS = 3  # guesses shown for a masked word
+#: Units of an update and of the whole run, by task.
 UNITS = {
     "translation": ("target tokens", "target tokens"),
     "language": ("tokens", "tokens"),
@@ -38,11 +38,16 @@ def card(
     source: str,
     origin: Mapping[str, Any],
 ) -> str:
-    """The card of a packaged model as Markdown.
+    """Return the card of a packaged model as Markdown.
 
-    ``state`` is the run's resume file (``step``, ``tokens``, ``seconds``), ``score`` how good the
-    model was measured to be, if it was, ``source`` the recipe's file name, ``origin`` the weights
-    that the run continued, if any.
+    Args:
+        recipe: The recipe of the run.
+        model: The packaged model.
+        state: Resume file of the run (``step``, ``tokens``, ``seconds``).
+        score: Measured quality of the model, or None.
+        sure: Section about the certainty of translations.
+        source: File name of the recipe.
+        origin: The weights that the run continued; empty without.
     """
     sections = {
         "": numbers(recipe, model),
@@ -64,7 +69,7 @@ def card(
 
 
 def numbers(recipe: Recipe, model: Model) -> str:
-    """What the model is, as a table."""
+    """Return the model's properties as a table."""
     assert model.folder is not None
     size = (model.folder / WEIGHTS).stat().st_size / 1e6
     shape = pictures.shape if recipe.data.task == "digits" else shape_of_text
@@ -78,7 +83,7 @@ def numbers(recipe: Recipe, model: Model) -> str:
 
 
 def shape_of_text(model: Model) -> list[tuple[str, str]]:
-    """Kind, layers, heads, width and vocabulary of a Transformer that reads text."""
+    """Return kind, layers, heads, width and vocabulary of a text Transformer."""
     config = model.config
     stacks = [(config[f"{stack}_layers"], stack) for stack in ("encoder", "decoder")]
     shared = {"encoder-decoder": ", shared by both languages", "decoder-only": ""}
@@ -98,14 +103,14 @@ def shape_of_text(model: Model) -> list[tuple[str, str]]:
 
 
 def fading(schedule: Schedule) -> str:
-    """What the card says of a learning rate that falls with the square root of the updates."""
+    """Return the card's text about a learning rate falling with the square root of the updates."""
     if not schedule.fade_from:
         return ""
     return f"from update {schedule.fade_from:,} lowered with the square root of the updates, "
 
 
 def averaging(schedule: Schedule) -> str:
-    """What the card says of averaged weights."""
+    """Return the card's text about averaged weights."""
     if not schedule.average:
         return ""
     last = round(AVERAGED / (1 - schedule.average))
@@ -115,7 +120,7 @@ def averaging(schedule: Schedule) -> str:
 def training(
     recipe: Recipe, model: Model, state: Mapping[str, Any], source: str, origin: Mapping[str, Any]
 ) -> str:
-    """Updates, time, how to make it again, and where it began."""
+    """Return updates, time, the command that repeats the run, and the initial weights."""
     schedule = recipe.schedule
     name = source or f"{recipe.name}.toml"
     one, all_ = UNITS[recipe.data.task]
@@ -150,7 +155,7 @@ def training(
 
 
 def shown(recipe: Recipe) -> str:
-    """In a sentence or two what the model was shown, where that is not plain."""
+    """Return sentences about the training input, where it is not obvious."""
     sentences = []
     if recipe.data.join > 1:
         sentences.append(f"A row holds 1 to {recipe.data.join} sentences, by chance.")
@@ -174,7 +179,7 @@ def duration(seconds: float) -> str:
 
 
 def snapshots(recipe: Recipe, model: Model) -> str:
-    """Which moments of the training lie beside the final weights."""
+    """Return the section on snapshots stored beside the final weights."""
     assert model.folder is not None
     steps = sorted(
         int(p.stem.removeprefix("step-")) for p in model.folder.glob("step-*.safetensors")
@@ -190,7 +195,7 @@ def snapshots(recipe: Recipe, model: Model) -> str:
 
 
 def quality(recipe: Recipe, model: Model, score: Score | Guesses | Hits | None) -> str:
-    """The score, and the command that measures it."""
+    """Return the score, and the command that measures it."""
     if score is None:
         return "It was not measured when this card was written."
     assert model.folder is not None
@@ -223,7 +228,7 @@ def quality(recipe: Recipe, model: Model, score: Score | Guesses | Hits | None) 
 
 
 def sureness(limit: float, file: str) -> str:
-    """What a translator's certainty is, and below which the app says that it is not sure."""
+    """Return the section on certainty, and on the limit below which the app shows a warning."""
     return (
         "The certainty of a translation is the geometric mean of the probabilities that its pieces "
         f"had (beam {BEAM}). It is {limit:.0%} or more for {1 - UNSURE:.0%} of the sources of "
@@ -233,7 +238,7 @@ def sureness(limit: float, file: str) -> str:
 
 
 def examples(recipe: Recipe, model: Model) -> str:
-    """What the model makes of the recipe's examples, right or wrong."""
+    """Return the model's output on the recipe's examples, right or wrong."""
     if model.takes == "image":
         head = ("picture", "the model says")
         return pictures.INTRODUCED + table(head, pictures.answers(model))
@@ -254,15 +259,15 @@ def examples(recipe: Recipe, model: Model) -> str:
 
 
 def hide(model: Model, line: str) -> tuple[list[int], list[int]]:
-    """The ids of a sentence with the word in ``[brackets]`` hidden, and the ids as they were.
+    """Return the ids of a sentence with the word in ``[brackets]`` masked, and the original ids.
 
     Raises:
-        ValueError: no word in brackets, or one that is not a single piece.
+        ValueError: No word in brackets, or one that is not a single piece.
     """
     before, _, rest = line.partition("[")
     word, _, after = rest.partition("]")
     ids = model.tokenizer.source_ids(before + word + after)
-    place = len(model.tokenizer.source_ids(before.rstrip())) - 1  # the end mark stands for nothing
+    place = len(model.tokenizer.source_ids(before.rstrip())) - 1  # the end token is no word
     if not word or model.tokenizer.decode(ids[place : place + 1]) != word:
         raise ValueError(
             f"The example {line!r} needs one word in [brackets] that is a single piece of the "
@@ -273,7 +278,7 @@ def hide(model: Model, line: str) -> tuple[list[int], list[int]]:
 
 
 def fills(model: Model, line: str) -> str:
-    """The most probable pieces for the hidden word, with their probabilities."""
+    """Return the most probable pieces for the masked word, with their probabilities."""
     shown, _ = hide(model, line)
     with torch.inference_mode():
         logits = model.calls.forward(torch.tensor([shown], device=model.device))[0]
@@ -286,7 +291,7 @@ def fills(model: Model, line: str) -> str:
 
 
 def data(recipe: Recipe) -> str:
-    """Where the sentences are from, and under which licences data and weights stand."""
+    """Return the origin of the sentences, and the licences of data and weights."""
     words = recipe.card
     quoted = "\n".join(f"> {line}" for line in words.attribution.strip().splitlines())
     licence = words.licence and (
@@ -301,6 +306,6 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    """Two columns as a Markdown table."""
+    """Return two columns as a Markdown table."""
     lines = [head, ("---", "---"), *rows]
     return "\n".join(f"| {left} | {right.replace('|', chr(92) + '|')} |" for left, right in lines)

@@ -1,4 +1,4 @@
-"""``transformer-viz train``: a recipe and its data in, a run folder and a packaged model out."""
+"""``transformer-viz train``: train a recipe on its data into a run folder and a packaged model."""
 
 from __future__ import annotations
 
@@ -39,17 +39,21 @@ def run(
     steps: int | None = None,
     seed: int | None = None,
 ) -> None:
-    """Train a recipe to its end, or go on where a killed run was saved last.
+    """Train a recipe to its end, or resume an interrupted run from its last save.
 
-    ``data`` is the folder of sentences (None for a recipe that brings its own data); ``folder``
-    keeps the run (log, plot, resume file, snapshots); ``out`` is where the finished model goes
-    with its card (None: nowhere). ``continue_from`` names trained weights to begin with instead
-    of random ones: for a run whose resume file is lost. ``decay_from``, ``steps`` and ``seed``
-    stand in for the recipe's own: so a run of open length is brought to its end, and a training is
-    repeated from other random weights.
+    Args:
+        recipe: The recipe file.
+        data: Folder of sentences; None for a recipe with built-in data.
+        folder: Folder of the run (log, plot, resume file, snapshots).
+        out: Folder of the packaged model with its card; None to skip packaging.
+        device: Device of the training.
+        threads: Number of threads, see `machine`.
+        continue_from: Trained weights to start from, for a run whose resume file is lost.
+        decay_from, steps: Replace those of the recipe, to end a run of open length.
+        seed: Replaces that of the recipe, to repeat a training from other random weights.
 
     Raises:
-        ValueError: a recipe, data, device or weights that do not fit; says which.
+        ValueError: A recipe, data, device or weights that do not fit; the message names it.
     """
     words = Recipe.read(recipe).ending(decay_from, steps).seeded(seed)
     start = begin_from(folder, continue_from, words)
@@ -64,10 +68,10 @@ def run(
 
 
 def begin_from(folder: Path, weights: str | Path | None, recipe: Recipe) -> Start | None:
-    """The weights to continue from, if any: those named, or those this folder began with.
+    """Return the weights to continue from, given or noted in the folder; None for random ones.
 
-    Their vocabulary becomes the run's where it has the recipe's size; else the run makes its own,
-    and the weights are fitted to it. A note in the folder remembers where they came from.
+    Their vocabulary becomes the run's if it has the recipe's size. Otherwise the run makes a new
+    one, and the weights are fitted to it. A note in the folder stores their origin.
     """
     origin = read_origin(folder)
     named = weights if weights is not None else origin.get("path")
@@ -97,16 +101,16 @@ def begin_from(folder: Path, weights: str | Path | None, recipe: Recipe) -> Star
 
 @contextmanager
 def machine(device: str | None, threads: int | None) -> Iterator[str]:
-    """The device, with this process set up to train on it; everything is put back afterwards.
+    """Set up this process for training and yield the device; restore the settings afterwards.
 
-    ``threads`` None takes those that PyTorch found (``OMP_NUM_THREADS``, or the cores), up to 8.
+    Without ``threads``, use PyTorch's number (``OMP_NUM_THREADS``, or the cores), up to 8.
     """
     place, before = choose_device(device), torch.get_num_threads()
     torch.set_num_threads(threads or min(MOST_THREADS, before))
     torch.set_flush_denormal(True)  # numbers near zero, common in Adam's averages, are slow
     exact = torch.are_deterministic_algorithms_enabled()
     if torch.device(place).type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # asked for by the next line
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by the next line
         torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield place
@@ -117,7 +121,7 @@ def machine(device: str | None, threads: int | None) -> Iterator[str]:
 
 
 def follow(work: Run) -> None:
-    """Train, with a line on stderr that shows loss, tokens a second and the time left."""
+    """Train, with a line on stderr that shows loss, tokens per second and the time left."""
     with bar(work.recipe.schedule.steps, work.recipe.name, "updates", work.step) as line:
 
         def tell(progress: Progress) -> None:

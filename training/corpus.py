@@ -1,7 +1,7 @@
-"""Sentences from tab-separated files, their vocabulary, and batches of like length.
+"""Sentences from tab-separated files, their vocabulary, and batches of similar length.
 
-A sentence that is not translated from anything is a pair whose source is empty: one road serves
-every task.
+A sentence without a translation is a pair with an empty source, so that all tasks share one code
+path.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import sentencepiece
 
 from .recipe import Data
 
-MASK = "<mask>"  # the piece that hides another from a masked model
+MASK = "<mask>"  # the piece that masks another one
 BEST_CUTS = 16  # a sentence of ten words then has one or two words cut otherwise
 POOL = 100  # batches that are sorted by length together: little padding, still well mixed
 Pair = tuple[list[int], list[int]]
 
 
 def read_pairs(path: Path, source: int, target: int) -> list[tuple[str, str]]:
-    """The sentence pairs of one tab-separated file.
+    """Return the sentence pairs of one tab-separated file.
 
     Raises:
-        ValueError: the file is missing or a line has too few columns; names file and line.
+        ValueError: The file is missing or a line has too few columns; the message names both.
     """
     if not path.is_file():
         raise ValueError(
@@ -47,10 +47,10 @@ def read_pairs(path: Path, source: int, target: int) -> list[tuple[str, str]]:
 
 
 def read_sentences(path: Path, data: Data) -> list[tuple[str, str]]:
-    """The pairs of one file as the task reads them: sentences without a source only once.
+    """Return the pairs of one file as the task needs them: sentences without a source only once.
 
     Raises:
-        ValueError: the file is missing or a line has too few columns; names file and line.
+        ValueError: The file is missing or a line has too few columns; the message names both.
     """
     if data.task == "translation":
         return read_pairs(path, data.source, data.target)
@@ -59,10 +59,10 @@ def read_sentences(path: Path, data: Data) -> list[tuple[str, str]]:
 
 
 def read_training(folder: Path, data: Data) -> list[tuple[str, str]]:
-    """The pairs to learn from; sentences without a source only once, and none that is held out.
+    """Return the training pairs; without a source each sentence once, held-out ones removed.
 
     Raises:
-        ValueError: a file that is missing or has too few columns.
+        ValueError: A file that is missing or has too few columns.
     """
     pairs = [pair for name in data.training_files for pair in read_sentences(folder / name, data)]
     if data.task == "translation":
@@ -72,14 +72,14 @@ def read_training(folder: Path, data: Data) -> list[tuple[str, str]]:
 
 
 def train_vocabulary(pairs: list[tuple[str, str]], size: int, mask: bool = False) -> bytes:
-    """One joint unigram vocabulary of ``size`` pieces, as the bytes of a sentencepiece model.
+    """Return a joint unigram vocabulary of ``size`` pieces as the bytes of a sentencepiece model.
 
-    Characters that the corpus never shows fall back to their bytes, so nothing that a visitor
-    types is lost (Kudo 2018, "Subword regularization"; sentencepiece's ``byte_fallback``).
-    With ``mask`` one of them is ``<mask>``, a control symbol: no text ever gives it.
+    Characters missing from the corpus fall back to their bytes, so no user input is lost (Kudo
+    2018, "Subword regularization"; sentencepiece's ``byte_fallback``). With ``mask`` one of the
+    pieces is ``<mask>``, a control symbol that no text can produce.
 
     Raises:
-        ValueError: the corpus cannot make so many pieces, or needs more.
+        ValueError: The corpus is too small for so many pieces, or needs more.
     """
     out = io.BytesIO()
     try:
@@ -118,11 +118,11 @@ def encode_pairs(
     other_cuts: float = 0.0,
     random: np.random.Generator | None = None,
 ) -> list[Pair]:
-    """Encode both sides as piece ids, each with an end mark; overlong pairs are left out.
+    """Encode both sides as piece ids, each with an end token; overlong pairs are left out.
 
-    With a ``random`` generator, a share ``other_cuts`` of the source sides is cut into one of the
-    `BEST_CUTS` most probable sequences of pieces instead of the best one: subword regularisation
-    (Kudo 2018, section 3.2, with all sequences equally probable).
+    With a ``random`` generator, a share ``other_cuts`` of the sources is cut into one of the
+    `BEST_CUTS` most probable piece sequences instead of the best one. This is subword
+    regularisation (Kudo 2018, section 3.2, with all sequences equally probable).
     """
     sources = pieces.encode([source for source, _ in pairs], add_eos=True)
     if random is not None:
@@ -138,9 +138,9 @@ def encode_pairs(
 
 
 def epoch_batches(pairs: list[Pair], tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """Indices of the pairs of each batch of one pass, the same for the same seed and epoch.
+    """Return the pair indices of each batch of one pass, the same for the same seed and epoch.
 
-    A batch holds pairs of like length and at most ``tokens`` target tokens, padding included.
+    A batch holds pairs of similar length and at most ``tokens`` target tokens, padding included.
     """
     random = np.random.default_rng((seed, epoch))
     order = random.permutation(len(pairs))
@@ -162,9 +162,9 @@ def epoch_batches(pairs: list[Pair], tokens: int, seed: int, epoch: int) -> list
 
 
 def joined(pairs: list[Pair], most: int, seed: int, epoch: int) -> list[Pair]:
-    """One pass's rows: 1 to ``most`` sentences in one, by chance, with the last one's end mark.
+    """Return one pass's rows: 1 to ``most`` random sentences each, with the last one's end token.
 
-    A text of several sentences has exactly these pieces: sentencepiece cuts at spaces.
+    A text of several sentences has exactly these pieces, since sentencepiece cuts at spaces.
     """
     if most == 1:
         return pairs
@@ -183,7 +183,7 @@ def joined(pairs: list[Pair], most: int, seed: int, epoch: int) -> list[Pair]:
 def endless(
     pairs: list[Pair], tokens: int, seed: int, skip: int, join: int = 1
 ) -> Iterator[list[Pair]]:
-    """Batches of one pass after another; the first ``skip`` of them are passed over."""
+    """Yield the batches of one pass after another, without the first ``skip``."""
     epoch = 0
     while True:
         rows = joined(pairs, join, seed, epoch)

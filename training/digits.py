@@ -1,9 +1,9 @@
-"""Learning handwritten digits: a task of the training loop for a small Vision Transformer.
+"""Handwritten digits: a task of the training loop for a small Vision Transformer.
 
 The images come with scikit-learn: 1,797 of 8x8 pixels, the test part of the UCI "Optical
-Recognition of Handwritten Digits" (Alpaydin and Kaynak 1998). They are 14 sheets of about
-130 digits in the same order, one after another, by 13 people; the last three are never learned
-from, so that the accuracy tells about other hands than the model knows, but for one at most.
+Recognition of Handwritten Digits" (Alpaydin and Kaynak 1998). They are 14 sheets of about 130
+digits in the same order, one after another, by 13 people. The last three sheets are held out, so
+the accuracy is about other writers than those of the training data, except for at most one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig,
 from .batches import Batch
 from .recipe import Recipe
 
-HELD_OUT = 1415  # where the last three sheets begin: 382 images
+HELD_OUT = 1415  # index where the last three sheets begin: 382 images
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 MOST_INK = 16  # the largest value of a pixel in the data
-NOISE = 0.05  # of the whole range, added to the pixels that are learned from
+NOISE = 0.05  # of the whole range, added to the training pixels
 
 
 def read_digits() -> tuple[np.ndarray, np.ndarray]:
-    """All images, uint8 ``[image, row, column]`` (0 paper, 255 ink), and the digits they show.
+    """Return all images, uint8 ``[image, row, column]`` (0 paper, 255 ink), and their digits.
 
     Raises:
         ValueError: scikit-learn is not installed.
@@ -44,18 +44,18 @@ def read_digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def vision_config(settings: dict[str, Any]) -> VisionConfig:
-    """The words of a recipe's model; the data says how large an image is and how many classes."""
+    """Return the config of a recipe's model; image size and classes follow from the data."""
     size = {"image_size": (8, 8), "channels": 1, "classes": len(NAMES)}
     return VisionConfig(**settings | size | {"patch_size": tuple(settings["patch_size"])})
 
 
 def scale(learned: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation of the pixels that are learned from, as shares of 255."""
+    """Return mean and standard deviation of the training pixels, as shares of 255."""
     return round(float(learned.mean() / 255), 4), round(float(learned.std() / 255), 4)
 
 
 def moved(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Each image moved by up to one pixel either way, with paper where nothing was."""
+    """Return each image moved by up to one pixel in each direction, padded with paper."""
     _, height, width = images.shape
     wide = np.pad(images, ((0, 0), (1, 1), (1, 1)))
     places = random.integers(0, 3, (len(images), 2))
@@ -68,13 +68,13 @@ def moved(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 class Digits:
-    """The digits to learn and those held out, and the Vision Transformer that learns them.
+    """The training and held-out digits, and the Vision Transformer that learns them.
 
     Raises:
         ValueError: scikit-learn is not installed, or a model that does not fit the images.
     """
 
-    ignored = -1  # every image is asked about
+    ignored = -1  # every image has a label
 
     def __init__(self, recipe: Recipe):
         self.recipe, self.config = recipe, vision_config(recipe.model)
@@ -84,11 +84,11 @@ class Digits:
         self.held_out = images[HELD_OUT:], labels[HELD_OUT:]
 
     def module(self) -> VisionTransformer:
-        """The recipe's model with random weights."""
+        """Return the recipe's model with random weights."""
         return VisionTransformer(self.config)
 
     def batches(self, after: int) -> Iterator[Batch]:
-        """Images by chance, moved a little and with a little noise; the same after a kill."""
+        """Yield random images, moved a little and with a little noise; the same after a restart."""
         recipe = self.recipe
         for step in count(after + 1):
             random = np.random.default_rng((recipe.seed, step))
@@ -98,16 +98,16 @@ class Digits:
             yield self.batch(images + noise, self.labels[chosen])
 
     def unseen(self) -> Iterator[Batch]:
-        """The held-out images as they are."""
+        """Yield the held-out images unchanged."""
         yield self.batch(*self.held_out)
 
     def batch(self, images: np.ndarray, labels: np.ndarray) -> Batch:
-        """Images as the model reads them, ``[image, 1, row, column]``, and the wanted digits."""
+        """Return images as model input, ``[image, 1, row, column]``, and the wanted digits."""
         pixels = (images[:, None] / 255 - self.mean) / self.std
         return (torch.tensor(pixels, dtype=torch.float32),), torch.tensor(labels)
 
     def answers(
         self, model: VisionTransformer, inputs: list[Tensor], wanted: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Logits ``[image, class]`` and the digits that are wanted ``[image]``."""
+        """Return logits ``[image, class]`` and the wanted digits ``[image]``."""
         return model(*inputs), wanted

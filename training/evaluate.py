@@ -1,7 +1,7 @@
-"""How good a model is on what it never learned from, by the measure of its task.
+"""Quality of a model on held-out data, by the measure of its task.
 
-``python -m training.evaluate en-de --data DIR`` prints the score: BLEU of
-translations, perplexity and first guesses of a language model, accuracy on the digits.
+``python -m training.evaluate en-de --data DIR`` prints the score: BLEU of translations, perplexity
+and first guesses of a language model, accuracy on the digits.
 """
 
 from __future__ import annotations
@@ -30,14 +30,21 @@ from .progress import bar
 
 TEST = "eng-deu.test.tsv.gz"
 TOGETHER = 32  # rows in a pass
-UNSURE = 0.05  # of everyday sentences, of which the app wrongly says that a model is not sure
-NOTHING = -1  # where nothing stands, or nothing is asked
-Row = tuple[list[int], list[int]]  # what is shown, and what is asked there
+UNSURE = 0.05  # share of everyday sentences that the app wrongly marks as unsure
+NOTHING = -1  # padding, or no prediction
+Row = tuple[list[int], list[int]]  # input ids, and the ids to predict there
 
 
 @dataclass(frozen=True)
 class Score:
-    """BLEU (0 to 100), sacrebleu's signature of how it was reckoned, sentences, beam."""
+    """BLEU score.
+
+    Attributes:
+        bleu: BLEU, 0 to 100.
+        signature: sacrebleu's signature of the computation.
+        sentences: Number of sentences.
+        beam: Beam size.
+    """
 
     bleu: float
     signature: str
@@ -69,7 +76,7 @@ class Guesses:
 
 @dataclass(frozen=True)
 class Hits:
-    """How many of the held-out images are told right."""
+    """Number of held-out images that are classified correctly."""
 
     right: int
     images: int
@@ -79,10 +86,10 @@ class Hits:
 
 
 def references(pairs: list[tuple[str, str]]) -> tuple[list[str], list[list[str | None]]]:
-    """Each source once, and its references as sacrebleu reads them.
+    """Return each source once, and its references as sacrebleu reads them.
 
-    A source stands where it came first. There are as many lists as the most translated source
-    has references, ``lists[n][source]``; where a source has fewer, None stands for nothing.
+    Sources keep the order of their first occurrence. The lists are ``lists[n][source]``, as many as
+    the most translated source has references; None fills missing ones.
     """
     grouped: dict[str, dict[str, None]] = {}
     for source, target in pairs:
@@ -94,12 +101,12 @@ def references(pairs: list[tuple[str, str]]) -> tuple[list[str], list[list[str |
 
 
 def bleu(model: Model, pairs: list[tuple[str, str]], beam: int = 4, batch: int = 32) -> Score:
-    """Corpus BLEU of a model's translations: cased, detokenised, all references of a source.
+    """Return the corpus BLEU of a model's translations: cased, detokenised, all references.
 
-    Papineni et al. (2002), as sacrebleu reckons it (Post 2018).
+    Papineni et al. (2002), as computed by sacrebleu (Post 2018).
 
     Raises:
-        ValueError: no pairs; sacrebleu is not installed.
+        ValueError: No pairs, or sacrebleu is not installed.
     """
     sources, targets = references(pairs)
     if not sources:
@@ -115,33 +122,33 @@ def bleu(model: Model, pairs: list[tuple[str, str]], beam: int = 4, batch: int =
 
 
 def corpus_bleu(lines: list[str], targets: list[list[str | None]]) -> tuple[float, str]:
-    """sacrebleu's corpus BLEU and its signature."""
+    """Return sacrebleu's corpus BLEU and its signature."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
         raise ValueError("BLEU needs sacrebleu; install it with: pip install sacrebleu") from error
-    metric, listed = BLEU(), cast(Any, targets)  # its types forget that None is allowed
+    metric, listed = BLEU(), cast(Any, targets)  # its types do not declare that None is allowed
     return metric.corpus_score(lines, listed).score, str(metric.get_signature())
 
 
 def next_rows(model: Model, sentences: Sequence[str]) -> list[Row]:
-    """Each sentence behind the start mark; asked is each next piece, the end mark too."""
+    """Return each sentence after the start token, to predict each next piece and the end token."""
     end = NOTHING if model.eos_id is None else model.eos_id
     rows = [model.tokenizer.prompt_ids(sentence) for sentence in sentences]
     return [(ids, [*ids[1:], end]) for ids in rows]
 
 
 def hidden_rows(model: Model, sentences: Sequence[str]) -> list[Row]:
-    """Each sentence once for each of its pieces, which the mask hides and which is asked.
+    """Return each sentence once for each of its pieces, with that piece masked and to predict.
 
-    Salazar et al. (2020), "Masked language model scoring", section 2: what they call
-    pseudo-perplexity follows.
+    Salazar et al. (2020), "Masked language model scoring", section 2: basis of their
+    pseudo-perplexity.
     """
     assert model.mask_id is not None
     rows: list[Row] = []
     for sentence in sentences:
         ids = model.tokenizer.source_ids(sentence)
-        for place in range(len(ids) - 1):  # the end mark is never hidden
+        for place in range(len(ids) - 1):  # the end token is never masked
             shown, asked = ids.copy(), [NOTHING] * len(ids)
             shown[place], asked[place] = model.mask_id, ids[place]
             rows.append((shown, asked))
@@ -149,12 +156,12 @@ def hidden_rows(model: Model, sentences: Sequence[str]) -> list[Row]:
 
 
 def guesses(model: Model, sentences: Sequence[str]) -> Guesses:
-    """How well a model guesses pieces: the next ones, or each hidden one from both sides.
+    """Return a model's scores for next pieces, or for each masked piece from both sides.
 
-    Perplexity is exp(mean of -log p) over the tokens that are asked.
+    Perplexity is exp(mean of -log p) over the predicted tokens.
 
     Raises:
-        ValueError: no sentences, or an encoder that has no mask.
+        ValueError: No sentences, or an encoder without a mask.
     """
     if model.kind == "encoder-only" and model.mask_id is None:
         raise ValueError(f"{model.name!r} has no mask piece and no decoder: it guesses no words.")
@@ -180,10 +187,10 @@ def guesses(model: Model, sentences: Sequence[str]) -> Guesses:
 
 
 def accuracy(model: Model) -> Hits:
-    """How many of the held-out digits a model of images tells right.
+    """Return the number of held-out digits that an image model classifies correctly.
 
     Raises:
-        ValueError: scikit-learn is not installed; a model of other pictures.
+        ValueError: scikit-learn is not installed, or a model of other pictures.
     """
     images, labels = (part[HELD_OUT:] for part in read_digits())
     if model.image is None or len(model.labels) != len(NAMES):
@@ -193,7 +200,7 @@ def accuracy(model: Model) -> Hits:
 
 
 def certainties(model: Model, sentences: Sequence[str], beam: int = 4) -> np.ndarray:
-    """The certainty of each sentence's best translation, ``[sentence]`` float64, 0 to 1."""
+    """Return the certainty of each sentence's best translation, ``[sentence]`` float64, 0 to 1."""
     with bar(len(sentences), "certainty", "lines") as line:
 
         def tell(done: int) -> None:
@@ -204,8 +211,10 @@ def certainties(model: Model, sentences: Sequence[str], beam: int = 4) -> np.nda
 
 
 def sure_from(model: Model, pairs: Sequence[tuple[str, str]]) -> float:
-    """The certainty that 95 % of the sources reach, each counted once: below it the app says that
-    the model is not sure."""
+    """Return the certainty that 95 % of the distinct sources reach.
+
+    The app marks translations below it as unsure.
+    """
     sources = list(dict.fromkeys(source for source, _ in pairs))
     return round(float(np.quantile(certainties(model, sources), UNSURE)), 3)
 
@@ -213,10 +222,10 @@ def sure_from(model: Model, pairs: Sequence[tuple[str, str]]) -> float:
 def measure(
     model: Model, path: Path | None, columns: tuple[int, int], beam: int
 ) -> Score | Guesses | Hits:
-    """The score of a model by the measure of its task, on a tab-separated file of sentences.
+    """Return the score of a model by the measure of its task, on a tab-separated file.
 
     Raises:
-        ValueError: no file for a model that needs one, or a file that does not fit.
+        ValueError: No file for a model that needs one, or a file that does not fit.
     """
     if model.takes == "image":
         return accuracy(model)

@@ -1,8 +1,8 @@
-"""A trained Transformer as the beginning of another one: more layers, wider inside, other pieces.
+"""Trained Transformer as the start of a larger one: more layers, wider inside, other pieces.
 
-Made new, a layer adds nothing to the residual stream and a unit of a feed-forward block nothing to
-its layer, so that with the same pieces the grown model says what the small one said (after Chen,
-Goodfellow, Shlens 2016, "Net2Net"). A new piece begins as the mean of the old pieces of its text.
+A new layer adds nothing to the residual stream, and a new unit of a feed-forward block nothing to
+its layer. With the same pieces the grown model therefore gives the small one's output (after Chen,
+Goodfellow, Shlens 2016, "Net2Net"). A new piece starts as the mean of the old pieces of its text.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sentencepiece
 import torch
 from torch import Tensor, nn
 
-CLOSING = ("output.weight", "output.bias", "outer.weight", "outer.bias")  # what a block adds
+CLOSING = ("output.weight", "output.bias", "outer.weight", "outer.bias")  # a block's output layers
 Pieces = sentencepiece.SentencePieceProcessor
 
 
 class Start(NamedTuple):
-    """Trained weights to begin with, and their pieces (None: a model of no sentences)."""
+    """Trained weights to start from, and their pieces (None for a model without text)."""
 
     weights: Mapping[str, Tensor]
     pieces: Pieces | None = None
@@ -28,13 +28,13 @@ class Start(NamedTuple):
 def grown(
     weights: Mapping[str, Tensor], model: nn.Module, old: Pieces, new: Pieces
 ) -> dict[str, Tensor]:
-    """The state dict that ``model`` begins with: trained ``weights``, made to fit.
+    """Return the initial state dict of ``model``: trained ``weights``, resized to fit.
 
-    ``old`` and ``new`` are the pieces of the weights and of the model; layers of the model that
-    the weights lack, and rows and columns beyond theirs, begin as said above.
+    ``old`` and ``new`` are the pieces of the weights and of the model. Layers, rows and columns
+    that the weights lack start as the module docstring describes.
 
     Raises:
-        ValueError: weights of another width, which cannot be carried over; names the first.
+        ValueError: Weights of another width, which cannot be resized; the message names the first.
     """
     begun = {name: value.clone() for name, value in model.state_dict().items()}
     for name, value in begun.items():
@@ -58,7 +58,7 @@ def fill(name: str, value: Tensor, known: Tensor) -> None:
 
 
 def check(name: str, value: Tensor, known: Tensor) -> None:
-    """Refuse weights that differ in more than pieces or the width of a feed-forward block."""
+    """Check that weights differ only in pieces or in the width of a feed-forward block."""
     ours, theirs = list(value.shape), list(known.shape)
     if per_piece(name):
         fits = ours[1:] == theirs[1:]
@@ -74,12 +74,12 @@ def check(name: str, value: Tensor, known: Tensor) -> None:
 
 
 def per_piece(name: str) -> bool:
-    """Whether a tensor has a row for each piece: the embeddings, and the output layer."""
+    """Return True if a tensor has a row for each piece: the embeddings, and the output layer."""
     return name in ("output.weight", "output.bias") or name.endswith("tokens.weight")
 
 
 def rows_of(known: Tensor, old: Pieces, new: Pieces) -> Tensor:
-    """Rows ``[piece, ...]``, such as embeddings, of the new pieces, from those of the old ones."""
+    """Return rows ``[piece, ...]``, such as embeddings, of the new pieces from the old ones."""
     marks = {new.pad_id(): old.pad_id(), new.bos_id(): old.bos_id(), new.eos_id(): old.eos_id()}
     rows = []
     for number in range(new.get_piece_size()):
@@ -96,7 +96,7 @@ def rows_of(known: Tensor, old: Pieces, new: Pieces) -> Tensor:
 
 
 def spelled(piece: str, old: Pieces) -> list[int]:
-    """A new piece in old ones; a piece inside a word gets no mark of a word's beginning."""
+    """Return a new piece in old ones; a piece inside a word gets no word-start mark."""
     found: list[int] = old.encode(piece.replace("▁", " "), out_type=int)
     mark = old.piece_to_id("▁")
     if not piece.startswith("▁") and len(found) > 1 and found[0] == mark:

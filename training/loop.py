@@ -1,4 +1,4 @@
-"""The training loop: batches in, weights out, resumable at any moment."""
+"""Training loop that can be resumed at any moment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG = ("step", "tokens", "seconds", "rate", "loss", "valid_loss", "tokens_per_se
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: update, training loss (nats a token), tokens a second."""
+    """Progress of a run: update, training loss (nats per token), tokens per second."""
 
     step: int
     loss: float
@@ -35,35 +35,35 @@ class Progress:
 
 
 class Task(Protocol):
-    """What a run learns: its model, what is shown and asked, and what is kept unseen."""
+    """Learning task of a run: its model, its batches and its held-out data."""
 
     @property
     def ignored(self) -> int:
-        """The wanted id that stands where nothing is asked."""
+        """Wanted id of positions without a prediction."""
         ...
 
     def module(self) -> nn.Module:
-        """The model with random weights."""
+        """Return the model with random weights."""
         ...
 
     def batches(self, after: int) -> Iterator[Batch]:
-        """Inputs and wanted ids of the updates that follow update ``after``."""
+        """Yield inputs and wanted ids of the updates that follow update ``after``."""
         ...
 
     def unseen(self) -> Iterator[Batch]:
-        """The same of what is never learned from."""
+        """Yield inputs and wanted ids of the held-out data."""
         ...
 
     def answers(self, model: Any, inputs: list[Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits ``[question, answer]`` and the wanted ids ``[question]``."""
+        """Return logits ``[question, answer]`` and the wanted ids ``[question]``."""
         ...
 
 
 def task_of(recipe: Recipe, data: Path | None, folder: Path) -> Task:
-    """The task that a recipe names, with its data read.
+    """Return the task of a recipe, with its data loaded.
 
     Raises:
-        ValueError: data that is missing or does not fit.
+        ValueError: Data that is missing or does not fit.
     """
     if recipe.data.task == "digits":
         return Digits(recipe)
@@ -76,16 +76,15 @@ def task_of(recipe: Recipe, data: Path | None, folder: Path) -> Task:
 
 
 class Run:
-    """One training run in a folder: vocabulary, log, resume file, snapshots.
+    """Training run in a folder: vocabulary, log, resume file, snapshots.
 
-    ``folder`` keeps ``vocabulary.model``, ``log.csv``, ``resume.pt`` and the snapshots. A killed
-    run goes on from its last save with the same batches, dropout and learning rate as if
-    nothing had happened; with the same seed, device and number of threads it ends with the same
-    weights.
-    ``start`` holds weights to begin with instead of random ones.
+    ``folder`` holds ``vocabulary.model``, ``log.csv``, ``resume.pt`` and the snapshots. A killed
+    run resumes from its last save with the same batches, dropout and learning rate. With the same
+    seed, device and number of threads it ends with the same weights. ``start`` holds initial
+    weights instead of random ones.
 
     Raises:
-        ValueError: data that is missing, or a folder that belongs to another recipe.
+        ValueError: Data that is missing, or a folder of another recipe.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class Run:
         self.forget_later_lines()
 
     def fitted(self, start: Start) -> Mapping[str, Tensor]:
-        """The weights to begin with, fitted to a model of sentences that has grown."""
+        """Return the initial weights, resized for a text model that has grown."""
         if start.pieces is None or not isinstance(self.task, Sentences):
             return start.weights
         return grown(start.weights, self.model, start.pieces, self.task.pieces)
@@ -166,7 +165,7 @@ class Run:
             "seconds": self.seconds,
             "average": self.average,
         }
-        for age in reversed(range(1, self.recipe.keep)):  # a kill leaves resume.pt where it is
+        for age in reversed(range(1, self.recipe.keep)):  # a kill leaves resume.pt intact
             older = self.folder / (f"resume-{age - 1}.pt" if age > 1 else "resume.pt")
             if older.exists():
                 temporary = self.folder / "older.part"
@@ -181,7 +180,7 @@ class Run:
         os.replace(temporary, self.folder / name)  # a kill leaves the old or the new file
 
     def loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, int]:
-        """Mean cross-entropy (nats) over what a batch asks for, and how much that is."""
+        """Return the mean cross-entropy (nats) over a batch's predictions, and their number."""
         inputs, wanted = [part.to(self.device) for part in batch[0]], batch[1].to(self.device)
         with torch.autocast(self.kind, torch.bfloat16, enabled=self.recipe.bfloat16):
             logits, wanted = self.task.answers(self.model, inputs, wanted)
@@ -217,7 +216,7 @@ class Run:
             value.lerp_(weights[name], share)
 
     def valid_loss(self) -> float:
-        """Cross-entropy (nats, no smoothing) on what is never learned from."""
+        """Return the cross-entropy (nats, no smoothing) on held-out data."""
         self.model.eval()
         total, count, own = 0.0, 0, None
         if self.average:
@@ -233,10 +232,10 @@ class Run:
         return total / max(1, count)
 
     def train(self, on_progress: Callable[[Progress], None]) -> None:
-        """Run until the recipe's last update; ``on_progress`` hears of every update.
+        """Run until the recipe's last update; ``on_progress`` is called after every update.
 
         Raises:
-            ValueError: the loss is no number any more; says at which update.
+            ValueError: The loss is no longer finite; the message names the update.
         """
         recipe, schedule = self.recipe, self.recipe.schedule
         self.model.train()

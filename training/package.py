@@ -1,6 +1,6 @@
-"""A finished run made into a folder of ``pretrained/``: weights, config, vocabulary, log, card.
+"""Packaging of a finished run for ``pretrained/``: weights, config, vocabulary, log, card.
 
-``python -m training.package RECIPE RUN OUT [--data DIR]`` does it again.
+``python -m training.package RECIPE RUN OUT [--data DIR]`` repeats it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .pictures import store_pictures, timm_config
 from .recipe import Recipe, below_recipes
 from .write_file import note, write
 
-ORIGIN = "origin.json"  # in a run folder: which weights the run began with
+ORIGIN = "origin.json"  # in a run folder: the initial weights of the run
 
 
 def package(
@@ -46,13 +46,19 @@ def package(
     source: str = "",
     device: str | None = None,
 ) -> None:
-    """Write the run in ``folder`` to ``out`` as a checkpoint that anyone can open.
+    """Write the run in ``folder`` to ``out`` as a checkpoint.
 
-    ``data`` is where the recipe's test file lies: then the card tells the score of the packaged
-    model (of the digits it always does). ``source`` is the recipe's file name.
+    Args:
+        recipe: The recipe of the run.
+        folder: Folder of the run.
+        out: Folder of the checkpoint.
+        data: Folder of the recipe's test file. With it the card has the packaged model's score (for
+            the digits always).
+        source: File name of the recipe.
+        device: Device of the measurements.
 
     Raises:
-        ValueError: the folder holds no saved run; weights that float16 cannot hold.
+        ValueError: The folder holds no saved run, or float16 cannot hold the weights.
     """
     if not (folder / "resume.pt").is_file():
         raise ValueError(f"{folder} holds no saved run (resume.pt); train the recipe first.")
@@ -75,7 +81,7 @@ def package(
 
 
 def plan_of(recipe: Recipe, folder: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """The model of a recipe, its weights yet to come, and what its config.json says."""
+    """Return the model of a recipe without weights, and the fields of its config.json."""
     if recipe.data.task == "digits":
         task = Digits(recipe)
         return task.module(), timm_config(task)
@@ -98,7 +104,7 @@ def finish(
     origin: Mapping[str, Any],
     device: str | None,
 ) -> None:
-    """Open the packaged model as anyone would, measure it, and write its card."""
+    """Open the packaged model, measure it, and write its card."""
     digits = recipe.data.task == "digits"
     model = load(out, device=device)
     first = store_pictures(model, out)[0] if digits else None
@@ -120,10 +126,10 @@ def finish(
 
 
 def store_example(model: Model, source: str | Path, path: Path) -> None:
-    """Store the clean run of an input, as the app would show it first.
+    """Store the clean run of an input, as the app shows it first.
 
-    A translation is that of beam 4; a masked model sees the mask in place of the word in
-    brackets, and is asked for that word.
+    The translation is that of beam 4. A masked model gets the mask in place of the word in
+    brackets, and predicts that word.
     """
     seen: Any = source
     target = asked = None
@@ -138,7 +144,7 @@ def store_example(model: Model, source: str | Path, path: Path) -> None:
 
 
 def snapshots(recipe: Recipe, folder: Path) -> list[int]:
-    """The recipe's snapshots that the run has reached; its last update is the model itself."""
+    """Return the recipe's snapshots that the run has reached, without its last update."""
     last = recipe.schedule.steps
     return [s for s in sorted(recipe.snapshots) if s < last and (folder / f"step-{s}.pt").exists()]
 
@@ -147,7 +153,8 @@ def save_weights(plan: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
     """Write the state dict of a model like ``plan`` as float16, every tied matrix once.
 
     Raises:
-        ValueError: weights of another model, not finite, or too large for float16; names it.
+        ValueError: Weights of another model, not finite, or too large for float16; the message
+            names the tensor.
     """
     compare(plan, Weights(path, dict(weights), {}), config=True)
     names = [group[0] for group in shared_names(plan)]
@@ -158,7 +165,7 @@ def save_weights(plan: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
 
 
 def read_origin(folder: Path) -> dict[str, Any]:
-    """Where a run's first weights came from; empty where they were random."""
+    """Return the origin of a run's initial weights; empty if they were random."""
     path = folder / ORIGIN
     return json.loads(path.read_text()) if path.exists() else {}
 

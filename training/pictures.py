@@ -1,4 +1,4 @@
-"""The digits' folder in the box: its config.json as timm writes one, its pictures, its card."""
+"""Bundled folder of the digits: config.json in timm's format, example images, card texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INTRODUCED = (
 
 
 def timm_config(task: Digits) -> dict[str, Any]:
-    """The words of config.json, as timm names them on the Hugging Face hub."""
+    """Return the fields of config.json, as timm names them on the Hugging Face hub."""
     config = task.config
     return {
         "architecture": "vit_digits_patch2_8",
@@ -63,7 +63,7 @@ def timm_config(task: Digits) -> dict[str, Any]:
 
 
 def chances(model: Model, images: np.ndarray) -> np.ndarray:
-    """The probability of each class, ``[image, class]``, of grey images.
+    """Return the probability of each class, ``[image, class]``, of grey images.
 
     ``images`` are uint8 ``[image, row, column]``, 0 paper and 255 ink.
     """
@@ -75,7 +75,7 @@ def chances(model: Model, images: np.ndarray) -> np.ndarray:
 
 
 def store_pictures(model: Model, out: Path) -> list[Path]:
-    """Write a held-out image of each digit and a hard one as PNG, and name them in config.json."""
+    """Write a held-out image of each digit and a hard one as PNG, and list them in config.json."""
     images, labels = (part[HELD_OUT:] for part in read_digits())
     hardest = int(chances(model, images)[np.arange(len(labels)), labels].argmin())
     chosen = {name: int(np.flatnonzero(labels == digit)[0]) for digit, name in enumerate(NAMES)}
@@ -91,7 +91,7 @@ def store_pictures(model: Model, out: Path) -> list[Path]:
 
 
 def shape(model: Model) -> list[tuple[str, str]]:
-    """Kind, layers, heads, width, image and classes, for the card."""
+    """Return kind, layers, heads, width, image and classes, for the card."""
     config, image = model.config, model.image
     assert image is not None
     rows, columns = image.grid
@@ -110,7 +110,7 @@ def shape(model: Model) -> list[tuple[str, str]]:
 
 
 def answers(model: Model) -> list[tuple[str, str]]:
-    """For each picture of the folder what the model takes it for, and how surely."""
+    """Return the predicted class and its probability for each image of the folder."""
     assert model.folder is not None
     words = json.loads((model.folder / CONFIG).read_text(encoding="utf-8"))
     paths = [model.folder / FOLDER / name for name in words["examples"]]

@@ -1,4 +1,4 @@
-"""One line on stderr that says how far a long job is."""
+"""Progress line of a long job on stderr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 
 def bar(total: int, name: str, unit: str, initial: int = 0) -> tqdm:
-    """A progress line with the time left; in a file or pipe it is told twice a minute."""
+    """Return a progress line with the time left; in a file or pipe it updates twice a minute."""
     live = sys.stderr.isatty()
     return tqdm(
         total=total,

@@ -1,4 +1,4 @@
-"""A training recipe: everything that makes a run, in one TOML file."""
+"""Training recipe: all settings of a run in one TOML file."""
 
 from __future__ import annotations
 
@@ -16,26 +16,31 @@ from transformer_viz.model import ModelConfig
 from .mix.shares import Mix
 
 CONTINUED_WARMUP = 100  # updates in which a fresh optimiser gathers its averages
-AVERAGED = 10  # updates between two that move the average of the weights
+AVERAGED = 10  # updates between two steps of the weight average
 TASKS = ("translation", "language", "masked", "digits")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Which sentences to read, how to cut them into pieces, and what to learn from them.
+    """Data of a recipe: its files, its vocabulary and its task.
 
-    ``task`` says what is learned: ``translation`` of a source into a target, ``language`` (each
-    next piece), ``masked`` (hidden pieces, from both sides), or ``digits``, which brings its own
-    images and reads nothing of the rest. ``train`` and ``valid`` name tab-separated files
-    (``.gz`` allowed, no header) below the data folder, and ``test`` one that is only for the
-    score on the model card; ``source`` and ``target`` are their columns from 0. Where nothing is
-    translated, the column ``source`` alone is read, each sentence once and none that stands in
-    the files ``without``, and a row of a batch holds 1 to ``join`` sentences. ``vocabulary``
-    counts the pieces of one sentencepiece model, in which the ``whole_words`` most frequent words
-    of each side are single pieces; sentences of more than ``max_tokens`` pieces are left out.
+    Attributes:
+        train: Tab-separated training files (``.gz`` allowed, no header) below the data folder.
+        valid: File for the validation loss.
+        test: File that is only used for the score on the model card.
+        task: ``translation`` of a source into a target, ``language`` (each next piece), ``masked``
+            (masked pieces, from both sides), or ``digits``. The last one has built-in images and
+            ignores the other fields.
+        without: Files of held-out sentences, removed from the training data (not for translation).
+        source, target: Columns of the files, from 0. Without translation only ``source`` is read,
+            each sentence once.
+        join: Largest number of sentences in a row; 1 for translation.
+        vocabulary: Pieces of the sentencepiece model.
+        max_tokens: Sentences with more pieces are left out.
+        whole_words: Number of frequent words of each side that become single pieces.
 
     Raises:
-        ValueError: an unknown task; rows without a sentence.
+        ValueError: An unknown task, or rows without a sentence.
     """
 
     train: str | tuple[str, ...] = ()
@@ -63,20 +68,30 @@ class Data:
 
     @property
     def training_files(self) -> tuple[str, ...]:
-        """The files to learn from: one name or several."""
+        """Names of the training files, one or several."""
         return (self.train,) if isinstance(self.train, str) else tuple(self.train)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How the weights are moved, counted in updates.
+    """Optimiser schedule, counted in updates.
 
-    ``batch_tokens`` target tokens (images, where digits are learned) an update; ``peak`` learning
-    rate, reached after ``warmup`` updates, held, from update ``fade_from`` (0: never) lowered with
-    the square root of the updates, and from ``decay_from`` in a straight line to zero at
-    ``steps``. Before that nothing depends on ``steps``: a run can be lengthened without starting
-    over. Every tenth update moves an average of the weights, which keeps the share ``average``
-    of itself (0: no average).
+    Nothing before ``decay_from`` depends on ``steps``, so a run can be lengthened without a
+    restart.
+
+    Attributes:
+        steps: Last update.
+        decay_from: Update from which the learning rate falls linearly to zero at ``steps``.
+        warmup: Updates until the learning rate reaches ``peak``.
+        peak: Largest learning rate, held after the warm-up.
+        batch_tokens: Target tokens (or images, for digits) of an update.
+        weight_decay: Weight decay of AdamW.
+        label_smoothing: Label smoothing of the loss.
+        clip: Largest norm of the gradient.
+        fade_from: Update from which the learning rate falls with the square root of the updates; 0
+            for never.
+        average: Share that the average of the weights keeps at every tenth update; 0 for no
+            average.
     """
 
     steps: int
@@ -91,7 +106,7 @@ class Schedule:
     average: float = 0.0
 
     def rate(self, step: int) -> float:
-        """The learning rate of update ``step`` (from 1)."""
+        """Return the learning rate of update ``step`` (from 1)."""
         up = min(1.0, step / self.warmup)
         down = (self.steps - step) / max(1, self.steps - self.decay_from)
         fade = math.sqrt(min(1.0, self.fade_from / step)) if self.fade_from else 1.0
@@ -100,11 +115,11 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What the model card says beside the numbers: where the data is from, what to expect.
+    """Texts of the model card beside the numbers: origin of the data, expectations.
 
-    ``examples`` are what the finished model is given on its card: sentences to translate,
-    beginnings to go on from, or sentences with one word in ``[brackets]`` to be guessed.
-    ``findings`` are paragraphs about what else was measured, below the score.
+    ``examples`` are the model's inputs on its card: sentences to translate, beginnings to continue,
+    or sentences with one word in ``[brackets]`` to predict. ``findings`` are paragraphs about
+    further measurements, below the score.
     """
 
     data: str = ""
@@ -117,14 +132,21 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One run: name, seed, data, model, schedule, and the updates after which to keep a snapshot.
+    """Settings of one run.
 
-    ``keep`` resume files are kept, the newest first; ``valid_every`` (0: at each save) says how
-    often the loss on unseen sentences is measured. ``mix`` makes the text anew for each pass.
-    ``bfloat16`` multiplies matrices in bfloat16; weights, their updates and the loss stay float32.
+    Attributes:
+        name, seed: Name and random seed.
+        data, model, schedule: Data, model config and schedule.
+        snapshots: Updates after which a snapshot is kept.
+        log_every, save_every: Updates between two log lines and two saves.
+        valid_every: Updates between two validation losses; 0 for each save.
+        bfloat16: Multiply matrices in bfloat16; weights, updates and loss stay float32.
+        title, card: Title and texts of the model card.
+        mix: Text generation of each pass, or None.
+        keep: Number of resume files to keep, newest first.
 
     Raises:
-        ValueError: a table or word that is missing or unknown; names it and the file.
+        ValueError: A table or field that is missing or unknown; the message names it and the file.
     """
 
     name: str
@@ -144,7 +166,7 @@ class Recipe:
 
     @classmethod
     def read(cls, path: Path) -> Recipe:
-        """Read a recipe from a TOML file; ``like`` names one beside it, for what it leaves out."""
+        """Read a recipe from a TOML file; ``like`` names another one with defaults."""
         try:
             fields = _words(path)
             return cls(
@@ -162,7 +184,7 @@ class Recipe:
             ) from error
 
     def config(self, pieces: sentencepiece.SentencePieceProcessor) -> ModelConfig:
-        """The model's words, with the vocabulary that this recipe makes."""
+        """Return the model's config, with the vocabulary of this recipe."""
         size = self.data.vocabulary
         marks = {"pad_id": pieces.pad_id(), "bos_id": pieces.bos_id(), "eos_id": pieces.eos_id()}
         return ModelConfig.from_dict(
@@ -170,10 +192,10 @@ class Recipe:
         )
 
     def ending(self, decay_from: int | None, steps: int | None) -> Recipe:
-        """The same recipe with another end, where one is given.
+        """Return the recipe with another end, if one is given.
 
         Raises:
-            ValueError: the learning rate would fall from an update behind the last one.
+            ValueError: The learning rate would fall from an update after the last one.
         """
         old = self.schedule
         first = old.decay_from if decay_from is None else decay_from
@@ -187,17 +209,17 @@ class Recipe:
         return dataclasses.replace(self, schedule=schedule)
 
     def seeded(self, seed: int | None) -> Recipe:
-        """The same recipe with another seed, where one is given.
+        """Return the recipe with another seed, if one is given.
 
         Raises:
-            ValueError: a negative number.
+            ValueError: A negative number.
         """
         if seed is not None and seed < 0:
             raise ValueError(f"The seed {seed} is negative; give --seed a number from 0.")
         return self if seed is None else dataclasses.replace(self, seed=seed)
 
     def continued(self) -> Recipe:
-        """The same recipe for weights that exist already: its warm-up is short."""
+        """Return the recipe for existing weights: its warm-up is short."""
         schedule = dataclasses.replace(
             self.schedule, warmup=min(self.schedule.warmup, CONTINUED_WARMUP)
         )
@@ -205,13 +227,13 @@ class Recipe:
 
 
 def below_recipes(path: Path) -> str:
-    """A recipe's file as it is called below the folder ``recipes``, such as ``labs/dot.toml``."""
+    """Return a recipe's path below the folder ``recipes``, such as ``labs/dot.toml``."""
     parts = path.resolve().parts
     return "/".join(parts[parts.index("recipes") + 1 :]) if "recipes" in parts else path.name
 
 
 def _words(path: Path) -> dict[str, Any]:
-    """The words of a recipe's file over those of the one that it is like."""
+    """Return the fields of a recipe's file over those of the recipe named by ``like``."""
     words = tomllib.loads(path.read_text(encoding="utf-8"))
     if "like" not in words:
         return words

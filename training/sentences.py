@@ -1,4 +1,4 @@
-"""Learning from sentences: a task of the training loop that translates, continues or fills in."""
+"""Text tasks of the training loop: translation, continuation or masked prediction."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from .recipe import Data, Recipe
 from .whole_words import with_whole_words
 from .write_file import write
 
-TOGETHER = 64  # sentences in a batch of those that are never learned from
+TOGETHER = 64  # held-out sentences in a batch
 
 
 class Sentences:
-    """The sentences of a recipe in pieces, and the Transformer that learns from them.
+    """The encoded sentences of a recipe, and the Transformer that learns from them.
 
-    The vocabulary lies in the run's folder; it is made there when it is missing.
+    The vocabulary is a file in the run's folder; it is created if missing.
 
     Raises:
-        ValueError: data that is missing, or a vocabulary of another size.
+        ValueError: Data that is missing, or a vocabulary of another size.
     """
 
     def __init__(self, recipe: Recipe, data: Path, folder: Path):
@@ -54,11 +54,11 @@ class Sentences:
         self.make = MAKERS[recipe.data.task]
 
     def module(self) -> Transformer:
-        """The recipe's model with random weights."""
+        """Return the recipe's model with random weights."""
         return Transformer(self.recipe.config(self.pieces))
 
     def batches(self, after: int) -> Iterator[Batch]:
-        """The batches of the updates that follow update ``after``; the same after a kill."""
+        """Yield the batches of the updates after update ``after``; the same after a restart."""
         recipe = self.recipe
         tokens = recipe.schedule.batch_tokens
         if recipe.mix:
@@ -69,14 +69,14 @@ class Sentences:
             yield self.make(batch, self.pieces, np.random.default_rng((recipe.seed, step)))
 
     def text(self, number: int) -> list[tuple[str, str]]:
-        """The pairs of a pass, made anew; fewer of them agree by rule once the rate falls."""
+        """Return the generated pairs of a pass, with fewer agreement pairs once the rate falls."""
         mix, schedule = self.recipe.mix, self.recipe.schedule
         assert mix is not None and self.corpus is not None
         late = number * mix.updates >= schedule.decay_from
         return pass_text(self.corpus, mix, self.recipe.seed, number, late)
 
     def mixed(self, mix: Mix, tokens: int, after: int) -> Iterator[list[Pair]]:
-        """The batches of one pass after another, each of ``mix.updates`` of them."""
+        """Yield the batches of one pass after another, ``mix.updates`` of them each."""
         first, skip = divmod(after, mix.updates)
         for number in count(first):
             random = np.random.default_rng((self.recipe.seed, number))
@@ -89,7 +89,7 @@ class Sentences:
             skip = 0
 
     def unseen(self) -> Iterator[Batch]:
-        """The validation sentences; a masked model is asked for the same pieces each time."""
+        """Yield the validation sentences; masked pieces are the same each time."""
         random = np.random.default_rng((self.recipe.seed, 0))
         for start in range(0, len(self.valid), TOGETHER):
             yield self.make(self.valid[start : start + TOGETHER], self.pieces, random)
@@ -97,10 +97,10 @@ class Sentences:
     def answers(
         self, model: Transformer, inputs: list[Tensor], wanted: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Logits ``[token, vocabulary]`` and the ids that are wanted there ``[token]``."""
+        """Return logits ``[token, vocabulary]`` and the wanted ids ``[token]``."""
         if model.config.kind == "decoder-only":
             return model(*inputs).flatten(0, 1), wanted.flatten()
-        asked = wanted != self.ignored  # the others are spared the output layer
+        asked = wanted != self.ignored  # the others skip the output layer
         mask = model.padding_mask(inputs[0])
         states = model.encode(inputs[0], mask)
         if model.config.kind == "encoder-decoder":
@@ -109,10 +109,10 @@ class Sentences:
 
 
 def read_files(folder: Path, data: Data) -> dict[str, list[tuple[str, str]]]:
-    """The files to learn from, by their names without ``.tsv``.
+    """Return the training files, by name without ``.tsv``.
 
     Raises:
-        ValueError: a file that is missing or has too few columns.
+        ValueError: A file that is missing or has too few columns.
     """
     return {
         Path(name).name.partition(".tsv")[0]: read_sentences(folder / name, data)
@@ -123,7 +123,7 @@ def read_files(folder: Path, data: Data) -> dict[str, list[tuple[str, str]]]:
 def make_pieces(
     pairs: list[tuple[str, str]], recipe: Recipe, path: Path
 ) -> sentencepiece.SentencePieceProcessor:
-    """The vocabulary of a run: the one that lies there, or a new one, which is stored."""
+    """Return the vocabulary of a run: the stored one, or a new one, which is stored."""
     size = recipe.data.vocabulary
     if not path.exists():
         made = train_vocabulary(pairs, size, mask=recipe.data.task == "masked")

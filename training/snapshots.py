@@ -1,8 +1,8 @@
-"""How good a model was at each of its snapshots, measured once and kept beside them.
+"""Quality of a model at each of its snapshots, measured once and stored beside them.
 
-``python -m training.snapshots en-de-small --data DIR`` translates the test file
-with every snapshot and with the finished weights, and writes ``snapshots.json`` into the model's
-folder: update, BLEU (greedy), and the loss on the test file.
+``python -m training.snapshots en-de-small --data DIR`` translates the test file with every snapshot
+and with the final weights. It writes ``snapshots.json`` into the model's folder: update, BLEU
+(greedy), and the loss on the test file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .write_file import write
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Update, BLEU (0 to 100, greedy) and loss (nats per target token) of a moment of training."""
+    """Update, BLEU (0 to 100, greedy) and loss (nats per target token) of a snapshot."""
 
     step: int
     bleu: float
@@ -38,19 +38,19 @@ class Snapshot:
 
 
 def moments(folder: Path) -> dict[int, str]:
-    """The updates that a packaged model keeps, its last one included, to what ``load`` opens."""
+    """Return the updates of a packaged model, its last one included, with names for ``load``."""
     words = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     kept = {int(step): f"{folder.name}/step-{step}" for step in words.get("snapshots", ())}
     return kept | {int(words["steps"]): folder.name}
 
 
 def forced_loss(model: Model, pairs: Sequence[tuple[str, str]]) -> float:
-    """Mean cross-entropy (nats) of each next target piece, the end mark included.
+    """Return the mean cross-entropy (nats) of each next target piece, the end token included.
 
-    Every piece is asked with the true pieces before it, without label smoothing.
+    Every piece is predicted from the true pieces before it, without label smoothing.
 
     Raises:
-        ValueError: no pairs.
+        ValueError: No pairs.
     """
     if not pairs:
         raise ValueError("There are no sentence pairs to measure with.")
@@ -69,7 +69,7 @@ def forced_loss(model: Model, pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def _loss(model: Model, sources: list[list[int]], targets: list[list[int]]) -> tuple[float, int]:
-    """Summed cross-entropy of some pairs, and of how many pieces."""
+    """Return the summed cross-entropy of some pairs, and the number of pieces."""
     source = padded(sources, NOTHING).to(model.device)
     whole = padded(targets, NOTHING).to(model.device)
     shown, wanted = whole[:, :-1].clamp(min=0), whole[:, 1:]
@@ -80,7 +80,7 @@ def _loss(model: Model, sources: list[list[int]], targets: list[list[int]]) -> t
 
 
 def measure(folder: Path, pairs: list[tuple[str, str]], file: str) -> dict[str, Any]:
-    """What ``snapshots.json`` holds: how it was measured, and a row a snapshot."""
+    """Return the content of ``snapshots.json``: measurement settings, and a row per snapshot."""
     rows, fields = [], {}
     for step, name in moments(folder).items():
         model = load(name)

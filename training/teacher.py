@@ -1,10 +1,10 @@
-"""Sentence pairs whose target side a trained model wrote: what small models learn from.
+"""Distillation data: sentence pairs with targets written by a trained model.
 
-A small model learns more from another model's translations than from people's, which say one
-thing in many ways: sequence-level distillation (Kim and Rush 2016, section 3.2).
+A small model learns more from another model's translations than from human ones, which vary more
+for the same content. This is sequence-level distillation (Kim and Rush 2016, section 3.2).
 
-``python -m training.teacher en-de --data DIR --file tatoeba/eng-deu.train.tsv.gz
---out taught.tsv`` writes them; the same command again goes on where it was stopped.
+``python -m training.teacher en-de --data DIR --file tatoeba/eng-deu.train.tsv.gz --out taught.tsv``
+writes them; the same command resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .write_file import write
 
 CHUNK = 4000  # sentences between two writes
 TOGETHER = 64  # sentences in a pass
-LONGEST = 160  # letters: what is longer is left out
-SEED = 0  # of the order: whatever a stopped run wrote is a fair sample
+LONGEST = 160  # letters; longer sentences are left out
+SEED = 0  # of the random order, so that the output of an interrupted run is a fair sample
 
 
 def sources(paths: Iterable[Path], column: int = 0, longest: int = LONGEST) -> list[str]:
-    """Each different sentence of some tab-separated files once, in an order by chance.
+    """Return each distinct sentence of some tab-separated files, in random order.
 
     Raises:
-        ValueError: a file that is missing or has too few columns.
+        ValueError: A file that is missing or has too few columns.
     """
     found = dict.fromkeys(
         sentence for path in paths for sentence, _ in read_pairs(path, column, column)
@@ -44,17 +44,17 @@ def sources(paths: Iterable[Path], column: int = 0, longest: int = LONGEST) -> l
 
 
 def taught(model: Model, sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each sentence with the model's greedy translation on one line, sorted by length."""
+    """Yield each sentence with the model's greedy translation on one line, sorted by length."""
     ordered = sorted(sentences, key=len)
     for sentence, best in zip(ordered, translate_lines(model, ordered, 1, TOGETHER), strict=True):
         yield sentence, " ".join(best.text.split())
 
 
 def teach(model: Model, sentences: Sequence[str], out: Path) -> int:
-    """Write the pairs of all sentences to ``out``, tab-separated; gives their number.
+    """Write the pairs of all sentences to ``out``, tab-separated; return their number.
 
-    Pairs that stand there already are kept and not written again, whoever wrote them; half a line
-    of a killed run is cut off. A sentence of which the model makes nothing is left out.
+    Existing pairs in the file are kept and not written again; half a line of a killed run is cut
+    off. A sentence with an empty translation is left out.
     """
     known = set()
     if out.exists():

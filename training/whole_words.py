@@ -1,8 +1,8 @@
-"""Frequent words as single pieces: a unigram vocabulary mended where its training cut them.
+"""Frequent words as single pieces, added to a trained unigram vocabulary.
 
-The training of a unigram model sometimes keeps "because" but not its form with the space before
-it, and it never joins a word to an apostrophe. The pieces added here are scored by how often
-they stand in the text; the least likely pieces leave for them.
+The training of a unigram model sometimes keeps "because" but not its form with the space before it,
+and it never joins a word to an apostrophe. The added pieces are scored by their frequency in the
+text, and replace the least likely pieces.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands before the first piece of a word
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # precedes the first piece of a word
 WORD = re.compile(r"[^\W\d_]+")
 SHORT_FORM = re.compile(r"(?<=[A-Za-z])(n't)\b|(?<=[A-Za-z])('(?:s|m|re|ll|ve|d|t))\b")
-BETTER = 0.2  # nats by which a whole word is likelier than its parts
+BETTER = 0.2  # nats by which a whole word is more likely than its parts
 
 
 def frequent(pairs: list[tuple[str, str]], most: int) -> dict[str, int]:
-    """The ``most`` frequent words of each side, and English short forms, with their counts."""
+    """Return the ``most`` frequent words of each side and English short forms, with counts."""
     found: dict[str, int] = {}
     for side in zip(*pairs, strict=True):
         counts = Counter(word for text in side for word in WORD.findall(text))
@@ -33,7 +33,7 @@ def frequent(pairs: list[tuple[str, str]], most: int) -> dict[str, int]:
 
 
 def with_whole_words(model: bytes, pairs: list[tuple[str, str]], most: int) -> bytes:
-    """The sentencepiece model with the frequent words of both sides as pieces, of equal size."""
+    """Return the sentencepiece model with the frequent words of both sides, of equal size."""
     if not most:
         return model
     proto: Any = vars(sentencepiece_model_pb2)["ModelProto"]()
@@ -50,7 +50,7 @@ def with_whole_words(model: bytes, pairs: list[tuple[str, str]], most: int) -> b
         cut = sum(scores.get(part, -20.0) for part in parts) if word[0] == SPACE else -math.inf
         added[word] = max(math.log(count / total), cut + BETTER)
     normal = type(proto).SentencePiece.NORMAL
-    loose = [  # neither single letters nor wanted words may leave
+    loose = [  # single letters and wanted words must stay
         number
         for number, piece in enumerate(proto.pieces)
         if piece.type == normal and len(piece.piece.strip(SPACE)) > 1 and piece.piece not in wanted

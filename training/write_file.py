@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from transformer_viz.checkpoints.common.bundled import CONFIG
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing."""
+    """Write a file atomically: completely or not at all."""
     temporary = path.with_suffix(".part")
     temporary.write_bytes(content)
     os.replace(temporary, path)
 
 
 def note(out: Path, **fields: Any) -> None:
-    """Write further words into a model's config.json."""
+    """Write further fields into a model's config.json."""
     known = json.loads((out / CONFIG).read_text(encoding="utf-8"))
     write(out / CONFIG, (json.dumps(known | fields, indent=2) + "\n").encode())

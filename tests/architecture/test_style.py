@@ -12,26 +12,26 @@ from tests.support.paths import ROOT
 PACKAGE = ROOT / "transformer_viz"
 #: Folders that still have to be rewritten, and how many faults each has. It only shrinks.
 PENDING = {
-    "app": 729,
+    "app": 275,
     "bertviz": 1,
     "capture": 67,
     "checkpoints": 77,
-    "cli": 87,
-    "components": 84,
+    "cli": 73,
+    "components": 21,
     "confinement": 12,
     "core": 24,
     "corpus": 5,
     "given": 5,
     "inference": 283,
-    "lessons": 82,
+    "lessons": 67,
     "metrics": 29,
     "model": 2,
-    "notebook": 42,
+    "notebook": 29,
     "opening": 65,
     "preprocessing": 7,
     "reach.py": 1,
     "settings.py": 2,
-    "views": 152,
+    "views": 70,
     "walkthrough": 5,
 }
 #: Pages with a name or a screen text that is one of the words, and how many.

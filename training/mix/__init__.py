@@ -1,1 +1,1 @@
-"""The text a translator learns from, made anew for every pass: swaps, joins, agreement."""
+"""Training text of a translator, generated for every pass: swaps, joins, agreement."""

@@ -1,7 +1,7 @@
-"""Sentence pairs in which a pronoun must agree: which noun is meant decides er, sie or es.
+"""Sentence pairs with pronoun agreement: the noun decides between er, sie and es.
 
-Each holds two nouns of different gender and a reason that can be said of one of them only, or a
-single noun that a second sentence goes on about. The German side follows by rule.
+Each holds two nouns of different gender and a reason that fits only one of them, or a single noun
+that a second sentence refers to. The German side follows by rule.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .nouns import NOUNS, Noun
 from .single import single
 
 Random = np.random.Generator
-TWO_NOUNS = 0.78  # of the pairs; the others go on about a single noun
+TWO_NOUNS = 0.78  # share of the pairs; the others refer to a single noun
 COLOURS = (
     ("red", "rot"), ("blue", "blau"), ("green", "grün"), ("black", "schwarz"),
     ("white", "weiß"), ("brown", "braun"), ("old", "alt"), ("new", "neu"), ("yellow", "gelb"),
     ("beautiful", "schön"), ("grey", "grau"),
 )  # fmt: skip
 PLAIN = {"food", "drink", "room", "water"}  # groups whose nouns take no colour
-#: English subject, German subject, is the German verb plural, is it the first person.
+#: English subject, German subject, plural of the German verb, first person.
 PERSONS = (
     ("I", "ich", False, True), ("we", "wir", True, False), ("they", "sie", True, False),
     ("she", "sie", False, False), ("he", "er", False, False), ("Tom", "Tom", False, False),
@@ -42,7 +42,7 @@ UNGRADED = (("", ""), ("", ""), ("", ""), ("really", "wirklich"), ("still", "noc
 
 @dataclass(frozen=True)
 class Deed:
-    """Both nouns with their words, who acts, and how it is told."""
+    """Action of two nouns: their words, its subject, and its tense and mood."""
 
     frame: Frame
     nouns: dict[str, Noun]
@@ -68,7 +68,12 @@ class Deed:
         return self.english_noun("a"), self.german_noun("a", "nom")
 
     def english_verb(self, base: bool = False, pronouns: str = "") -> str:
-        """The predicate; ``base`` the bare verb; ``pronouns`` names a noun said as ``it``."""
+        """Return the predicate.
+
+        Args:
+            base: True for the bare verb.
+            pronouns: Names of nouns to replace by ``it``.
+        """
         bare, past = self.frame.english
         words = bare if base or self.negative or self.modal else past
         said = " ".join(self._english(word, pronouns) for word in words.split(" "))
@@ -90,7 +95,7 @@ class Deed:
         return do + ("want to " if self.modal else "")
 
     def complement(self, nots: bool, pronouns: str = "") -> str:
-        """Objects and ``nicht`` in German."""
+        """Return objects and ``nicht`` in German."""
         words = []
         for word in self.frame.complement.split(" "):
             which, _, case = word.partition(":")
@@ -105,7 +110,7 @@ class Deed:
         return " ".join(word for word in words if word)
 
     def finite(self) -> tuple[str, str]:
-        """The finite German verb and what stands at the clause's end."""
+        """Return the finite German verb and the words at the clause's end."""
         plural, first = (self.person[2:]) if self.frame.person else (False, False)
         if self.modal:
             stem = {"can": ("konnte", "kann"), "want": ("wollte", "will")}[self.modal]
@@ -126,19 +131,19 @@ class Deed:
         return "sind" if plural else "bin" if first else "ist"
 
     def main(self) -> tuple[str, str]:
-        """The deed as a main clause in both languages."""
+        """Return the action as a main clause in both languages."""
         english, german = self.subject()
         verb, last = self.finite()
         said = join(german, verb, self.complement(self.negative), last)
         return f"{english} {self.english_verb()}", said
 
     def inverted(self, subject: str, pronouns: str = "") -> str:
-        """Verb first, then the subject: what follows ``deshalb`` or a clause."""
+        """Return the clause with verb before subject, as after ``deshalb`` or a clause."""
         verb, last = self.finite()
         return join(verb, subject, self.complement(self.negative, pronouns), last)
 
     def subordinate(self, subject: str, pronouns: str = "") -> str:
-        """Verb last: what follows ``dass``."""
+        """Return the clause with the verb last, as after ``dass``."""
         verb, last = self.finite()
         return join(subject, self.complement(self.negative, pronouns), last, verb)
 
@@ -148,7 +153,7 @@ def join(*words: str) -> str:
 
 
 def deed(random: Random) -> Deed:
-    """A frame with two nouns of different gender, and how it is told, by chance."""
+    """Return a random frame with two nouns of different gender, tense and mood."""
     frame = FRAMES[random.integers(len(FRAMES))]
     groups = {"a": frame.a, "b": frame.b}
     while True:
@@ -173,7 +178,7 @@ def deed(random: Random) -> Deed:
 
 
 def predicate(said: Deed, which: str, random: Random) -> Reason:
-    """Why, of noun ``which``, in both languages: ``too tired``, ``zu müde``."""
+    """Return a reason about noun ``which`` in both languages: ``too tired``, ``zu müde``."""
     sign = "-" if said.negative else "+"
     reasons = said.frame.reasons[sign + which]
     colour = said.colours[which][0]
@@ -204,7 +209,7 @@ def two_sentences(said: Deed, which: str, why: Reason, random: Random) -> tuple[
 
 
 def but(said: Deed, which: str, why: Reason, random: Random) -> tuple[str, str]:
-    """``wanted to ..., but it was ...``; something without a will is told with because."""
+    """Return ``wanted to ..., but it was ...``; subjects without a will use because."""
     if not said.negative or not (said.frame.person or said.frame.a == "animal"):
         return because(said, which, why, random)
     english, german = said.subject()
@@ -239,7 +244,7 @@ def front(said: Deed, which: str, why: Reason, random: Random) -> tuple[str, str
 
 
 def so(said: Deed, which: str, why: Reason, random: Random) -> tuple[str, str]:
-    """``The dog was tired, so it ...``, ``... so wide that the dog couldn't cross it``."""
+    """Return ``The dog was tired, so it ...``, ``... so wide that the dog couldn't cross it``."""
     if said.frame.person or not said.negative:
         return two_sentences(said, which, why, random)
     be, ist = ("was", "war") if said.tense == "past" else ("is", "ist")
@@ -264,7 +269,7 @@ WAYS = (*[because] * 9, *[two_sentences] * 6, *[but] * 3, question, front, *[so]
 
 
 def two_nouns(random: Random) -> tuple[str, str]:
-    """A pair in which a reason tells which of two nouns is meant."""
+    """Return a pair in which a reason identifies one of two nouns."""
     said = deed(random)
     which = "ab"[random.integers(2)]
     why = predicate(said, which, random)
@@ -274,11 +279,11 @@ def two_nouns(random: Random) -> tuple[str, str]:
 
 
 def capitals(text: str) -> str:
-    """Large letters where a sentence begins."""
+    """Capitalise the beginning of each sentence."""
     parts = text.replace("? ", "?\n").replace(". ", ".\n").split("\n")
     return " ".join(sentence(part) for part in parts)
 
 
 def agreement_pair(random: Random) -> tuple[str, str]:
-    """One generated pair: two nouns and a reason, or a single noun that is gone on about."""
+    """Return a generated pair: two nouns and a reason, or a single noun with a second sentence."""
     return two_nouns(random) if random.random() < TWO_NOUNS else single(random)

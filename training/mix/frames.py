@@ -1,10 +1,10 @@
-"""What one noun does to another: the frames of the agreement sentences, and what fits each noun.
+"""Frames of the agreement sentences: actions between two nouns, and reasons that fit each noun.
 
-A frame begins with its name, the groups of its nouns ``a`` and ``b``, English infinitive and
-past; behind ``=`` stand German complement, infinitive, preterite, participle and auxiliary. In
-the English words ``b`` (and ``a`` where a person acts) stands for a noun; in the German ones
-``a:acc`` or ``in b:dat`` says its case, and ``nicht`` its place. Reasons follow that can only be
-said of ``a`` or only of ``b``: against the deed (``-``) or for it (``+``).
+A frame begins with its name, the groups of its nouns ``a`` and ``b``, English infinitive and past.
+After ``=`` follow German complement, infinitive, preterite, participle and auxiliary. In the
+English words ``b`` (and ``a`` if a person acts) stands for a noun. In the German ones ``a:acc`` or
+``in b:dat`` gives its case, and ``nicht`` its position. Then follow reasons that fit only ``a`` or
+only ``b``: against the action (``-``) or for it (``+``).
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ feed | person food animal | give a to b | gave a to b
 +b hungry hungrig, weak schwach
 """
 
-#: Predicates that say how much cannot be asked of: "too empty" is not said.
+#: Predicates without degrees: "too empty" is not idiomatic.
 WHOLE = {
     *("icy", "closed", "flooded", "frozen", "mouldy", "raw", "rotten", "burnt", "spoiled"),
     *("transparent", "loaded", "rusty", "open", "already full", "broken", "cracked", "torn"),
@@ -228,7 +228,7 @@ WHOLE = {
 
 @dataclass(frozen=True)
 class Frame:
-    """One deed: who and what, how it is said, and why (not); see the lines above.
+    """Action with its nouns, its verb forms, and its reasons; see the lines above.
 
     ``reasons`` maps ``"-a"``, ``"-b"``, ``"+a"``, ``"+b"`` to predicates in both languages.
     """
@@ -247,7 +247,7 @@ class Frame:
 
 
 def read_frame(lines: list[str]) -> Frame:
-    """A frame from its lines: English, German, and the reasons."""
+    """Return a frame from its lines: English, German, and the reasons."""
     name, groups, bare, past = (part.strip() for part in lines[0].split(" | "))
     complement, verbs = lines[1].removeprefix("= ").split(" | ")
     *person, a, b = groups.split()
@@ -263,13 +263,13 @@ def read_frame(lines: list[str]) -> Frame:
 
 
 def read_reason(words: str) -> Reason:
-    """``"far_away weit_weg"`` as a pair of texts."""
+    """Return ``"far_away weit_weg"`` as a pair of texts."""
     english, german = words.split(" ")
     return english.replace("_", " "), german.replace("_", " ")
 
 
 def read_frames(text: str) -> tuple[Frame, ...]:
-    """All frames; each begins with the line in front of that of its German verb."""
+    """Return all frames; each begins one line before its German verb."""
     lines = text.strip().splitlines()
     heads = [place - 1 for place, line in enumerate(lines) if line.startswith("=")]
     bounds = zip(heads, [*heads[1:], len(lines)], strict=True)

@@ -1,4 +1,4 @@
-"""German endings by rule: articles, adjectives behind them, nouns, pronouns."""
+"""German endings by rule: articles, adjectives after them, nouns, pronouns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from .nouns import Noun
 
 CASES = ("nom", "acc", "dat")
-#: Endings of ``der`` words and, behind them, of adjectives (weak declension).
+#: Endings of ``der`` words and of adjectives after them (weak declension).
 DEFINITE = {
     "m": ("der", "den", "dem"),
     "f": ("die", "die", "der"),
     "n": ("das", "das", "dem"),
 }
 THIS = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em")}
-#: Endings of ein, mein, unser, and of adjectives behind them (mixed declension).
+#: Endings of ein, mein, unser, and of adjectives after them (mixed declension).
 EIN = {"m": ("", "en", "em"), "f": ("e", "e", "er"), "n": ("", "", "em")}
 WEAK = {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en")}
 MIXED = {"m": ("er", "en", "en"), "f": ("e", "e", "en"), "n": ("es", "es", "en")}
@@ -23,7 +23,7 @@ PRONOUNS = {
     "f": ("sie", "sie", "ihr"),
     "n": ("es", "es", "ihm"),
 }
-#: English determiners and the German words they become.
+#: English determiners and their German counterparts.
 DETERMINERS = {
     "the": "der",
     "this": "dies",
@@ -36,7 +36,7 @@ CONTRACTED = {"in das": "ins", "in dem": "im", "an das": "ans", "an dem": "am"}
 
 
 def article(determiner: str, gender: str, case: str) -> str:
-    """The German determiner, such as ``einen``."""
+    """Return the German determiner, such as ``einen``."""
     stem, place = DETERMINERS[determiner], CASES.index(case)
     if stem == "der":
         return DEFINITE[gender][place]
@@ -44,13 +44,13 @@ def article(determiner: str, gender: str, case: str) -> str:
 
 
 def adjective(stem: str, determiner: str, gender: str, case: str) -> str:
-    """An adjective behind that determiner, such as ``roten``."""
+    """Return an adjective after that determiner, such as ``roten``."""
     endings = WEAK if determiner in ("the", "this") else MIXED
     return stem + endings[gender][CASES.index(case)]
 
 
 def phrase(noun: Noun, determiner: str, case: str, colour: str = "") -> str:
-    """Determiner, adjective (its stem in ``colour``) and noun in a case: ``den alten Bären``."""
+    """Return determiner, adjective (stem in ``colour``) and noun in a case: ``den alten Bären``."""
     words = [article(determiner, noun.gender, case)]
     if colour:
         words.append(adjective(colour, determiner, noun.gender, case))
@@ -58,12 +58,12 @@ def phrase(noun: Noun, determiner: str, case: str, colour: str = "") -> str:
 
 
 def pronoun(noun: Noun, case: str = "nom") -> str:
-    """The personal pronoun that stands for a noun: er, sie, es."""
+    """Return the personal pronoun of a noun: er, sie, es."""
     return PRONOUNS[noun.gender][CASES.index(case)]
 
 
 def english_phrase(noun: Noun, determiner: str, colour: str = "") -> str:
-    """The same in English, with ``an`` before a vowel."""
+    """Return the English noun phrase, with ``an`` before a vowel."""
     words = f"{colour} {noun.english}".strip()
     if determiner == "a" and words[0] in "aeiou":
         determiner = "an"
@@ -71,10 +71,10 @@ def english_phrase(noun: Noun, determiner: str, colour: str = "") -> str:
 
 
 def contract(text: str) -> str:
-    """``in dem`` as ``im`` and the like, where no noun phrase is stressed."""
+    """Contract ``in dem`` to ``im`` and the like, where no noun phrase is stressed."""
     return re.sub(r"\b(in|an) (das|dem)\b", lambda found: CONTRACTED[found[0]], text)
 
 
 def sentence(text: str) -> str:
-    """A text with its first letter large."""
+    """Return a text with its first letter capitalised."""
     return text[:1].upper() + text[1:]

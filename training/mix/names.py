@@ -1,7 +1,7 @@
-"""Names of people and places, days and months, and how they change places in a pair.
+"""Names of people, cities and countries, days and months, and their exchange in a pair.
 
-Tatoeba's sentences are about Tom, Mary and Boston; a model that reads only those carries no
-other name over. The same new name goes into both languages, with the German genitive.
+Tatoeba's sentences are about Tom, Mary and Boston; a model trained on them alone copies no other
+name. The same new name goes into both languages, with the German genitive.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ DAYS = (
     "Monday=Montag Tuesday=Dienstag Wednesday=Mittwoch Thursday=Donnerstag Friday=Freitag "
     "Saturday=Samstag Sunday=Sonntag"
 )
-#: Names that are read but never put in: Tatoeba's own, and both forms of one.
+#: Names that are replaced but never inserted: Tatoeba's names, and both forms of one.
 READ_ONLY = {"men": "Tom John Bill Mike", "women": "Mary=Maria Mary Maria"}
-#: The English word is something else too often to be found: "in March", but "we march".
+#: English words that too often have another meaning: "in March", but "we march".
 AMBIGUOUS = {"May", "March", "Nice", "Essen", "August", "Bob", "Frank"}
-INVENTED = 0.12  # of the people put in have a name that nobody has
+INVENTED = 0.12  # share of the inserted people with an invented name
 START = "B Br D F G Gr H J K Kl L M N P R S St T Tr V W Z Ch Sh"
 MIDDLE = "a e i o u ai ar el en il o or au ei"
 JOIN = "b d f g k l ll m mm n nn nd r rr s st t v z sk"
@@ -90,7 +90,7 @@ END = "a an o in ek en us is er old ina ette ari ow y"
 
 
 def _forms(words: str) -> list[tuple[str, str]]:
-    """English and German form of each name."""
+    """Return the English and German form of each name."""
     pairs = (word.replace("_", " ").partition("=") for word in words.split())
     return [(english, german or english) for english, _, german in pairs]
 
@@ -117,7 +117,7 @@ ENGLISH = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, _LONGEST)) + r")(?
 
 
 def invented(random: Random) -> tuple[str, str]:
-    """A name that nobody has, to be carried over letter by letter."""
+    """Return an invented name, to be copied letter by letter."""
     parts = [START, MIDDLE, JOIN, *([MIDDLE, JOIN] if random.random() < 0.4 else []), END]
     choices = [part.split() for part in parts]
     name = "".join(choice[random.integers(len(choice))] for choice in choices)
@@ -125,7 +125,7 @@ def invented(random: Random) -> tuple[str, str]:
 
 
 def another(kind: str, taken: set[str], random: Random) -> tuple[str, str]:
-    """A name of a kind that the pair does not hold yet, if there is one."""
+    """Return a name of a kind that the pair does not hold yet, if there is one."""
     if kind in ("men", "women") and random.random() < INVENTED:
         return invented(random)
     forms = [form for form in KINDS[kind] if form[0] not in taken] or KINDS[kind]
@@ -133,20 +133,20 @@ def another(kind: str, taken: set[str], random: Random) -> tuple[str, str]:
 
 
 def genitive(name: str) -> str:
-    """``Toms``, ``Max'``."""
+    """Return the genitive: ``Toms``, ``Max'``."""
     return f"{name}'" if name[-1] in "sxzß" else f"{name}s"
 
 
 def german_places(name: str) -> re.Pattern[str]:
-    """Where a German text holds a name, in its genitive too (group 2)."""
+    """Return a pattern for a name in a German text, its genitive included (group 2)."""
     ending = r"('(?!\w))?" if name[-1] in "sxzß" else r"(s)?"
     return re.compile(rf"(?<![\w-])({re.escape(name)}){ending}(?![\w-])")
 
 
 def swap_names(english: str, german: str, random: Random) -> tuple[str, str]:
-    """The pair with other names of the same kinds, the same ones on both sides.
+    """Return the pair with other names of the same kinds, the same ones on both sides.
 
-    A name that does not stand as often on one side as on the other stays.
+    A name whose counts differ between the two sides stays.
     """
     taken = set(ENGLISH.findall(english))
     chosen: dict[str, tuple[re.Pattern[str], str, str]] = {}
@@ -165,7 +165,7 @@ def swap_names(english: str, german: str, random: Random) -> tuple[str, str]:
 def _swapped(
     english: str, german: str, chosen: dict[str, tuple[re.Pattern[str], str, str]]
 ) -> tuple[str, str]:
-    """All names at once, by way of marks, so that none is swapped twice."""
+    """Replace all names at once through placeholder characters, so that none is replaced twice."""
     english = ENGLISH.sub(lambda found: chosen.get(found[0], ("", found[0], ""))[1], english)
     for number, (places, _, _) in enumerate(chosen.values()):
         plain, ending = chr(0xE000 + 2 * number), chr(0xE001 + 2 * number)

@@ -1,14 +1,14 @@
-"""English nouns with their German genders, in the groups that the agreement frames draw from.
+"""English nouns with their German genders, in the groups of the agreement frames.
 
-Between two commas stand the English noun, the German one, its gender (m, f, n), and for a weak
-masculine its accusative and dative. Underscores stand for spaces.
+Entries separated by commas hold the English noun, the German one, its gender (m, f, n), and for a
+weak masculine its accusative and dative. Underscores stand for spaces.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Nouns of the test of pronouns: no generated sentence holds one of them, in either language.
+#: Nouns of the pronoun test: no generated sentence contains them, in either language.
 HELD_OUT = {
     *("animal", "dog", "cat", "horse", "bird", "street", "road", "mountain", "tree", "tower"),
     *("roof", "ladder", "door", "window", "hole", "entrance", "book", "picture", "table"),
@@ -199,13 +199,13 @@ bicycle Fahrrad n, board Brett n, broom Besen m, guitar Gitarre f, stick Stock m
 mattress Matratze f, spade Spaten m, shovel Schaufel f, shield Schild m, painting Gemälde n
 """,
 }
-#: What a single sentence says things about: "I bought a ... . It is ... ."
+#: Groups for pairs about a single noun: "I bought a ... . It is ... ."
 SINGLE = ("thing", "vehicle", "clothes", "vessel", "cover", "blade", "container", "light")
 
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun in both languages: gender m, f or n; ``oblique`` is accusative and dative."""
+    """Noun in both languages: gender m, f or n; ``oblique`` is accusative and dative."""
 
     english: str
     german: str
@@ -214,10 +214,10 @@ class Noun:
 
 
 def read(lines: str) -> tuple[Noun, ...]:
-    """The nouns of a group.
+    """Return the nouns of a group.
 
     Raises:
-        ValueError: a gender that does not exist, or a noun that the test of pronouns holds.
+        ValueError: A gender that does not exist, or a noun of the pronoun test.
     """
     found = []
     for line in lines.split(","):

@@ -13,7 +13,7 @@ CLOCK = re.compile(r"(?<![\w.,:])(\d{1,2})([:.])([0-5]\d)(?![\w]|[.,:]\d)")
 
 
 def another_number(old: int, random: Random) -> int:
-    """A number of the same kind: an hour stays one, a day, a year; 0 and 1 stay."""
+    """Return a number of the same range: hours, days, years stay such; 0 and 1 do not change."""
     for low, high in ((0, 1), (2, 12), (13, 28), (29, 99), (100, 999)):
         if old <= high:
             return old if high == 1 else int(random.integers(low, high + 1))
@@ -21,7 +21,7 @@ def another_number(old: int, random: Random) -> int:
 
 
 def vary_numbers(english: str, german: str, random: Random) -> tuple[str, str]:
-    """The pair with other numbers, where both sides hold the same ones."""
+    """Return the pair with other numbers, if both sides hold the same ones."""
     here = Counter(NUMBER.findall(english))
     if here and here == Counter(NUMBER.findall(german)):
         new = {old: str(another_number(int(old), random)) for old in sorted(here)}
@@ -31,7 +31,7 @@ def vary_numbers(english: str, german: str, random: Random) -> tuple[str, str]:
 
 
 def vary_clocks(english: str, german: str, random: Random) -> tuple[str, str]:
-    """The pair with other times of day; each side keeps its sign between hour and minute."""
+    """Return the pair with other times of day; each side keeps its separator."""
     here = {(hour, minute) for hour, _, minute in CLOCK.findall(english)}
     if not here or here != {(hour, minute) for hour, _, minute in CLOCK.findall(german)}:
         return english, german

@@ -1,4 +1,4 @@
-"""Short everyday sentences around a name, a place, a day, a number or a time."""
+"""Short everyday sentences around a name, a city or country, a day, a number or a time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Thank you, {p}.|Danke, {p}.
 I will be in {c} until {day}.|Ich bin bis {day} in {c}.
 Is {p} at home?|Ist {p} zu Hause?
 """.strip().splitlines()
-#: Capitals, in English and German as the lists of names give them.
+#: Capitals, as English names of the lists in `names.py`.
 CAPITALS = """
 Austria Vienna|Belgium Brussels|Bulgaria Sofia|Cuba Havana|Denmark Copenhagen|Egypt Cairo
 England London|Finland Helsinki|Greece Athens|Hungary Budapest|Iceland Reykjavik
@@ -82,7 +82,7 @@ PLACES = dict(KINDS["cities"]) | dict(KINDS["countries"])
 
 
 def capital(random: Random) -> tuple[str, str]:
-    """A country and its capital."""
+    """Return a random sentence about a country and its capital."""
     pairs = [pair.split() for pair in CAPITALS.replace("\n", "|").split("|") if pair]
     country, city = (word.replace("_", " ") for word in pairs[random.integers(len(pairs))])
     english, german = CAPITAL_LINES[random.integers(len(CAPITAL_LINES))].split("|")
@@ -93,7 +93,7 @@ def capital(random: Random) -> tuple[str, str]:
 
 
 def phrase_pair(random: Random) -> tuple[str, str]:
-    """One of the sentences above with its gaps filled."""
+    """Return one of the sentences above with its gaps filled."""
     if random.random() < 0.06:
         return capital(random)
     english, german = LINES[random.integers(len(LINES))].split("|")
@@ -107,7 +107,7 @@ def phrase_pair(random: Random) -> tuple[str, str]:
 
 
 def fill(gap: str, random: Random) -> tuple[str, str]:
-    """What stands in a gap, in both languages."""
+    """Return random content of a gap, in both languages."""
     kinds = {"c": "cities", "d": "cities", "l": "countries", "month": "months", "day": "days"}
     if gap in ("p", "q"):
         return another("men" if random.random() < 0.5 else "women", set(), random)

@@ -1,4 +1,4 @@
-"""How much of a pass is read, varied, joined and generated."""
+"""Shares of read, varied, joined and generated text in a pass."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """How the text of a pass is made from the files; shares are of 0 to 1.
+    """Composition of a pass's text from the files; shares are from 0 to 1.
 
-    ``times``: how often a file (its name without ``.tsv``) is read in a pass; ``stories``:
-    files whose neighbouring lines belong together; ``held_back``: files of which each 40th line
-    is never learned from. ``names`` and ``numbers`` are the shares of the pairs in which these
-    are exchanged, ``joined`` that of the rows of two to four sentences, ``rough`` that of the
-    rows without large letters or last mark, ``capitals`` how many of these are in capitals,
-    ``phrases`` and ``agreement`` those of generated pairs; ``agreement_late`` holds once the
-    learning rate falls. ``other_cuts`` is the share of the rows whose source side is cut into
-    other pieces than usual. ``updates`` are those of a pass.
+    Attributes:
+        updates: Updates of a pass.
+        times: Number of readings of a file (its name without ``.tsv``) in a pass.
+        stories: Files whose neighbouring lines belong together.
+        held_back: Files whose every 40th line is never learned from.
+        names: Share of the pairs with exchanged names.
+        numbers: Share of the pairs with exchanged numbers.
+        joined: Share of the rows of two to four sentences.
+        rough: Share of the rows without capital letters or final mark.
+        capitals: Share of the rough rows that are in capitals.
+        phrases: Share of generated everyday sentences.
+        agreement: Share of generated agreement pairs.
+        agreement_late: The same once the learning rate falls.
+        other_cuts: Share of the rows whose source is cut into other pieces than usual.
     """
 
     updates: int

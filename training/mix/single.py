@@ -1,4 +1,4 @@
-"""Two sentences about one thing: "I bought a lamp. It is red."."""
+"""Pairs of two sentences about one thing: "I bought a lamp. It is red."."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PLACES = (
     ("beautiful", "schön"), ("closed", "geschlossen"), ("full", "voll"), ("new", "neu"),
     ("far away", "weit weg"), ("cold", "kalt"), ("famous", "berühmt"), ("quiet", "ruhig"),
 )  # fmt: skip
-#: English and German; ``a.acc`` is the noun behind that determiner in that case, ``IT``/``it``
-#: its pronoun, ``it.acc`` the same in the accusative, ``P`` what is said of it.
+#: English and German; ``a.acc`` is the noun after that determiner in that case, ``ER``/``er`` its
+#: pronoun, ``ihn`` and ``ihm`` the same in accusative and dative, ``P`` the predicate.
 THING_LINES = """
 I bought {a}. It is {P}.|Ich habe {a.acc} gekauft. {ER} ist {P}.
 Yesterday I bought {a}. It was {P}.|Gestern kaufte ich {a.acc}. {ER} war {P}.
@@ -99,7 +99,7 @@ KINDS = (
 
 
 def fill(line: str, noun: Noun, said: tuple[str, str]) -> tuple[str, str]:
-    """Both sides of a line with a noun and what is said of it."""
+    """Return both sides of a line with a noun and its predicate filled in."""
     english, german = line.split("|")
     words = {"P": said[0], "n": noun.english}
     there = {"P": said[1], "ER": sentence(pronoun(noun)), "er": pronoun(noun)}
@@ -120,7 +120,7 @@ def _put(line: str, words: dict[str, str]) -> str:
 
 
 def single(random: np.random.Generator) -> tuple[str, str]:
-    """A pair of two sentences about one noun."""
+    """Return a random pair of two sentences about one noun."""
     nouns, lines, predicates = KINDS[random.integers(len(KINDS))]
     choice = lines.strip().splitlines()
     line = choice[random.integers(len(choice))]

@@ -1,4 +1,4 @@
-"""The pairs of one pass over a mixed corpus: the same for the same seed and pass."""
+"""Pairs of one pass over a mixed corpus: the same for the same seed and pass."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .shares import Mix
 Random = np.random.Generator
 Text = tuple[str, str]
 ENDS = (".", "!", "?", '"', "“", ")")
-LONGEST = 420  # characters of an English side that is joined of several
-COUNTS, CHANCES = (2, 3, 4), (0.5, 0.28, 0.22)  # how many sentences are joined
-SHORT = 60  # characters of an English side in capitals, which are 3.5 times as many pieces
+LONGEST = 420  # characters of an English side that is joined from several
+COUNTS, CHANCES = (2, 3, 4), (0.5, 0.28, 0.22)  # joined sentences, and their probabilities
+SHORT = 60  # characters of a side in capitals, which has 3.5 times as many pieces
 TWO_LETTERS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
 )
-HELD_BACK = 40  # of the further files, each such line is kept to watch the loss with
+HELD_BACK = 40  # every n-th line of the held-back files is kept for the validation loss
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs to learn from, with how often each is read in a pass, and pairs held back.
+    """Training pairs, repeated by their readings in a pass, and held-out pairs.
 
     ``stories`` are runs of pairs whose neighbours belong together.
     """
@@ -38,7 +38,7 @@ class Corpus:
 
 
 def gather(files: Mapping[str, list[Text]], mix: Mix) -> Corpus:
-    """The pairs of all files, by name; of those in ``mix.held_back`` each 40th is kept unseen."""
+    """Return the pairs of all files; every 40th of those in ``mix.held_back`` is held out."""
     pairs: list[Text] = []
     stories: list[Text] = []
     kept: list[Text] = []
@@ -55,7 +55,7 @@ def gather(files: Mapping[str, list[Text]], mix: Mix) -> Corpus:
 
 
 def pass_text(corpus: Corpus, mix: Mix, seed: int, number: int, late: bool) -> list[Text]:
-    """Every pair of pass ``number``: swapped, generated, joined, roughened, in random order."""
+    """Return every pair of pass ``number``: varied, generated, joined, roughened, shuffled."""
     random = np.random.default_rng((seed, number, 15))
     pairs = [varied(pair, mix, random) for pair in corpus.pairs]
     pairs += neighbours(corpus.stories, mix, random)
@@ -68,7 +68,7 @@ def pass_text(corpus: Corpus, mix: Mix, seed: int, number: int, late: bool) -> l
 
 
 def varied(pair: Text, mix: Mix, random: Random) -> Text:
-    """A pair with other names and numbers, by chance."""
+    """Return a pair with other names and numbers, by chance."""
     if random.random() < mix.names and ENGLISH.search(pair[0]):
         pair = swap_names(*pair, random)
     return vary_numbers(*pair, random) if random.random() < mix.numbers else pair
@@ -77,12 +77,12 @@ def varied(pair: Text, mix: Mix, random: Random) -> Text:
 def generated(
     make: Callable[[Random], Text], share: float, others: int, random: Random
 ) -> Iterator[Text]:
-    """So many new pairs that they are that share of all."""
+    """Yield new pairs, so many that they are the given share of all."""
     return (make(random) for _ in range(round(others * share / (1 - share))))
 
 
 def neighbours(stories: Sequence[Text], mix: Mix, random: Random) -> list[Text]:
-    """Two or three sentences that follow one another in a text, joined; by chance."""
+    """Return runs of two or three consecutive sentences of a text, joined, by chance."""
     rows: list[Text] = []
     place = 0
     while place < len(stories):
@@ -94,7 +94,7 @@ def neighbours(stories: Sequence[Text], mix: Mix, random: Random) -> list[Text]:
 
 
 def joined_run(run: Sequence[Text]) -> list[Text]:
-    """One pair of a run, if all its sentences are whole and it is not too long."""
+    """Return one pair of a run, if all its sentences are complete and it is not too long."""
     whole = all(side.endswith(ENDS) for pair in run for side in pair)
     if not whole or sum(len(english) for english, _ in run) > LONGEST:
         return []
@@ -102,7 +102,7 @@ def joined_run(run: Sequence[Text]) -> list[Text]:
 
 
 def joined(pairs: list[Text], share: float, random: Random) -> list[Text]:
-    """The pairs in their order, ``share`` of the rows made of two to four of them."""
+    """Return the pairs in order, with ``share`` of the rows made of two to four of them."""
     rows: list[Text] = []
     place = 0
     while place < len(pairs):
@@ -114,10 +114,10 @@ def joined(pairs: list[Text], share: float, random: Random) -> list[Text]:
 
 
 def roughen(pair: Text, mix: Mix, random: Random) -> Text:
-    """Return English as it is typed in haste; the German side stays.
+    """Return English as typed in haste; the German side stays.
 
-    No large letters, no last mark, or neither. With a share of capitals, some short rows are in
-    capitals, and umlauts of names are two letters.
+    No capital letters, no final mark, or neither. With a share of capitals, some short rows are in
+    capitals, and umlauts of names become two letters.
     """
     english, german = pair
     if random.random() >= mix.rough or len(english.split()) < 3:

@@ -1,1 +1,1 @@
-"""Measure the bundled models: the tables and pages that are written of them."""
+"""Measurements of the bundled models: tables and pages."""

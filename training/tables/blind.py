@@ -4,9 +4,9 @@
     python -m training.tables.blind count DIR
 
 ``write`` translates `topics.tsv` and `everyday.tsv` with both models (beam 4) and writes
-DIR/sheet.tsv: one row for each different translation, in random order, with empty columns `judged`
-and `carried`. DIR/key.json says which model wrote which row; the reader does not open it.
-``count`` adds up the filled sheet. `training/next-run.md` says how a row is judged.
+DIR/sheet.tsv. It has one row for each different translation, in random order, with empty columns
+`judged` and `carried`. DIR/key.json maps each row to its models; the reader does not open it.
+``count`` adds up the filled sheet. `training/next-run.md` describes the judgement of a row.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def count_judgements(rows: Rows, key: dict[str, list[str]]) -> dict[str, dict[st
     """Count what was judged, by set and model.
 
     Raises:
-        ValueError: A row is not judged, or by another word.
+        ValueError: A row has no judgement or an unknown one.
     """
     counts: dict[str, dict[str, Counter[str]]] = {}
     for row in rows:

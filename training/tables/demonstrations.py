@@ -1,10 +1,10 @@
-"""What papers found, asked of our own models: the figures of docs/demonstrations.md.
+"""Findings of papers, measured on our models: the figures of docs/demonstrations.md.
 
     python -m training.tables.demonstrations [--bert FOLDER] [D1 D2 ...]
 
-Left out, all are measured: D1 and D2 and D6 on models that are trained here (minutes), D3 to D5 on
-``en-de`` of the box, D8 on a BERT in FOLDER, D9 from it_head.json, D10 on stored steps. What was
-measured stays in demonstrations.json, so that a part can be measured anew alone.
+If no part is named, all are measured. D1, D2 and D6 use models trained here (minutes), D3 to D5 the
+bundled ``en-de``, D8 a BERT in FOLDER, D9 it_head.json, D10 stored steps. Results stay in
+demonstrations.json, so that a single part can be measured again.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ KEPT, PAGE = HERE / "demonstrations.json", HERE.parents[1] / "docs" / "demonstra
 SEEDS = (0, 1, 2)
 HEAD = ["stack", "block", "layer", "head"]
 SHIPPED = "en-de"
-RANKED = slice(0, 200)  # the sentences of the stored ranking
-HELD = slice(200, 300)  # those on which its order is tried
+RANKED = slice(0, 200)  # sentences of the stored ranking
+HELD = slice(200, 300)  # sentences on which its order is tested
 POINTS = 11  # of a pruning curve
 ALIGNED = 200  # sentences of D6
 GROWING = "en-de-small"
 GROWN = 40  # sentences of D10
-SPECIAL = 50  # sentences of a BERT that is given
+SPECIAL = 50  # sentences of a given BERT
 Found = dict[str, Any]
 
 
@@ -56,7 +56,7 @@ Found = dict[str, Any]
 
 
 def induction(_: argparse.Namespace) -> Found:
-    """D1: what two layers and one learn, and when, over seeds."""
+    """Measure D1: induction with two layers and with one, and its onset, over seeds."""
     found = []
     for seed in SEEDS:
         two, one = _taught(seed, 2), _taught(seed, 1)
@@ -85,19 +85,19 @@ def _taught(seed: int, layers: int) -> list[Snapshot]:
 
 
 def _best(heads: pd.DataFrame, name: str, layer: int | None) -> float:
-    """The most that a head of a layer has of a measure; of any layer where it is None."""
+    """Return the largest value of a measure in a layer, or in all layers for None."""
     rows = heads if layer is None else heads[heads["layer"] == layer]
     return float(rows[name].max())
 
 
 def _half(values: Sequence[float]) -> int:
-    """The first place that is more than half of the way from the first value to the last."""
+    """Return the first index more than half of the way from the first value to the last."""
     middle = (values[0] + values[-1]) / 2
     return int((np.array(values) > middle).argmax())
 
 
 def redundancy(_: argparse.Namespace) -> Found:
-    """D2: the heads of the second layer one by one, and together."""
+    """Measure D2: the heads of the second layer one by one, and together."""
     found = []
     for seed in SEEDS:
         groups = tv.rank(_taught(seed, 2)[-1].model, repeater.continued()).groups
@@ -106,11 +106,11 @@ def redundancy(_: argparse.Namespace) -> Found:
     return {"seeds": found}
 
 
-# ---- D3 to D5: the translator in the box
+# ---- D3 to D5: the bundled translator
 
 
 def importance(_: argparse.Namespace) -> Found:
-    """D3: confidence against what a removal costs, for each kind of attention; positional heads."""
+    """Measure D3: confidence against the cost of removal by kind of attention; positional heads."""
     measured, ranked = _stored(SHIPPED)
     both = measured.merge(ranked[[*HEAD, "effect"]], on=HEAD)
     kinds = {}
@@ -132,7 +132,7 @@ def importance(_: argparse.Namespace) -> Found:
 
 
 def _stored(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What stands beside a model in the box: its measures and its ranking."""
+    """Return the stored measures and ranking of a bundled model."""
     stored = json.loads((PRETRAINED / name / HEADS).read_text(encoding="utf-8"))
     return pd.DataFrame(stored["columns"]), pd.DataFrame(stored["ranking"]["columns"])
 
@@ -143,7 +143,7 @@ def _card(name: str) -> Found:
 
 
 def _kinds(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Heads by their kind of attention, in the order in which they run."""
+    """Return heads by kind of attention, in execution order."""
     named = rows["stack"].where(rows["block"] == "self", "cross")
     return [(name, rows[named == name]) for name in ("encoder", "decoder", "cross")]
 
@@ -158,8 +158,11 @@ def _pairs() -> list[tuple[str, str]]:
 
 
 def pruning(_: argparse.Namespace) -> Found:
-    """D4 and D5: heads removed in the order of one ranking, measured on other sentences; and each
-    kind of attention, alone and all of it at once."""
+    """Measure D4 and D5: pruning in the order of a ranking, and removal of whole kinds.
+
+    Pruning is measured on other sentences than the ranking. Each kind of attention is removed alone
+    and all at once.
+    """
     _, order = _stored(SHIPPED)
     heads = [
         (row["stack"], row["block"], int(row["layer"]), int(row["head"]))
@@ -201,7 +204,7 @@ def pruning(_: argparse.Namespace) -> Found:
 
 
 def alignment(_: argparse.Namespace) -> Found:
-    """D6: the error of the best head by each reading, and of weights against weighted values."""
+    """Measure D6: error of the best head by each reading, of weights and of weighted values."""
     found = []
     for seed in SEEDS:
         model = synthetic_pair.translator(seed)
@@ -229,7 +232,7 @@ def alignment(_: argparse.Namespace) -> Found:
 
 
 def _by_length(own: OwnWeights, run: Trace) -> Iterable[tuple[int, Links]]:
-    """The links of each layer by the length of what its heads write of each source word."""
+    """Yield each layer's links by the length of its heads' output from each source word."""
     for block in run.blocks("cross"):
         values = own.beside(block, False)["values"]  # [head, key, d_model]
         written = np.einsum("hqk,hkd->qkd", block.weights.astype(np.float64), values)
@@ -242,7 +245,7 @@ def _by_length(own: OwnWeights, run: Trace) -> Iterable[tuple[int, Links]]:
 
 
 def special(given: argparse.Namespace) -> Found:
-    """D8: heads of a BERT that look at special tokens; those that look beside the word."""
+    """Measure D8: heads of a BERT that attend to special tokens or to neighbours."""
     sentences = [source for source, _ in _pairs()[:SPECIAL]]
     measured, _ = _stored("en-mlm")
     found = {"en-mlm, bundled": _beside(measured)}
@@ -256,7 +259,7 @@ def special(given: argparse.Namespace) -> Found:
 
 
 def _on_ends(run: Trace) -> np.ndarray:
-    """What words give to the first token and to the last, mean over them, ``[2, layer, head]``."""
+    """Return the words' mean attention to the first and the last token, ``[2, layer, head]``."""
     words = ~np.array(run.source.special, bool)
     mean = [block.weights[:, words].mean(1) for block in run.blocks("encoder")]
     return np.stack(mean)[..., [0, -1]].transpose(2, 0, 1)
@@ -280,13 +283,13 @@ def _of_best(measured: pd.DataFrame, name: str) -> Found:
 
 
 def pronoun(_: argparse.Namespace) -> Found:
-    """D9, as it_head.py measured it."""
+    """Return D9, as measured by it_head.py."""
     kept = json.loads((HERE / "it_head.json").read_text(encoding="utf-8"))[SHIPPED]
     return {"picture": kept["picture"], "card": kept["card"], "first": kept["heads"][0]}
 
 
 def sinks(_: argparse.Namespace) -> Found:
-    """D10: parked attention over the steps of a training in the box."""
+    """Measure D10: attention sinks over the steps of a bundled training."""
     steps = sorted(
         int(path.stem.removeprefix("step-")) for path in (PRETRAINED / GROWING).glob("step-*.safe*")
     )

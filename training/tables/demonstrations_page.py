@@ -1,4 +1,4 @@
-"""docs/demonstrations.md, from the figures that demonstrations.py measured."""
+"""docs/demonstrations.md, from the figures measured by demonstrations.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from training.tables.it_head_page import sign_test, table
 
 Found = dict[str, Any]
-NEAR = 0.1  # nats a token that a pruned model may lose in D4
+NEAR = 0.1  # nats per token that a pruned model may lose in D4
 
 INTRODUCTION = """# Findings from papers, measured on our models
 
@@ -24,7 +24,7 @@ alignment against links drawn by people, is missing: the data needs an account o
 
 
 def page(kept: dict[str, Found]) -> str:
-    """The whole page; a part that was not measured is left out."""
+    """Return the whole page; a part that was not measured is left out."""
     parts = [PARTS[name](kept[name]) for name in PARTS if name in kept]
     return "\n".join([INTRODUCTION, *parts])
 
@@ -34,7 +34,7 @@ def _verdict(reached: bool) -> str:
 
 
 def induction(found: Found) -> str:
-    """D1 in words and a table."""
+    """Return the section of D1: text and a table."""
     seeds = found["seeds"]
     near = max(abs(one["loss_step"] - one["induction_step"]) for one in seeds)
     lines = [
@@ -78,7 +78,7 @@ def induction(found: Found) -> str:
 
 
 def redundancy(found: Found) -> str:
-    """D2."""
+    """Return the section of D2."""
     seeds = found["seeds"]
     return "\n".join(
         [
@@ -106,7 +106,7 @@ def redundancy(found: Found) -> str:
 
 
 def importance(found: Found) -> str:
-    """D3."""
+    """Return the section of D3."""
     card, place = found["card"], found["positional"]
     lines = [
         "## D3 Confident heads are important heads\n",
@@ -135,7 +135,7 @@ def importance(found: Found) -> str:
 
 
 def pruning(found: Found) -> str:
-    """D4 and D5."""
+    """Return the sections of D4 and D5."""
     card, curves, kinds = found["card"], found["curves"], found["kinds"]
     count = found["heads"]
     steps = curves["least"]["removed"]
@@ -211,7 +211,7 @@ def _told(curve: Found, n: int) -> str:
 
 
 def alignment(found: Found) -> str:
-    """D6."""
+    """Return the section of D6."""
     seeds = found["seeds"]
     measured = all("lengths" in one for one in seeds)
     lines = [
@@ -281,7 +281,7 @@ def alignment(found: Found) -> str:
 
 
 def special(found: Found) -> str:
-    """D8."""
+    """Return the section of D8."""
     models = found["models"]
     said = (
         ""
@@ -322,7 +322,7 @@ def special(found: Found) -> str:
 
 
 def pronoun(found: Found) -> str:
-    """D9."""
+    """Return the section of D9."""
     picture, first = found["picture"], found["first"]
     share = picture["turned"] / picture["pairs"]
     chance = sign_test(picture["only_edge"], picture["only_random"])
@@ -345,7 +345,7 @@ def pronoun(found: Found) -> str:
 
 
 def sinks(found: Found) -> str:
-    """D10."""
+    """Return the section of D10."""
     steps = found["steps"]
     kinds = ("encoder", "decoder", "cross")
     return "\n".join(

@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def chosen(data: Path) -> list[tuple[str, str]]:
-    """Held-out pairs, each source once, in an order of their own."""
+    """Return held-out pairs, each source once, in a fixed random order."""
     found: dict[str, str] = {}
     for file in FILES:
         with gzip.open(data / file, "rt", encoding="utf-8") as lines:
@@ -75,8 +75,10 @@ def chosen(data: Path) -> list[tuple[str, str]]:
 
 
 def measured(model: Model, pairs: list[tuple[str, str]]) -> tuple[dict[str, Any], HeadMeans]:
-    """The stored words of one model: measures, roles, examples, and the ranking; and the means that
-    its removed heads gave, which edits name."""
+    """Return the stored fields of one model, and the means of its removed heads.
+
+    The fields are measures, roles, examples and the ranking; edits refer to the means.
+    """
     asked: list[Any] = list(pairs)
     if model.kind != "encoder-decoder":
         asked = [source for source, _ in pairs]

@@ -1,9 +1,9 @@
-"""Does the head that looks from "it" at a noun decide the pronoun? Writes docs/it-head.md.
+"""Effect of the heads attending from "it" to a noun on the pronoun; writes docs/it-head.md.
 
     python -m training.tables.it_head [MODEL ...]
 
-MODEL is a name in pretrained/ or a folder; left out, ``en-de``. The pairs are `pronouns.tsv`, which
-nobody trained on. What was measured stays in it_head.json, one entry a model.
+MODEL is a name in pretrained/ or a folder; if omitted, ``en-de``. The pairs are `pronouns.tsv`,
+which no model was trained on. Results stay in it_head.json, one entry per model.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from transformer_viz.metrics.statistics.bootstrap import percentile_interval, re
 HERE = Path(__file__).resolve().parent
 PAGE, KEPT = HERE.parents[1] / "docs" / "it-head.md", HERE / "it_head.json"
 SHOWN = 8  # heads on the page
-TOGETHER = (1, 2, 3, 4)  # so many of the strongest heads are swapped at once
+TOGETHER = (1, 2, 3, 4)  # numbers of the strongest heads that are patched together
 
 
 @dataclass(frozen=True)
 class PairOf:
-    """Two sentences that differ in what "it" stands for, and their pronouns."""
+    """Two sentences that differ in the referent of "it", and their pronouns."""
 
     first: Asked
     second: Asked
 
     @property
     def words(self) -> tuple[str, str]:
-        """The pronoun of each, as it is written here."""
+        """Pronouns of both sentences, as written here."""
         return self.first.pronoun, self.second.pronoun
 
 
 def pairs(rows: Sequence[Asked]) -> list[PairOf]:
-    """The rows two by two, those with the same pronoun left out."""
+    """Return the rows in pairs, without pairs of the same pronoun."""
     by: dict[str, list[Asked]] = {}
     for row in rows:
         by.setdefault(row.pair, []).append(row)
@@ -64,7 +64,7 @@ def pairs(rows: Sequence[Asked]) -> list[PairOf]:
 
 
 def measure(model: Model) -> dict[str, Any]:
-    """All figures of a model, by name."""
+    """Return all figures of a model, by name."""
     asked = pairs(pronouns.read())
     found: dict[str, Any] = {"pairs": len(asked), "card": {"model_hash": model.hash, "seed": 0}}
     found["picture"] = pictured(model, asked)
@@ -73,11 +73,11 @@ def measure(model: Model) -> dict[str, Any]:
     return found
 
 
-# ---- the picture, and the edge that it shows
+# ---- the attention pattern and its edge
 
 
 def pictured(model: Model, asked: Sequence[PairOf]) -> dict[str, Any]:
-    """The encoder head that most often looks at another noun, and what its edge is worth.
+    """Find the encoder head that most often attends to another noun, and measure its edge.
 
     The head is chosen on all pairs, and also on every second one and then counted on the others.
     """
@@ -100,7 +100,7 @@ def pictured(model: Model, asked: Sequence[PairOf]) -> dict[str, Any]:
 
 
 def look(model: Model, row: Asked) -> tuple[np.ndarray, tuple[int, ...], list[Word]]:
-    """The weight of each encoder head's "it" on each noun before it, ``[layer, head, noun]``."""
+    """Return each encoder head's weight from "it" on each earlier noun, ``[layer, head, noun]``."""
     run = tv.trace(model, row.english, row.before, check=False)
     it = its(run.source)[-1]
     options = nouns(run.source, it)
@@ -117,8 +117,10 @@ def _best(share: np.ndarray) -> tuple[int, int]:
 def _edges(
     model: Model, asked: Sequence[PairOf], looks: Sequence[Any], place: tuple[int, int]
 ) -> dict[str, int]:
-    """How many preferred pronouns change without the links from "it" to the noun that the head
-    looks at most, and without as many links to other words by chance."""
+    """Count the preferred pronouns that change without certain links.
+
+    The links go from "it" to the noun that the head attends to most, or to as many random tokens.
+    """
     chance = random.Random(0)
     changed = {"edge": 0, "random": 0, "only_edge": 0, "only_random": 0}
     rows = [row for one in asked for row in (one.first, one.second)]
@@ -147,11 +149,11 @@ def _edges(
     return changed | {"sentences": len(rows)}
 
 
-# ---- swaps
+# ---- patches
 
 
 def swapped(model: Model, asked: Sequence[PairOf], head: Sequence[int]) -> dict[str, Any]:
-    """Every head, and places of the stream, taken from the other sentence of each pair."""
+    """Patch every head, and residual stream sites, from the other sentence of each pair."""
     heads: list[np.ndarray] = []
     sites: list[tuple[str, int, int]] = []
     streams: list[np.ndarray] = []
@@ -204,12 +206,12 @@ def swapped(model: Model, asked: Sequence[PairOf], head: Sequence[int]) -> dict[
 
 
 def _told_apart(found: Swap) -> bool:
-    """Whether the model prefers the right pronoun in both, plainly enough."""
+    """Return True if the model prefers the right pronoun in both, by the required margin."""
     return found.clean > 0 > found.other and found.clean - found.other >= LEAST
 
 
 def _head(site: tuple[str, int, int], moved: np.ndarray, grid: np.ndarray) -> dict[str, Any]:
-    """A head's mean over the pairs, with its 95 % interval, and in how many it is the first."""
+    """Return a head's mean over the pairs, its 95 % interval, and its number of first ranks."""
     weights = reweightings(len(moved), seed=0)
     draws = (weights @ moved) / weights.sum(1)
     low, high = percentile_interval(draws[:, None])
@@ -232,7 +234,7 @@ def _edits(found: Swap, few: Sequence[tuple[str, int, int]]) -> list[SwapHead]:
 
 
 def _stream(found: Swap, one: PairOf) -> Iterator[list[float]]:
-    """How far the encoder's stream moves it, by layer: ``[layer, place]``."""
+    """Yield the effect of residual stream patches in the encoder, by layer: ``[layer, site]``."""
     question = found.bench.question
     own, there = question.own_tokens, question.other_tokens
     known = [n for n, other in enumerate(question.other.counterparts) if other is not None]

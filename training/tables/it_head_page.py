@@ -1,4 +1,4 @@
-"""The page docs/it-head.md, from what `it_head.py` measured."""
+"""The page docs/it-head.md, from the results of `it_head.py`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from math import comb
 from typing import Any
 
-LEAST = 1.0  # nats by which the two runs of a pair must differ, so that parts of it mean something
+LEAST = 1.0  # nats by which the two runs of a pair must differ, so that shares of it are meaningful
 ALPHA = 0.05
-GOAL = 0.7  # of the pairs in which a head is to look at another noun
-#: The kinds of pairs in `pronouns.tsv`: what differs between the two sentences.
+GOAL = 0.7  # share of the pairs in which a head should attend to another noun
+#: Kinds of pairs in `pronouns.tsv`: the difference between the two sentences.
 KINDS = {
     "one": "a property in the same sentence (too tired / too wide)",
     "two": "a property in a second sentence",
     "single": "the noun itself",
 }
-#: Where the stream is swapped: each place at all its tokens at once.
+#: Patched sites of the residual stream, all tokens of a site at once.
 PLACES = ("the changed word", "it", "all other words", "all words")
 
 INTRODUCTION = """# Does the head with the famous picture decide?
@@ -31,7 +31,7 @@ sentences that nobody trained on (`training/tables/pronouns.tsv`), measured by
 
 
 def page(kept: dict[str, Any], names: Sequence[str]) -> str:
-    """docs/it-head.md, from what was measured of the last model."""
+    """Return docs/it-head.md, from the results of the last model."""
     found = kept[names[-1]]
     picture = found["picture"]
     share = picture["turned"] / picture["pairs"]
@@ -112,7 +112,7 @@ def page(kept: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def sign_test(one: int, other: int) -> float:
-    """How probable so uneven a count is if either side were as likely, two-sided."""
+    """Return the two-sided probability of a count at least this uneven, if both sides are equal."""
     total = one + other
     tail = sum(comb(total, n) for n in range(min(one, other) + 1)) / 2**total
     return min(1.0, 2 * tail)
@@ -127,7 +127,7 @@ def _reached(yes: bool) -> str:
 
 
 def verdict(found: dict[str, Any]) -> str:
-    """What the figures say together, whichever way they fell."""
+    """Return the conclusion of all figures."""
     last = found["stream"][-1]
     places = dict(zip(PLACES, last, strict=True))
     strongest = {

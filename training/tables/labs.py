@@ -1,11 +1,11 @@
-"""What the labs measure, in numbers for the documents: writes docs/labs.md.
+"""Numbers of the labs for the documentation: writes docs/labs.md.
 
     python -m training.tables.labs [--seeds RUNS]
 
-Everything but the scores of the trained models, which stand in their config.json, is measured
-anew; the same machine gives the same numbers. RUNS holds the packaged models of other seeds, such
-as `dot-2` (`transformer-viz train recipes/labs/dot.toml --seed 2 --out RUNS/dot-2`): their scores
-are noted beside the model's own.
+All numbers are measured again, except the scores of the trained models, which their config.json
+holds; the same machine gives the same numbers. RUNS holds the packaged models of other seeds, such
+as `dot-2` (`transformer-viz train recipes/labs/dot.toml --seed 2 --out RUNS/dot-2`). Their scores
+are listed beside the model's score.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from transformer_viz.metrics.positions.positions import position_rows
 from transformer_viz.metrics.positions.shift_errors import shift_errors
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "labs.md"
-SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de
+SEED, KEYS = 0, 17  # seed of the random vectors; number of tokens of the first sentence in en-de
 DEPTHS = (2, 6, 12)
 CHOICES = {
     **{name: ("score", formula) for name, formula in score_functions.WAYS.items()},
@@ -74,18 +74,18 @@ def main() -> int:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def here() -> list[str]:
-    """The tiny models that are in the box, in the order of the labs."""
+    """Return the bundled tiny models, in the order of the labs."""
     return [name for name in CHOICES if (PRETRAINED / LABS / name / CONFIG).is_file()]
 
 
 def tiny() -> str:
-    """Size and score of the tiny models."""
+    """Return the section on size and score of the tiny models."""
     rows = []
     for name in here():
         model, (word, value) = tv.load(LABS + name), CHOICES[name]
@@ -113,7 +113,7 @@ def tiny() -> str:
 
 
 def products() -> str:
-    """The variance of q·k, and the softmax with and without the factor."""
+    """Return the section on the variance of q·k, and on the softmax with and without the factor."""
     rows = [
         (
             str(found.d_k),
@@ -150,7 +150,7 @@ def _heads() -> Iterator[tuple[str, ...]]:
 
 
 def shifts() -> str:
-    """How far one turn misses the rows k further."""
+    """Return the section on the errors of one rotation for the rows k further."""
     names = [name for name in positional_encodings.WAYS[:2] if name in here()]
     errors = {
         name: shift_errors(
@@ -171,7 +171,7 @@ def shifts() -> str:
 
 
 def gradients() -> str:
-    """The gradient in each layer before the first update."""
+    """Return the section on the gradient in each layer before the first update."""
     if "scaled-dot" not in here():
         return ""
     model: Model = tv.load(LABS + "scaled-dot")
@@ -199,7 +199,7 @@ def gradients() -> str:
 
 
 def learning() -> str:
-    """The score of the snapshots, as it was measured when they were."""
+    """Return the section on the scores of the snapshots, as stored."""
     path = PRETRAINED / "en-de-small" / "snapshots.json"
     if not path.is_file():
         return ""

@@ -1,8 +1,8 @@
-"""Who is "it"? Held-out pairs of sentences that differ in what "it" stands for.
+"""Held-out pairs of sentences that differ in the referent of "it".
 
 `pronouns.tsv` was written before the training ended; its nouns and frames are in none of the
-generated sentences (tests/training/test_agreement.py). The German is held up to the pronoun, and
-the model is asked which of er, sie and es it prefers there.
+generated sentences (tests/training/test_agreement.py). The German text is fixed up to the pronoun,
+and the model's preference among er, sie and es is measured there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from transformer_viz.metrics.output.pronouns import WORDS
 
 PICTURED = ("encoder", "cross")
 TABLE = Path(__file__).with_name("pronouns.tsv")
-TWO_SENTENCES = ("two", "single")  # kinds whose "it" stands in a sentence of its own
+TWO_SENTENCES = ("two", "single")  # kinds with "it" in a second sentence
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A sentence, the German up to the pronoun, the pronoun, and which pair it belongs to."""
+    """A sentence, the German text up to the pronoun, the pronoun, and its pair."""
 
     pair: str
     kind: str
@@ -42,12 +42,12 @@ class Asked:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The three pronouns, written as here: at the beginning of a sentence or not."""
+        """Pronouns er, sie and es, capitalised as at this position."""
         return tuple(word.title() if self.pronoun[0].isupper() else word for word in WORDS)
 
     @property
     def held(self) -> Held:
-        """The same as the model is asked it."""
+        """Input of the model for this sentence."""
         return Held(self.english, self.before, self.words)
 
 
@@ -66,14 +66,21 @@ def read() -> list[Asked]:
 
 
 def log_chances(model: Model, rows: Sequence[Asked], edit: Intervention | None = None) -> Tensor:
-    """Log-probabilities of er, sie and es among the three, ``[sentence, pronoun]``."""
+    """Return log-probabilities of er, sie and es among the three, ``[sentence, pronoun]``."""
     found = log_probabilities(model, [row.held for row in rows], edit)
     return torch.tensor(found, dtype=torch.float32).log_softmax(-1)
 
 
 @dataclass(frozen=True)
 class Pronouns:
-    """How many pronouns are right, of all and of those in a second sentence; pairs with both."""
+    """Counts of right pronouns.
+
+    Attributes:
+        right, asked: Right pronouns, and all of them.
+        both, pairs: Pairs with two right pronouns, and all pairs.
+        second_right, second: Right pronouns in a second sentence, and all of those.
+        famous: True if the animal and the street are both right.
+    """
 
     right: int
     asked: int
@@ -85,7 +92,7 @@ class Pronouns:
 
     @staticmethod
     def of(rows: Sequence[Asked], chances: Tensor) -> Pronouns:
-        """What follows from `log_chances`."""
+        """Return the counts from the result of `log_chances`."""
         said = chances.argmax(-1).tolist()
         hits = [WORDS[one] == row.pronoun.lower() for one, row in zip(said, rows, strict=True)]
         pairs: dict[str, list[bool]] = {}
@@ -100,11 +107,11 @@ class Pronouns:
 
 @dataclass(frozen=True)
 class Carrier:
-    """A head, and what becomes of the pronouns without it."""
+    """Head with the effect of its removal on the pronouns."""
 
     site: Site
     right: int = 0  # pronouns that are still right
-    lost: float = 0.0  # nats of log-probability that the right pronoun loses, mean of the sentences
+    lost: float = 0.0  # mean loss of the right pronoun's log-probability, in nats
 
     @property
     def name(self) -> str:
@@ -113,7 +120,7 @@ class Carrier:
 
 
 def carriers(model: Model, rows: Sequence[Asked]) -> list[Carrier]:
-    """Each head switched off alone, the one that costs the right pronoun most first."""
+    """Ablate each head alone; return them with the most costly for the right pronoun first."""
     wanted = torch.tensor([WORDS.index(row.pronoun.lower()) for row in rows])[:, None]
     whole = log_chances(model, rows).gather(1, wanted)
     found = []
@@ -132,7 +139,7 @@ def without(
     groups: Sequence[int],
     draws: int,
 ) -> list[dict[str, float]]:
-    """The first heads of a ranking off together, beside as many drawn by chance of the others."""
+    """Ablate the first heads of a ranking together, and as many random ones of the others."""
     chance = random.Random(0)
     found = []
     for count in groups:
@@ -151,11 +158,11 @@ def _right_without(model: Model, rows: Sequence[Asked], few: Sequence[Carrier]) 
 def pictures(
     model: Model, rows: Sequence[Asked], ranked: Sequence[Carrier]
 ) -> list[dict[str, str | int | float]]:
-    """The heads that look most at a noun, and what becomes of the pronouns without each of them.
+    """Return the heads that attend most to a noun, with the effect of ablating each of them.
 
-    In the encoder "it" looks, in cross-attention the row that is to write the pronoun. ``weight``
-    is the mean over the sentences of the largest weight on a noun; ``moved`` counts the pairs in
-    which the two sentences have it on different nouns.
+    Queries are the tokens of "it" in the encoder, and the row that predicts the pronoun in
+    cross-attention. ``weight`` is the mean over the sentences of the largest weight on a noun.
+    ``moved`` counts the pairs in which the two sentences have it on different nouns.
     """
     looks = [_looks(model, row) for row in rows]
     found: list[dict[str, str | int | float]] = []
@@ -185,7 +192,7 @@ def pictures(
 
 
 def _looks(model: Model, row: Asked) -> dict[str, np.ndarray]:
-    """The weight of each head on each noun before "it", by map ``[layer, head, noun]``."""
+    """Return the weight of each head on each noun before "it", by map ``[layer, head, noun]``."""
     run = trace(model, row.english, row.before, check=False)
     it = its(run.source)[-1]
     asks = {"encoder": it.tokens, "cross": (len(run.words_of("decoder")) - 1,)}

@@ -2,8 +2,8 @@
 
     python -m training.tables.suggestions
 
-A person read the most probable piece of each and said whether it is sensible there
-(`training/tables/suggestions.tsv`); a piece that nobody has read is counted as not read.
+A person judged whether the most probable piece of each is sensible there
+(`training/tables/suggestions.tsv`); a piece without a judgement counts as not read.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m training.tables.translator --data DIR [MODEL ...]
 
-MODEL is a name in pretrained/ or a folder; left out, ``en-de``. DIR holds the sentence pairs,
-`README.md` says where to get them; nothing in ``DIR/tests`` was trained on. Scores of other models
-that were measured before stay in translator.json, so that old and new stand side by side.
+MODEL is a name in pretrained/ or a folder; if omitted, ``en-de``. DIR holds the sentence pairs
+(sources in `README.md`); nothing in ``DIR/tests`` was trained on. Earlier scores of other models
+stay in translator.json, so that old and new are side by side.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ EVERYDAY = HERE / "everyday.tsv"
 BEAM = 4
 TOGETHER = 32
 SHOWN_HEADS = 10
-DRAWS = 5  # sets of heads by chance that the carriers are compared with
+DRAWS = 5  # sets of random heads that the carriers are compared with
 GROUPS = (2, 4, 8)
 NEW = "tests/tatoeba-new.tsv"  # group, source, references
-#: Name on the page, and file of one source and one reference a line.
+#: Name on the page, and file with one source and one reference per line.
 FILES = {
     "eng-deu.test": "tatoeba/eng-deu.test.tsv.gz",
     "covost": "tests/covost-de-en-600.tsv",
@@ -47,7 +47,7 @@ SHORT_FORM = re.compile(r"\b(Mr|Dr|p\.m|Hr|\d+)\.")
 
 
 def measure(model: Model, data: Path) -> dict[str, Any]:
-    """All scores of a model, by name."""
+    """Return all scores of a model, by name."""
     found: dict[str, Any] = {"parameters": model.parameters, "everyday": everyday(model)}
     rows = pronouns.read()
     found["pronouns"] = asdict(pronouns.Pronouns.of(rows, pronouns.log_chances(model, rows)))
@@ -63,7 +63,7 @@ def measure(model: Model, data: Path) -> dict[str, Any]:
 
 
 def test_sets(data: Path) -> dict[str, list[tuple[str, str]]]:
-    """Pairs to measure with, by name on the page; a source stands once for each reference."""
+    """Return the test pairs by name on the page; a source is repeated for each reference."""
     sets = {name: read_pairs(data / file, 0, 1) for name, file in FILES.items()}
     for line in (data / NEW).read_text(encoding="utf-8").splitlines():
         group, source, *wanted = line.split("\t")
@@ -72,7 +72,7 @@ def test_sets(data: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def scores(model: Model, pairs: list[tuple[str, str]]) -> dict[str, float]:
-    """sacreBLEU and chrF (0 to 100) of a beam of 4, and how many sentences."""
+    """Return sacreBLEU and chrF (0 to 100) of a beam of 4, and the number of sentences."""
     from sacrebleu.metrics import CHRF  # type: ignore[attr-defined, unused-ignore]
 
     sources, targets = references(pairs)
@@ -86,7 +86,7 @@ def scores(model: Model, pairs: list[tuple[str, str]]) -> dict[str, float]:
 
 
 def everyday(model: Model) -> dict[str, Any]:
-    """What becomes of 100 everyday sentences: names, numbers, completeness, and what was read."""
+    """Return results on 100 everyday sentences: names, numbers, completeness, judgements."""
     with EVERYDAY.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     lines = translate_lines(model, [row["english"] for row in rows], BEAM, TOGETHER)
@@ -108,7 +108,7 @@ def everyday(model: Model) -> dict[str, Any]:
 
 
 def complete(source: str, target: str) -> bool:
-    """Whether a translation has as many ends of sentences, and is not much shorter."""
+    """Return True if a translation has as many sentence ends, and is not much shorter."""
 
     def ends(text: str) -> int:
         return len(END.findall(SHORT_FORM.sub(r"\1", text)))
@@ -120,7 +120,7 @@ def complete(source: str, target: str) -> bool:
 
 
 def page(kept: dict[str, Any], names: list[str]) -> str:
-    """docs/translator.md: one column a model, the newest last."""
+    """Return docs/translator.md: one column per model, the newest last."""
     columns = [kept[name] for name in names]
     parts = [
         INTRODUCTION,
@@ -216,7 +216,7 @@ def pronoun_rows(columns: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def carriers_said(column: dict[str, Any]) -> str:
-    """Which heads carry the pronoun, in a table and a sentence a group."""
+    """Return the heads that carry the pronoun, as a table and a sentence per group."""
     asked = column["pronouns"]
     rows = [[one["head"], of((one["right"], asked["asked"])), f"{one['lost']:.3f}"]
             for one in column["heads"]]  # fmt: skip
@@ -233,7 +233,7 @@ def carriers_said(column: dict[str, Any]) -> str:
 
 
 def pictures_said(column: dict[str, Any]) -> str:
-    """What the heads with the clearest pictures are worth."""
+    """Return the section on the heads with the clearest pictures."""
     rows = [
         [one["head"], f"{one['weight']:.2f}", of((one["moved"], one["pairs"])),
          of((one["right"], column["pronouns"]["asked"])), of((one["place"], one["heads"]))]

@@ -1,9 +1,9 @@
-"""Which method names the words that matter for an output word? Writes docs/why-this-word.md.
+"""Comparison of attribution methods for an output word; writes docs/why-this-word.md.
 
     python -m training.tables.why_word [MODEL ...]
 
-MODEL is a name in pretrained/ or a folder; left out, ``en-de``. What was measured stays in
-why_word.json, one entry a model; ``--page`` writes the page from it.
+MODEL is a name in pretrained/ or a folder; if omitted, ``en-de``. Results stay in why_word.json,
+one entry per model; ``--page`` writes the page from it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ HERE = Path(__file__).resolve().parent
 PAGE, KEPT = HERE.parents[1] / "docs" / "why-this-word.md", HERE / "why_word.json"
 SENTENCES = HERE.parent / "pretrained" / "sentences.tsv"
 COUNT, LEAST, MOST, DRAWS = 100, 5, 3, 20  # sentences, words of each, words hidden, random orders
-#: Where this table stands on the page; what is outside is written by others or by hand.
+#: Marks around this table on the page; the rest is written by other scripts or by hand.
 BEGIN, END = "<!-- training.tables.why_word -->", "<!-- end of training.tables.why_word -->"
 
 
 def sources() -> list[str]:
-    """The first held-out sentences of at least five words."""
+    """Return the first held-out sentences of at least five words."""
     lines = SENTENCES.read_text(encoding="utf-8").splitlines()
     texts = [line.partition("\t")[0] for line in lines]
     return [text for text in texts if len(text.split()) >= LEAST][:COUNT]
 
 
 def measured(name: str) -> dict[str, Any]:
-    """The judged methods of one model."""
+    """Return the results of all methods for one model."""
     model, started = tv.load(name, device="cpu"), time.perf_counter()
 
     def tell(done: int, total: int) -> None:
@@ -63,7 +63,7 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def table(kept: dict[str, Any]) -> str:
-    """One model's methods, the best first."""
+    """Return one model's methods as a table, the best first."""
     rows = {(row["method"], row["hidden"]): row for row in kept["rows"]}
     names = sorted(dict.fromkeys(m for m, _ in rows), key=lambda m: -rows[m, 1]["loss"])
     head = "| method | " + " | ".join(
@@ -84,7 +84,7 @@ def table(kept: dict[str, Any]) -> str:
 
 
 def told(rows: dict[tuple[str, int], Any]) -> str:
-    """In words: which methods do better than chance, with their interval."""
+    """Return sentences listing the methods above chance, with their intervals."""
     good: list[str] = []
     bad: list[str] = []
     for name in OVER_WORDS:
@@ -98,7 +98,7 @@ def told(rows: dict[tuple[str, int], Any]) -> str:
 
 
 def section(kept: dict[str, Any]) -> str:
-    """What was measured of every model, between the marks."""
+    """Return the results of every model, between the marks."""
     parts = [BEGIN]
     for name, one in sorted(kept.items()):
         rows, card = {(r["method"], r["hidden"]): r for r in one["rows"]}, one["card"]
@@ -114,10 +114,10 @@ def section(kept: dict[str, Any]) -> str:
 
 
 def put(page: str, part: str, begin: str, end: str) -> str:
-    """A page with the part between two marks exchanged.
+    """Return a page with the part between two marks replaced.
 
     Raises:
-        ValueError: the page lacks the marks.
+        ValueError: The page lacks the marks.
     """
     if begin not in page or end not in page:
         raise ValueError(f"{PAGE.name} has no {begin} and {end}; put both where the part belongs.")
@@ -126,7 +126,7 @@ def put(page: str, part: str, begin: str, end: str) -> str:
 
 
 def main(models: list[str]) -> None:
-    """Measure these models, and write the page."""
+    """Measure these models and write the page."""
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
     for name in models:
         kept[Path(name).name] = measured(name)

@@ -1,5 +1,5 @@
-"""The app: thin compositions of views and controls. Streamlit lives here and nowhere below.
+"""The app: thin compositions of views and controls. Only this package uses Streamlit.
 
-Its rooms from the ground up: engine, ui, session, render and shell, lessons and live, cards and the
-page's template, labs and checkpoint, pages. A room imports only from rooms below its own.
+Its layers from the bottom: engine, ui, session, render and shell, lessons and live, cards and the
+page template, labs and checkpoint, pages. A layer imports only from layers below.
 """

@@ -1,4 +1,4 @@
-"""One run of the script around the page that is open: what comes before it, and what after."""
+"""Run of the script around the open page: the steps before and after it."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from .session import visit
 from .shell import frame
 from .ui import components
 
-NAME = "transformer viz"  # behind the page's title in the browser's tab
+NAME = "transformer viz"  # follows the page's title in the browser's tab
 
 
 @contextmanager
 def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
-    """Everything around the page that is open, in the only order that works; gives that page.
+    """Run everything around the open page in the required order; yield that page.
 
-    1. `visit.speak_first`: the navigation spells the pages' titles, so the language comes first.
-    2. `st.navigation`: tells which page is open; all that follows depends on it. The first page
-       has no address of its own; it stands hidden at its name too, for whoever types that.
-    3. `uploads.keep_alive`: before anything may stop the run, or the visit loses its files.
-    4. `navigation.register_pages`: before a button of a lesson wants to go to one of them.
-    5. `visit.begin`: from here on the state is there; no widget with a key of the link may come
-       earlier, or Streamlit would begin it at its own default.
-    6. The style and the corner, then the sentence box, which notes the keys that have a widget in
+    1. `visit.speak_first`: the navigation shows the pages' titles, so the language comes first.
+    2. `st.navigation`: determines the open page, on which all that follows depends. The first page
+       has the root address; a hidden entry has its name, for users who type that.
+    3. `uploads.keep_alive`: before anything may stop the run, or the session loses its files.
+    4. `navigation.register_pages`: before a button of a lesson leads to one of them.
+    5. `visit.begin`: sets the state; no widget with a key of the link may come earlier, or
+    Streamlit
+       would start it at its default.
+    6. The style and the corner, then the sentence box, which stores the keys that have a widget in
        the frame. A page without a sentence has only the corner's, and writes the others once more
-       (`visit.keep_unmounted_keys`) before Streamlit drops them; a page with one does this itself,
+       (`visit.keep_unmounted_keys`) before Streamlit drops them. A page with one does this itself,
        at the end of its fragment (`page_template.show`).
     7. The page. It runs between `clear_answered_notices` and the notices themselves; see
        `page_template.notices_above`.
-    8. `visit.save` last: the link says what the page has settled.
+    8. `visit.save` last: the link contains the final state of the page.
     """
     visit.speak_first()
     entries = [_entry(engine, page) for page in pages]
@@ -63,14 +64,14 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
         visit.keep_unmounted_keys()
     components.language(
         visit.word_languages(engine)
-    )  # before the page, which may have nothing to draw, or stop
+    )  # before the page, which may draw nothing, or stop
     yield chosen
     visit.save(engine)
     visit.ended()
 
 
 def _entry(engine: Engine, page: Page, named: bool = False) -> StreamlitPage:
-    """A page as the navigation takes it; ``named``: hidden, at its name."""
+    """Return a page's navigation entry; ``named``: hidden, at its name."""
     return st.Page(
         lambda: page.draw(engine),
         title=say(page.title),

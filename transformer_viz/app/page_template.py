@@ -1,4 +1,4 @@
-"""What every page does around its pictures: waiting, notices, errors in words, the footer."""
+"""Template of every page around its views: waiting, notices, error messages, the footer."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ from .ui.text_format import escape_markdown, spoken
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the app.
+    """Page of the app.
 
-    ``address`` is its place in the URL, ``title`` its marked text in the navigation, ``question``
-    the marked text of what it answers, ``draw`` what draws it, ``group`` the marked text of the
-    menu that it stands in. ``framed`` pages have the sentence
-    box above them; the others ask the model at hand nothing. The ``first`` page opens where the URL
-    names none. A page that ``has_map`` draws maps of the run for every kind of model.
+    Attributes:
+        address: Its path in the URL.
+        title: Marked text in the navigation.
+        question: Marked text of the question it answers.
+        draw: Function that draws it.
+        group: Marked text of its menu.
+        framed: True if the sentence box is above it; others use no input of the model.
+        first: True for the page at the root URL.
+        has_map: True if it draws maps of the run for every kind of model.
     """
 
     address: str
@@ -52,18 +56,19 @@ class Page:
 
     @property
     def path(self) -> str:
-        """The address as it stands in the URL: the first page has none."""
+        """Path in the URL; empty for the first page."""
         return "" if self.first else self.address
 
 
-#: What a page draws of a scene; it may give back what is to follow when the rest stands.
+#: Function that draws a scene; it may return a function to call after the rest is drawn.
 Body = Callable[[Scene], Callable[[], None] | None]
 
 
 def show(engine: Engine, body: Body, *, long: bool = False) -> None:
-    """A page, and then the loading of its model in the background.
+    """Draw a page, then load its model in the background.
 
-    ``long``: its body can show a text of more tokens than most pages take (`Scene.is_long`).
+    Args:
+        long: True if it can show a text of more tokens than most pages accept (`Scene.is_long`).
     """
     _page(engine, body, long)
     engine.prepare(state.model)
@@ -71,10 +76,10 @@ def show(engine: Engine, body: Body, *, long: bool = False) -> None:
 
 @st.fragment
 def _page(engine: Engine, body: Body, long: bool) -> None:
-    """Everything that a change repaints: one fragment, so that the frame stays untouched."""
+    """Draw everything that a change repaints: one fragment, so that the frame is not redrawn."""
     if private.recolour is not None or private.shortened:
         del private.recolour, private.shortened
-        st.rerun(scope="app")  # the frame's colours and its box stand outside of this fragment
+        st.rerun(scope="app")  # the frame is outside of this fragment
     visit.restore(engine)
     widget_sync.apply_pending()
     PRIORITY.give_way()
@@ -91,9 +96,9 @@ def _page(engine: Engine, body: Body, long: bool) -> None:
 
 @contextmanager
 def notices_above(engine: Engine) -> Iterator[None]:
-    """What a page draws inside; above it stand the notices, those of its own drawing too.
+    """Draw the notices above the content of the block, including those it causes.
 
-    Notices that the visitor has answered by a change are cleared first.
+    Notices that the user has answered by a change are cleared first.
     """
     visit.clear_answered_notices(engine)
     above = st.container()
@@ -108,7 +113,7 @@ def _answer(engine: Engine, body: Body, long: bool) -> None:
     kind = _kind(engine, waiting)
     asked = strip.strip(engine, kind)
     question = query_state.question(engine, kind)
-    ready = kind.takes in ("vectors", "audio")  # there is always an example of these
+    ready = kind.takes in ("vectors", "audio")  # these always have an example
     if not (question.text or question.picture or question.file or ready):
         st.info(inputs.todo(kind))
         frame.footer(engine, None, None)
@@ -127,9 +132,9 @@ def _answer(engine: Engine, body: Body, long: bool) -> None:
 
 
 def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
-    """What the model takes and gives; where only the model itself can say, it is waited for.
+    """Return inputs and outputs of the model; load it if only the model can determine them.
 
-    The frame was drawn without knowing, so it is drawn once more.
+    The frame was drawn without them, so the page is drawn once more.
     """
     model = state.model
     kind = engine.kind(model)
@@ -147,10 +152,10 @@ def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
 
 @contextmanager
 def _explained(engine: Engine) -> Iterator[None]:
-    """Whatever goes wrong inside, the visitor reads a sentence and keeps the footer."""
+    """Show a message for any error in the block, and keep the footer."""
     try:
         yield
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message, with a button to go on
         frame.footer(engine, None, None)
     except (ValueError, LookupError, OSError) as error:
         REFUSALS.labels("input").inc()
@@ -158,7 +163,7 @@ def _explained(engine: Engine) -> Iterator[None]:
         if isinstance(error, TooLongError):
             inputs.offer_beginning(engine, error)
         frame.footer(engine, None, None)
-    except BaseException as error:  # the last net: a visitor never meets a traceback
+    except BaseException as error:  # last resort: users never see a traceback
         if not is_fault(error):
             raise
         traceback.print_exc(file=sys.stderr)
@@ -167,7 +172,7 @@ def _explained(engine: Engine) -> Iterator[None]:
 
 
 def failed(error: BaseException) -> str:
-    """What is said where something went wrong that nobody thought of."""
+    """Return the message for an unexpected error."""
     return say(
         "This did not work ({error}: {reason}).", error=type(error).__name__, reason=spoken(error)
     )

@@ -1,4 +1,4 @@
-"""The command line: one command a function, every error one sentence.
+"""Command line: one function per command, one sentence per error.
 
 May import everything.
 """

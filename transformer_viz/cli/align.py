@@ -1,4 +1,4 @@
-"""``transformer-viz align``: the word alignment that cross-attention gives, as a Pharaoh file."""
+"""``transformer-viz align``: word alignment from cross-attention as a Pharaoh file."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def align(
 
 
 def _whole(file: str) -> list[Any]:
-    """The sentences of a file without a blank line: links have a line for each."""
+    """Return the sentences of a file without blank lines, since links have a line for each."""
     found = sentences(file)
     text = Path(file).read_text(encoding="utf-8").removeprefix(BOM).splitlines()
     for number, line in enumerate(text, 1):
@@ -105,10 +105,10 @@ def _whole(file: str) -> list[Any]:
 
 
 def _gold(file: str | None, first: int, reverse: bool, count: int) -> list[Gold] | None:
-    """The gold links of a file, a line a sentence.
+    """Read the gold links of a file, one line per sentence.
 
     Raises:
-        ValueError: no such file, no text, as many lines as there are no sentences, or no links.
+        ValueError: No such file, no text, a wrong number of lines, or no links.
     """
     if file is None:
         return None
@@ -136,7 +136,7 @@ def _gold(file: str | None, first: int, reverse: bool, count: int) -> list[Gold]
 
 
 def _told(found: CorpusAlignment) -> dict[str, Any]:
-    """The card, the walks and the errors as JSON."""
+    """Return the card, the walks and the errors as JSON data."""
     tables = {"walks": found.walks, "errors": found.errors}
     told = {
         name: json.loads(table.to_json(orient="records"))
@@ -147,7 +147,7 @@ def _told(found: CorpusAlignment) -> dict[str, Any]:
 
 
 def lines(found: CorpusAlignment) -> list[str]:
-    """What a person reads: how the map walks, and who aligns best."""
+    """Return readable lines: the walk measures, and the heads that align best."""
     card = found.card
     said = [
         f"{card['rows']} links in {card['sentences']} sentences: {card['heads']}, shift "
@@ -173,7 +173,7 @@ def lines(found: CorpusAlignment) -> list[str]:
 
 
 def _name(layer: Any, head: Any) -> str:
-    """A map in words; what is missing in the table is the mean."""
+    """Return the display name of a map; a missing number means the mean."""
     one, other = (str(number) if str(number).isdigit() else "" for number in (layer, head))
     if not one:
         return "mean of all heads"

@@ -1,4 +1,4 @@
-"""What was typed becomes what the library takes; what makes no sense is said before torch loads."""
+"""Conversion and validation of command-line arguments, before torch is loaded."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
     from ..core.trace import Trace
 
-VOCABULARIES = ("tokenizer", "target_tokenizer")  # words of `load` that have options
+VOCABULARIES = ("tokenizer", "target_tokenizer")  # arguments of `load` that have options
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 
 
 def known_checkpoint(path: str, overrides: dict[str, Any] | None = None) -> str:
-    """A name in the box as it is, anything else as a whole path that exists.
+    """Return a bundled name unchanged, anything else as an absolute path that exists.
 
-    A model of the Hub is fetched first, and is the folder where it lies then. Of ``overrides``
-    those that say how it is fetched are taken out, and the model of an adapter is put in.
+    A model of the Hub is downloaded first, and its folder is returned. Options of the download are
+    removed from ``overrides``, and the base model of an adapter is added.
     """
     from ..checkpoints.common.bundled import shelved
     from ..checkpoints.hub.door import local
@@ -50,15 +50,15 @@ def known_checkpoint(path: str, overrides: dict[str, Any] | None = None) -> str:
 
 
 def flag_of(word: str) -> str:
-    """The option that says a word of `load`."""
+    """Return the option for an argument of `load`."""
     return f"--{word.replace('_', '-')}"
 
 
 def keep_vocabulary(context: click.Context, option: click.Parameter, path: str | None) -> None:
-    """Keep the file or folder that ``--tokenizer`` or ``--target-tokenizer`` names.
+    """Keep the path of ``--tokenizer`` or ``--target-tokenizer`` (option callback).
 
     Raises:
-        ValueError: there is none.
+        ValueError: There is no such file or folder.
     """
     if path is None:
         return
@@ -72,7 +72,7 @@ def keep_vocabulary(context: click.Context, option: click.Parameter, path: str |
 
 
 def named_vocabularies() -> dict[str, Any]:
-    """The vocabulary files of this command, under the words of `load`."""
+    """Return the vocabulary files of this command, by argument of `load`."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     named = {word: meta.get(f"{__name__}.{word}") for word in VOCABULARIES}
@@ -80,16 +80,16 @@ def named_vocabularies() -> dict[str, Any]:
 
 
 def config_word(text: str) -> tuple[str, Any]:
-    """A config word and its value: numbers, true and false as such, anything else as text."""
+    """Parse an override: numbers, true and false as such, anything else as text."""
     word, equals, value = text.partition("=")
     if word in VOCABULARIES:
         raise ValueError(f"--set takes words of a config; name the file with {flag_of(word)} FILE.")
-    if not (word and equals) or word in ("thing", "device"):  # load's own words
+    if not (word and equals) or word in ("thing", "device"):  # load's own arguments
         raise ValueError(f"--set takes WORD=VALUE, like --set heads=8; got {text!r}.")
     try:
         return word, json.loads(value, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        return word, value  # a bare word such as norm=post
+        return word, value  # a bare value such as norm=post
 
 
 def _no_number(word: str) -> Any:
@@ -104,7 +104,7 @@ def one_source(
     audio: str | None,
     vectors: str | None,
 ) -> Any:
-    """The one input that was given, as `tv.trace` takes it; a picture may stand beside a text."""
+    """Return the single input, as `tv.trace` takes it; a picture may accompany a text."""
     given = {"a text": text, "--pair": pair, "--ids": ids, "--image": image, "--audio": audio}
     given["--vectors"] = vectors
     names = [name for name, value in given.items() if value is not None]
@@ -125,14 +125,14 @@ def one_source(
 
 
 def existing_picture(image: str, named: str = "--image") -> Path:
-    """The file that ``--image`` or an argument names."""
+    """Return the file of ``--image`` or of an argument."""
     if not Path(image).is_file():
         raise ValueError(f"There is no picture {image!r}; {named} names a file.")
     return Path(image)
 
 
 def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:
-    """The target that was given, if any; beside vectors it is a file of them."""
+    """Return the target, if any; with vectors it is a file of them."""
     if text is not None and ids is not None:
         raise ValueError("--target and --target-ids both came; a run has one target, give one.")
     if ids is not None:
@@ -141,21 +141,21 @@ def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:
 
 
 def one_question(target: str | None, target_ids: str | None, **given: Any) -> tuple[Any, Any]:
-    """What goes through a model and the target it is asked about, from `cli.input_options`."""
+    """Return the input and the target of a run, from `cli.input_options`."""
     return one_source(**given), one_target(target, target_ids, given["vectors"] is not None)
 
 
 def named_choice(model: Model, word: Any) -> Any:
-    """A class, or a token of the text, that a model which judges is asked about.
+    """Return the class, or the token index, that a classifying model is asked about.
 
-    A number in words is one, except where a class bears it as its name.
+    A number as text is converted, unless it is the name of a class.
     """
     judges = model.gives != "words" and isinstance(word, str)
     return int(word) if judges and word.isdecimal() and word not in model.labels else word
 
 
 def token_ids(flag: str, text: str) -> list[int]:
-    """The numbers of an option such as ``--ids "2 45 3"``."""
+    """Parse the numbers of an option such as ``--ids "2 45 3"``."""
     words = text.replace(",", " ").split()
     if not words or not all(word.isascii() and word.isdigit() for word in words):
         raise ValueError(f'{flag} takes token ids from 0, like {flag} "2 45 3"; got {text!r}.')
@@ -163,7 +163,7 @@ def token_ids(flag: str, text: str) -> list[int]:
 
 
 def vectors_file(flag: str, path: Path) -> np.ndarray:
-    """The floats ``[token, d_model]`` of a .npy file; nothing in it is run."""
+    """Read the floats ``[token, d_model]`` of a .npy file, without pickle."""
     import numpy as np
 
     if not path.is_file():
@@ -179,7 +179,7 @@ def vectors_file(flag: str, path: Path) -> np.ndarray:
 
 
 def stored_run(path: str) -> Trace:
-    """The trace that a file holds."""
+    """Return the trace of a file."""
     if not Path(path).is_file():
         raise ValueError(
             f"There is no file {path!r}; name one that transformer-viz trace --out wrote."
@@ -188,7 +188,7 @@ def stored_run(path: str) -> Trace:
 
 
 def _loaded(path: str) -> Trace:
-    """The trace of a file; what was guessed of its model is marked on stderr."""
+    """Return the trace of a file, and note guessed values of its model for stderr."""
     from ..core.trace import Trace
 
     found = Trace.load(path)
@@ -197,10 +197,10 @@ def _loaded(path: str) -> Trace:
 
 
 def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trace | None:
-    """The trace that a path holds; None where it is something else.
+    """Return the trace of a path; None if the path is something else.
 
     Raises:
-        ValueError: an input, an intervention or words of a config beside it.
+        ValueError: An input, an intervention or config overrides were given as well.
     """
     from ..core.trace import Trace
 
@@ -222,7 +222,7 @@ def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trac
 def one_place(
     trace: Trace, block: str | None, layer: int | None, head: int | None, picture: str, kind: str
 ) -> tuple[str, int, int]:
-    """The head that was named, as far as it is needed: an atlas has all of them."""
+    """Return the named head, as far as it is needed: an atlas has all of them."""
     if block is None and len(trace.maps) > 1:
         raise ValueError(f"This run has the maps {', '.join(trace.maps)}; name one with --block.")
     if block is not None and block not in MAPS:
@@ -238,7 +238,7 @@ SPAN = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def head_places(text: str | None) -> list[tuple[str, int, int] | tuple[int, int]]:
-    """The heads of an option such as ``--heads "1.3 L0H2 cross.1.0"``."""
+    """Parse the heads of an option such as ``--heads "1.3 L0H2 cross.1.0"``."""
     found: list[tuple[str, int, int] | tuple[int, int]] = []
     for word in (text or "").replace(",", " ").split():
         parts = HEAD.fullmatch(word)
@@ -253,7 +253,7 @@ def head_places(text: str | None) -> list[tuple[str, int, int] | tuple[int, int]
 
 
 def layer_numbers(text: str | None) -> list[int]:
-    """The layers of an option such as ``--layers "0 4-6"``."""
+    """Parse the layers of an option such as ``--layers "0 4-6"``."""
     found: list[int] = []
     for word in (text or "").replace(",", " ").split():
         parts = SPAN.fullmatch(word)
@@ -264,7 +264,7 @@ def layer_numbers(text: str | None) -> list[int]:
 
 
 def token_span(flag: str, text: str | None) -> slice | None:
-    """The tokens of an option such as ``--rows 100:300``, the last one not included."""
+    """Parse the tokens of an option such as ``--rows 100:300``, the end not included."""
     if text is None:
         return None
     first, colon, last = text.partition(":")
@@ -275,7 +275,7 @@ def token_span(flag: str, text: str | None) -> slice | None:
 
 
 def new_file(out: str, what: str) -> Path:
-    """The file that ``--out`` names: its folder exists, and it is no folder itself."""
+    """Return the file of ``--out``, after checking that its folder exists and it is no folder."""
     path = Path(out)
     if not path.resolve().parent.is_dir():
         raise ValueError(f"There is no folder {path.parent} for --out; make it first.")
@@ -285,8 +285,10 @@ def new_file(out: str, what: str) -> Path:
 
 
 def kept_parts(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What a trace should keep, from options that may be repeated or hold a list; None without any:
-    then the weights, or the tiles of a long text."""
+    """Parse the parts that a trace should keep, from options that may be repeated or hold a list.
+
+    None without any; the default is the weights, or the tiles of a long text.
+    """
     kept = tuple(part for word in words for part in word.replace(",", " ").split())
     for part in kept:
         if part not in KEEP:
@@ -295,7 +297,7 @@ def kept_parts(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def read_intervention(text: str | None) -> Intervention:
-    """The intervention that a JSON text or a file of it describes; none is the clean run."""
+    """Return the intervention of a JSON text or file; None is the clean run."""
     if text is None:
         return Intervention()
     if text.lstrip()[:1] in ("{", "["):

@@ -1,4 +1,4 @@
-"""``transformer-viz atlas``: what every head does over a file of sentences of any size."""
+"""``transformer-viz atlas``: measures of every head over a file of sentences of any size."""
 
 from __future__ import annotations
 

@@ -101,10 +101,10 @@ def compare(
 
 
 def _of_side(words: tuple[str, ...], side: str) -> tuple[str, ...]:
-    """The overrides of one side: those without a side, and those that name it.
+    """Return the overrides of one side: those without a side, and those that name it.
 
     Raises:
-        ValueError: a word that names a side where there is one model.
+        ValueError: An override names a side, but there is one model.
     """
     own = []
     for word in words:
@@ -125,7 +125,7 @@ def _read(sentence: str | None, file: str | None) -> Any:
 
 
 def _trace(path: str) -> Any:
-    """A stored run; a checkpoint without a sentence is told what it lacks."""
+    """Return a stored run; for a checkpoint, raise an error that lists the missing option."""
     if not Path(path).is_file():
         raise ValueError(
             f"{path!r} is no file that transformer-viz trace --out wrote. Checkpoints are compared "
@@ -135,7 +135,7 @@ def _trace(path: str) -> Any:
 
 
 def lines(found: Comparison) -> list[str]:
-    """The heads that differ most, as a person reads them, and what must be known beside them."""
+    """Return readable lines of the heads that differ most, with notes."""
     span = "low" in found.heads
     rows = [f"{'bits':>6}  {'95 %' if span else '':<14}  {'rows':>5}  head"]
     table = found.heads.sort_values("divergence", ascending=False, kind="stable")

@@ -1,4 +1,4 @@
-"""``transformer-viz explain``: what the input had to do with one word of the output."""
+"""``transformer-viz explain``: contribution of the input to one word of the output."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def explain(
 
 
 def lines(found: Explanation) -> list[str]:
-    """The values as a person reads them, and what must be known beside them."""
+    """Return readable lines of the values, with notes."""
     question = found.explainer.question
     listed = [
         f"[{n} {label}]" if n == question.number else f"{n} {label}"
@@ -151,7 +151,7 @@ def _part(row: Any) -> str:
 
 
 def _bars(labels: list[str], values: list[float]) -> list[str]:
-    """A line a value, with a bar to one scale."""
+    """Return one line per value, with a bar on a common scale."""
     width = max((len(label) for label in labels), default=0)
     most = max((abs(v) for v in values if v == v), default=0.0) or 1.0
     made = []
@@ -163,7 +163,7 @@ def _bars(labels: list[str], values: list[float]) -> list[str]:
 
 
 def curved(curve: DeletionCurve, method: str) -> list[str]:
-    """The deletion curve, a line for each number of words that were hidden."""
+    """Return the deletion curve, one line per number of hidden words."""
     table: pd.DataFrame = curve.table.set_index(["method", "hidden"])
     unit = curve.table["unit"].iloc[0]
     rows = [

@@ -1,7 +1,7 @@
-"""The command line: ``transformer-viz``, the same as ``python -m transformer_viz``.
+"""Command line ``transformer-viz``, the same as ``python -m transformer_viz``.
 
-Each command checks its words before it loads anything heavy, and writes its answer to stdout and
-its progress to stderr. Bad input is answered with one sentence and exit code 2.
+Each command checks its arguments before it loads anything heavy. Results go to stdout, progress
+goes to stderr. Invalid input exits with one sentence and code 2.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ..core.interventions import Intervention
     from ..core.trace import Trace
 
-SENSES = {"image": "a picture", "audio": "a sound"}  # by what a model takes
+SENSES = {"image": "a picture", "audio": "a sound"}  # by input of a model
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 
 
@@ -147,7 +147,7 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
 
 
 def _beside(model: Model, path: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The picture beside a text, for a model that reads text; and no sense that a model lacks."""
+    """Return the picture beside a text, for a text model; reject unsupported kinds of input."""
     words = given["text"] is not None or given["ids"] is not None
     if given["image"] is None or not words or model.takes == "image":
         _require_sense(model, path, given)
@@ -156,7 +156,7 @@ def _beside(model: Model, path: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_sense(model: Model, path: str, given: dict[str, Any]) -> None:
-    """A picture or a sound for a model that takes one, and none for any other."""
+    """Check that a picture or a sound is given exactly if the model takes one."""
     if model.eyes is not None and given["image"] is not None:
         raise ValueError(
             f'{path!r} reads a text with its picture; give the text too: --image FILE "What is '
@@ -221,7 +221,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
 def _reported(
     path: str, words: tuple[str, ...], edits: Intervention, given: dict[str, Any]
 ) -> tuple[Trace, Trace | None]:
-    """The run of a report, and the one before it where there are edits."""
+    """Return the run of a report, and the clean run if there are edits."""
     source, aim = one_question(**given)
     model = load_model(path, words)
     beside = _beside(model, path, given)

@@ -1,4 +1,4 @@
-"""``transformer-viz match``: a picture and several captions, for CLIP and SigLIP."""
+"""``transformer-viz match``: one picture and several captions, for CLIP and SigLIP."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _words(found: Match) -> dict[str, object]:
 
 
 def _lines(found: Match) -> str:
-    """The best caption first, as a person reads it."""
+    """Return readable lines, the best caption first."""
     rows = zip(found.probabilities, found.logits, found.captions, strict=True)
     ordered = sorted(rows, key=lambda row: -row[0])
     lines = [f"{chance:7.1%}  {logit:8.2f}  {caption}" for chance, logit, caption in ordered]

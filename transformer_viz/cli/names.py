@@ -1,4 +1,4 @@
-"""``transformer-viz names``: a proposal for the names of a file of one's own."""
+"""``transformer-viz names``: name proposals for the weights of a custom checkpoint."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def names(path: str, layout: str | None, as_json: bool, apart: bool, out: str | 
 
 
 def lines(found: NameProposal) -> list[str]:
-    """Return the table as a person reads it, and what it lacks."""
+    """Return the table as readable lines, with missing entries."""
     from ..checkpoints.naming.name_proposals import REASONS
 
     keys = [visible(row.key) for row in found.rows]

@@ -1,4 +1,4 @@
-"""What several commands ask for, and the model that they open."""
+"""Options shared by several commands, and model loading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ intervention_option = click.option(
     metavar="FILE|JSON",
     help="What to change in the run, as JSON or a file of it.",
 )
-NAMES = "names"  # the word of an override; in a context, the file that --names gave
+NAMES = "names"  # key of an override; in a context, the file of --names
 
 _words_option = click.option(
     "--set",
@@ -34,7 +34,7 @@ _words_option = click.option(
 _names_option = click.option(
     "--names",
     metavar="F.json",
-    is_eager=True,  # so that its file is among the words that --set gives
+    is_eager=True,  # so that its file is among the values of --set
     expose_value=False,
     callback=lambda context, option, file: _note_names(context, file),
     help="Which weight of one's own file is which, as `transformer-viz names` writes it.",
@@ -42,7 +42,7 @@ _names_option = click.option(
 
 
 def vocabulary_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The files of the vocabularies, which `load_model` reads."""
+    """Add the options of the vocabulary files, which `load_model` reads."""
     of_source = "The vocabulary: a file or a folder; of the source, if the target has its own."
     for option in (
         click.option(
@@ -78,7 +78,7 @@ def _note_names(context: click.Context, file: str | None) -> None:
 
 
 def _overrides(words: tuple[str, ...]) -> dict[str, Any]:
-    """The overrides of ``WORD=VALUE``; a file of names must be there."""
+    """Return the overrides of ``WORD=VALUE``; a file of names must exist."""
     overrides = dict(map(config_word, words))
     file = overrides.get(NAMES)
     if isinstance(file, str) and not Path(file).is_file():
@@ -90,7 +90,7 @@ def _overrides(words: tuple[str, ...]) -> dict[str, Any]:
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What goes through a model, one of several ways to say it, and a target."""
+    """Add the options for the input of a model, in one of several forms, and for a target."""
     aim = "The target text; left out, it is decoded. With --vectors a .npy."
     fed = "The decoder's input ids, start included."
     for option in (
@@ -108,9 +108,9 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
-    """The checkpoint under ``WORD=VALUE`` overrides and further ones.
+    """Load the checkpoint with ``WORD=VALUE`` overrides and further ones.
 
-    What was guessed of it is marked on stderr, for every command alike.
+    Guessed values are noted on stderr, for every command.
     """
     overrides = _overrides(words)
     known = known_checkpoint(path, overrides)
@@ -125,7 +125,7 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
 
 
 def load_apart(path: str, words: tuple[str, ...]) -> Model:
-    """The same in a process of its own, as the app opens a stranger's."""
+    """Load the checkpoint in a separate process, as the app opens uploaded files."""
     known, overrides = known_checkpoint(path), _overrides(words)
     with after_a_second(f"Loading {path}"):
         from ..opening import open_apart

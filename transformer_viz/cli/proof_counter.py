@@ -1,4 +1,4 @@
-"""Progress of a proof on the command line, where Ctrl-C stops the proof and keeps the maps."""
+"""Progress of a capture check on the command line; Ctrl-C stops the check and keeps the maps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .terminal import Counter
 
 @contextmanager
 def proof_counter() -> Iterator[Callable[[int, int], bool]]:
-    """Give a progress callback for a trace.
+    """Yield a progress callback for a trace.
 
-    From its first call on, Ctrl-C stops the proof; a second one ends the program, as ever.
+    From its first call on, Ctrl-C stops the check; a second one ends the program, as usual.
     """
     counter, stopped, before = Counter("passes of the proof (Ctrl-C stops it)"), False, None
 

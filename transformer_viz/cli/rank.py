@@ -1,4 +1,4 @@
-"""``transformer-viz rank``: all heads by what their removal costs, on the sentences of a file."""
+"""``transformer-viz rank``: heads ranked by cost of removal, on the sentences of a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 METHODS = ("mean", "zero", "resample", "uniform")
 SHOWN = 20  # rows of the printed table
-OF_A_CLASS = 3  # heads that are printed of each class
+OF_A_CLASS = 3  # heads that are printed for each class
 
 
 @click.command()
@@ -75,7 +75,7 @@ def rank(
 
 
 def lines(ranking: Ranking) -> list[str]:
-    """The strongest heads, as a person reads them, and what must be known beside them."""
+    """Return readable lines of the strongest heads, with notes."""
     unit, scored = ranking.unit, ranking.unit == "logit"
     more_titles = f"{'moved':>7}" if scored else f"{'KL':>7}  {'changed':>7}"
     rows = [f"{'rank':>9}  {'head':<18}{unit:>8}  {'95 %':>18}  {more_titles}"]
@@ -93,7 +93,7 @@ def lines(ranking: Ranking) -> list[str]:
 
 
 def _classes(ranking: Ranking) -> list[str]:
-    """The costliest heads of each class, where several were asked about."""
+    """Return lines of the costliest heads of each class, if there are several classes."""
     if ranking.by_row is None or ranking.by_class["class"].nunique() < 2:
         return []
     rows = ["", f"the costliest heads of each class, in {ranking.unit}"]

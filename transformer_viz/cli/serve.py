@@ -1,4 +1,4 @@
-"""``transformer-viz app``: the server, with the settings of whoever runs it."""
+"""``transformer-viz app``: the server, with the operator's settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..paths import ROOT
 from ..permissions import permissions
 from .arguments import known_checkpoint
 
-ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
-MOST = 64  # processes that --workers may ask for
+ARENAS = "2"  # malloc arenas: one per thread would each keep the memory of an earlier long text
+MOST = 64  # largest number of processes of --workers
 CERTIFICATE = "STREAMLIT_SERVER_SSL_CERT_FILE"
 ENFORCED = ("processor", "memory", "files", "network", "programs")  # as `confine` names them
 OWN = (reach.PASSED_ON, settings.START)  # variables that a server sets for itself
@@ -113,18 +113,18 @@ def app(
     words = [sys.executable, "-m", "transformer_viz.app.live.server"]
     if workers > 1:
         words = [sys.executable, "-m", "transformer_viz.app.balancer", str(workers)]
-    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
+    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from the working directory
     os.execve(sys.executable, words, surroundings)
 
 
 def _surroundings(chosen: dict[str, str], host: str, port: int) -> dict[str, str]:
-    """Return the environment of the server: what the options say comes before what was set."""
+    """Return the environment of the server; options override existing variables."""
     given = {name: text for name, text in os.environ.items() if name not in OWN}
     found = (
         {
             "MALLOC_ARENA_MAX": ARENAS,
-            # numpy multiplies small matrices only, as of tiles, and its threads wait for each other
-            # where runs of models (torch has threads of its own) keep the cores busy.
+            # numpy only multiplies small matrices, for tiles. Its threads wait for each other where
+            # model runs (torch has its own threads) keep the cores busy.
             "OPENBLAS_NUM_THREADS": "1",
         }
         | given
@@ -137,7 +137,7 @@ def _surroundings(chosen: dict[str, str], host: str, port: int) -> dict[str, str
         }
     )
     if not found.get(settings.ROOTS.variable, "").strip():
-        # Set here: the app starts in another folder, where "the working directory" means its own.
+        # Set here: the app starts in another folder, so its working directory differs.
         found |= dict.fromkeys((settings.ROOTS.variable, settings.START), str(Path.cwd()))
     if not settings.open_roots(found):
         found[settings.PATHS.variable] = settings.OFF
@@ -145,7 +145,7 @@ def _surroundings(chosen: dict[str, str], host: str, port: int) -> dict[str, str
 
 
 def settings_text(around: Mapping[str, str]) -> str:
-    """Every setting as it would hold in an environment, and what visitors may do with them."""
+    """Return every setting as it applies in an environment, and the permissions of users."""
     from ..opening.places import describe_enforced
 
     why = reach.reason(around)

@@ -1,4 +1,4 @@
-"""``transformer-viz swap``: which part of a run carries the difference between two sentences."""
+"""``transformer-viz swap``: activation patching between two sentences, part by part."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def swap(
 
 
 def card_beside(table: Path) -> Path:
-    """The file of the run card of a table."""
+    """Return the run-card file of a table."""
     return table.with_name(f"{table.stem}.card.json")
 
 
 def _read(model: Model, text: str) -> str | tuple[str, ...]:
-    """A text, or the two that a tabulator parts, for a model that reads two."""
+    """Return a text, or a tab-separated pair for a model that reads two."""
     return tuple(text.split("\t")) if model.pairs and "\t" in text else text
 
 
@@ -125,7 +125,7 @@ def _pair(words: str) -> tuple[str, ...]:
 
 
 def lines(found: Swap) -> list[str]:
-    """The largest swaps, as a person reads them, and what must be known beside them."""
+    """Return readable lines of the largest patches, with notes."""
     rows = [f"{'moved':>7}  swapped alone (0 to 1 of a difference in {found.unit})"]
     for cell in found.ranked[:SHOWN]:
         value = found.parts[cell.part][cell.row, cell.column]
@@ -137,7 +137,7 @@ def lines(found: Swap) -> list[str]:
 
 
 def named(found: Swap, cell: Cell) -> str:
-    """The place of a swap: ``cross L1 H2``, ``encoder L0 at “it”``."""
+    """Return the site of a patch: ``cross L1 H2``, ``encoder L0 at “it”``."""
     if found.what != "stream":
         return f"{cell.part} L{cell.row} H{cell.column}"
     word = found.labels(cell.part)[cell.column]

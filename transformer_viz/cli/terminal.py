@@ -1,4 +1,4 @@
-"""How the command line speaks: a line for a line, errors in a sentence, progress on stderr."""
+"""Terminal input and output: line by line, errors in a sentence, progress on stderr."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from ..inference.inspection import Inspection, Word
 
 BAD_INPUT = 2
-GUESSES = "transformer_viz.guesses"  # in the context of a command: what was guessed of its models
-CONTROLS = ("Cc", "Zl", "Zp")  # of Unicode: commands, and ends of lines that nobody sees
-STOPPED = 130  # what shells expect of a program ended by Ctrl-C
+GUESSES = "transformer_viz.guesses"  # in the context of a command: guessed values of its models
+CONTROLS = ("Cc", "Zl", "Zp")  # Unicode categories: control characters and invisible line ends
+STOPPED = 130  # exit code that shells expect of a program ended by Ctrl-C
 
 
 class OneSentence(click.Group):
-    """A group of commands that answers any error with one sentence on stderr and exit code 2.
+    """Group of commands that reports errors with one sentence on stderr and exit code 2.
 
-    ``--debug`` may stand anywhere before ``--`` and shows the traceback instead.
+    ``--debug`` anywhere before ``--`` shows the traceback instead.
     """
 
     def main(
@@ -40,7 +40,7 @@ class OneSentence(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line and leave with its exit code."""
+        """Run a command line and exit with its code."""
         words, debug = _without_debug(sys.argv[1:] if args is None else list(args))
         try:
             code = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
@@ -48,7 +48,7 @@ class OneSentence(click.Group):
             click.echo("Stopped.", err=True)
             sys.exit(STOPPED)
         except BrokenPipeError:
-            # Whoever read our output has seen enough (| head); the closing flush must not complain.
+            # The reader of our output closed it (| head); the final flush must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except BaseException as error:
@@ -59,7 +59,7 @@ class OneSentence(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and then mark on stderr what was guessed of the models it read."""
+        """Run the command, and then note guessed values of its models on stderr."""
         given = super().invoke(ctx)
         _tell_guesses(guesses_in(*ctx.meta.get(GUESSES, ())))
         return given
@@ -72,7 +72,7 @@ def _without_debug(words: list[str]) -> tuple[list[str], bool]:
 
 
 def sentence(error: BaseException) -> str:
-    """What an error says, on one line; one that says nothing is named."""
+    """Return the message of an error on one line; an error without one is named."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         text = f"{error.format_message()} Try: {error.ctx.command_path} --help"
     elif isinstance(error, click.ClickException):
@@ -80,17 +80,17 @@ def sentence(error: BaseException) -> str:
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     elif isinstance(error, KeyError) and error.args:
-        text = str(error.args[0])  # its own str puts the sentence in quotation marks
+        text = str(error.args[0])  # its str() adds quotation marks
     elif isinstance(error, ValueError | LookupError) and str(error):
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error}; --debug shows where."
-    return visible(" ".join(text.split()))  # names in a file may hold a terminal's commands
+    return visible(" ".join(text.split()))  # names in a file may contain control characters
 
 
 @contextmanager
 def after_a_second(doing: str) -> Iterator[None]:
-    """Say what is being done, if it takes longer than a second."""
+    """Print the current activity, if it takes longer than a second."""
     timer = threading.Timer(1.0, lambda: tell(f"{doing} …", err=True))
     timer.daemon = True
     timer.start()
@@ -101,9 +101,9 @@ def after_a_second(doing: str) -> Iterator[None]:
 
 
 class Counter:
-    """How far a stream of lines has come: silent for a second, then a line now and again.
+    """Progress of a stream of lines: silent for a second, then a line at intervals.
 
-    A terminal gets one line that is written over each second; a file or pipe one every ten.
+    A terminal gets one line that is overwritten each second; a file or pipe one every ten.
     """
 
     def __init__(self, noun: str):
@@ -112,7 +112,7 @@ class Counter:
         self.live = sys.stderr.isatty()
 
     def tell(self, count: int) -> None:
-        """So many are done."""
+        """Report that ``count`` items are done."""
         self.count, now = count, time.monotonic()
         first = self.told == self.start
         if now - self.told > (1 if first or self.live else 10):
@@ -121,12 +121,12 @@ class Counter:
             click.echo(f"\r{text}\x1b[K" if self.live else text, err=True, nl=not self.live)
 
     def close(self) -> None:
-        """End the line that was written over."""
+        """End the overwritten line."""
         if self.live and self.told > self.start:
             click.echo(err=True)
 
 
-#: Texts in, one text each out; the function is told how many are done.
+#: Returns one text for each text; calls the function with the number done.
 Answer = Callable[[list[str], Callable[[int], None]], list[str]]
 
 
@@ -137,7 +137,7 @@ def line_by_line(noun: str, answer: Answer) -> None:
         try:
             _reply(lines, answer, counter)
         except ValueError:
-            # Now one at a time: the lines before the bad one are answered, and it is named.
+            # Answer one by one: lines before the invalid one are answered, and the error names it.
             for number, line in enumerate(lines, first):
                 try:
                     _reply([line], answer, counter)
@@ -155,9 +155,9 @@ def _reply(lines: list[str], answer: Answer, counter: Counter) -> None:
 
 
 def _arriving() -> Iterator[tuple[int, list[str]]]:
-    """The lines of stdin as they come, with the number of the first: all that are there at once.
+    """Yield the available lines of stdin as they arrive, with the number of the first.
 
-    So a file is answered in batches, and a program that waits for each answer gets it.
+    A file is thus answered in batches, and a program that waits for each answer gets it.
     """
     if sys.stdin.isatty():
         click.echo("One text a line; end with Ctrl-D.", err=True)
@@ -182,7 +182,7 @@ def _text(line: bytes, number: int) -> str:
 
 
 def inspected(found: Inspection) -> Iterator[str]:
-    """The lines of an inspection for a reader: what it is, its words, its parts, the proof."""
+    """Yield the lines of an inspection: model, config, parameters, capture report."""
     yield visible(f"{found.name}: {found.title}" if found.title else found.name)
     yield f"layout {found.layout}, {found.kind}, takes {found.takes}, gives {found.gives}"
     yield (
@@ -213,12 +213,12 @@ def inspected(found: Inspection) -> Iterator[str]:
 
 
 def _origin(row: Word) -> str:
-    """Where a value came from, and whether that is a guess."""
+    """Return the origin of a value, marked if it is a guess."""
     return f"a guess: {row.meaning}" if row.guess else row.meaning or "not said"
 
 
 def _section(title: str, rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """A title and its rows in three columns; nothing where there are no rows."""
+    """Yield a title and its rows in three columns; nothing without rows."""
     shown = list(rows)
     if shown:
         yield f"\n{title}"
@@ -241,27 +241,27 @@ def _vocabulary(found: Inspection) -> Iterator[str]:
 
 
 def inert(text: str) -> str:
-    """Text for a terminal: control characters as escapes, all else as it is, lines and tabs too.
+    """Return text for a terminal, with control characters escaped except newlines and tabs.
 
-    Marks of direction stay: texts in Arabic and Hebrew need them.
+    Bidirectional marks stay, since Arabic and Hebrew texts need them.
     """
     return "".join(c if c in "\n\t" or category(c) not in CONTROLS else visible(c) for c in text)
 
 
 def tell(text: str = "", nl: bool = True, err: bool = False) -> None:
-    """Write what may hold words of a model, a file or a user."""
+    """Print text that may contain strings of a model, a file or a user."""
     click.echo(inert(text), nl=nl, err=err)
 
 
 def note_guesses(guesses: Mapping[str, Any]) -> None:
-    """Mark guessed words once the command has succeeded: what fails writes one line."""
+    """Note guessed values, printed after success only, so that a failure prints one line."""
     context = click.get_current_context(silent=True)
     if guesses and context is not None:
         context.meta.setdefault(GUESSES, []).append({KEY: guesses})
 
 
 def _tell_guesses(guesses: Mapping[str, Any]) -> None:
-    """Write the mark to stderr, and the option that settles the words."""
+    """Print the mark to stderr, with the options that set the values."""
     if guesses:
         tell(
             f"{guess_mark(guesses)}. No file says {guess_values(guesses)}; a wrong value shows "

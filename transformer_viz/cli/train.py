@@ -1,4 +1,4 @@
-"""``transformer-viz train``: hand a recipe to the folder ``training/`` of a clone."""
+"""``transformer-viz train``: run a recipe with the ``training/`` folder of a clone."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def train(
 
 
 def import_trainer() -> Callable[..., None]:
-    """Import ``training.command.run`` from the clone that this package stands in."""
+    """Import ``training.command.run`` from the clone that contains this package."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     run: Callable[..., None] = importlib.import_module("training.command").run
@@ -73,10 +73,10 @@ def import_trainer() -> Callable[..., None]:
 
 
 def refuse_without_clone() -> None:
-    """Refuse to train where no clone is, as in an installed wheel.
+    """Raise an error outside a clone, as in an installed wheel.
 
     Raises:
-        ValueError: ``training/`` does not stand beside the package.
+        ValueError: ``training/`` is not beside the package.
     """
     if not TRAINING.is_file():
         raise ValueError(
@@ -86,7 +86,7 @@ def refuse_without_clone() -> None:
 
 
 def recipe_data(recipe: Path, folder: str | None) -> Path | None:
-    """The folder of a recipe's data, which only a recipe with data of its own goes without."""
+    """Return the folder of a recipe's data; None is valid for a recipe with built-in data."""
     if folder is not None and not Path(folder).is_dir():
         raise ValueError(
             f"There is no folder {folder!r}; --data names the one with the recipe's sentences."

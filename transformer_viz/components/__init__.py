@@ -1,6 +1,6 @@
-"""Browser components: plain data in, what the browser needs out; their scripts in ``browser/``.
+"""Browser components: Python prepares plain data for the scripts in ``browser/``.
 
-No Streamlit here: :mod:`transformer_viz.app.ui.components` puts them on a page.
+Independent of Streamlit: :mod:`transformer_viz.app.ui.components` puts them on a page.
 """
 
 from .tokens import Chip, ChipRow, Picked, picked, spot, tokens_data

@@ -1,7 +1,7 @@
-"""All heads at once: the small pictures and the numbers that ``browser/atlas.js`` draws from.
+"""All heads at once: the small maps and the numbers that ``browser/atlas.js`` draws.
 
-The pictures travel as they were captured, 255 = weight 1; which colour a weight has is decided in
-the browser, where scale, colour map, gamma and threshold change without asking.
+The maps are sent as captured, 255 = weight 1. The browser maps weights to colours, so scale, colour
+map, gamma and threshold change without a request.
 """
 
 from __future__ import annotations
@@ -21,22 +21,28 @@ from .blob import both_palettes, pack
 from .map_look import PLAIN, MapLook
 from .ruler import rulers
 
-STRONGEST = "max"  # the column that gives the ends of the scale
-#: How the three maps are called on the screen.
+STRONGEST = "max"  # the column with the ends of the scale
+#: Titles of the three maps on the screen.
 TITLES = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
-UNCHANGED = 128  # in a picture of changes; 0 is a row that was not there before
+UNCHANGED = 128  # in a map of changes; 0 is a row missing in the earlier run
 CELLS = 900_000  # more cells than this are pooled, so that an atlas stays below a megabyte
 AROUND = (154, 126)  # pixels for names, legend and controls, of one block and of several
-ROW = (18, 150)  # a layer's tiles are at least and at most so high, their gap included
+ROW = (18, 150)  # smallest and largest height of a layer's tiles, their gap included
 MAX_ROWS_HEIGHT = 460  # pixels that the rows of tiles share while they can shrink
-TALLEST = 1.4  # a tile is at most so much higher than wide
-ROOM = (600, 1140)  # pixels that the tiles of one block, and of several, probably have across
+TALLEST = 1.4  # largest ratio of a tile's height to its width
+ROOM = (600, 1140)  # estimated pixels across for the tiles of one block, and of several
 
 
 @dataclass(frozen=True, eq=False)
 class HeadNumber:
-    """A number of each head by which an atlas sorts and colours: ``values`` by map, ``[layer,
-    head]``, NaN where there is none; ``title`` in the menus, ``told`` where the tile is pointed at.
+    """Number of each head by which an atlas sorts and colours.
+
+    Attributes:
+        name: Column name.
+        title: Title in the menus.
+        values: Arrays ``[layer, head]`` by map; NaN where there is none.
+        told: Show the number when hovering over the tile.
+        digits: Decimals.
     """
 
     name: str
@@ -48,7 +54,7 @@ class HeadNumber:
 
 @dataclass(frozen=True)
 class _Tiles:
-    """A block's pictures ``[layer, head, row, column]``: weights uint8, or changes float32."""
+    """Maps of a block ``[layer, head, row, column]``: weights uint8, or changes float32."""
 
     block: str
     cells: np.ndarray
@@ -69,28 +75,28 @@ def atlas_data(
     words: str = "",
     numbers: Sequence[HeadNumber] | None = None,
 ) -> bytes:
-    """Every layer and head of one block, or of several side by side, as bytes for the browser.
+    """Return every layer and head of one or several blocks as bytes for the browser.
 
-    ``numbers{block}`` float32 ``[column, layer, head]`` is what is known of each head, NaN where
-    nothing is; ``columns`` in the header names the axis. ``metrics`` there are those by which heads
-    can be sorted, with their texts; the scripts know none of them by name.
+    ``numbers{block}`` float32 ``[column, layer, head]`` holds the numbers of each head, NaN where
+    unknown; ``columns`` in the header names the axis. ``metrics`` lists the sort options with their
+    texts, so the scripts contain no metric names.
 
     Args:
-        trace: the run to show.
-        blocks: of ``encoder``, ``decoder`` and ``cross``, in the order in which they stand.
-        look: the colours, and the number of this state.
-        before: another run over the same words; then what changed since is drawn.
-        opened: block, layer and head of the one that stands beside.
-        overlaid: layers and heads of the opened block that are laid over it as lines.
-        sort: ``layer``, or the name of the metric that heads are ranked by, or ``change``.
-        scale: ``head`` (each by its own largest weight), ``common``, or the name of the metric that
+        trace: The run to show.
+        blocks: Any of ``encoder``, ``decoder`` and ``cross``, in display order.
+        look: Colours, and the number of this state.
+        before: Another run on the same tokens; if given, the change since it is drawn.
+        opened: Block, layer and head of the open map.
+        overlaid: Layers and heads of the open block that are drawn over it as lines.
+        sort: ``layer``, the name of a metric to rank heads by, or ``change``.
+        scale: ``head`` (each by its largest weight), ``common``, or the name of a metric that
             colours each tile as a whole.
-        words: a sentence to show below.
-        numbers: what heads are sorted and coloured by instead of what is known of them in this run.
+        words: A sentence to show below.
+        numbers: Sort and colour options that replace the metrics of this run.
 
     Raises:
-        LookupError: a map that the trace lacks; names those it has.
-        ValueError: no block, or two runs that cannot be compared; says why.
+        LookupError: The trace lacks a map; the message lists those it has.
+        ValueError: No block, or two runs that cannot be compared; the message gives the reason.
     """
     if not blocks:
         raise ValueError("An atlas needs a block: encoder, decoder or cross; got none.")
@@ -120,7 +126,7 @@ def atlas_data(
 
 
 def atlas_height(trace: Trace, blocks: Sequence[str]) -> int:
-    """Pixels that the atlas takes, so that they can be kept free before it is drawn."""
+    """Return the atlas's height in pixels, to reserve it before drawing."""
     layers, heads = zip(*(trace.thumbnail(block).shape[:2] for block in blocks), strict=True)
     several = len(blocks) > 1
     wide = TALLEST * ROOM[several] / sum(heads)
@@ -135,10 +141,10 @@ def _tiles(trace: Trace, block: str, before: Trace | None) -> _Tiles:
 
 
 def _pooled(found: list[_Tiles]) -> list[_Tiles]:
-    """The same pictures, all of them halved until they are few enough cells."""
+    """Return the same maps, all halved until the number of cells is small enough."""
     while sum(tiles.cells.size for tiles in found) > CELLS:
         if all(max(tiles.cells.shape[2:]) == 1 for tiles in found):
-            break  # there are that many heads
+            break  # the number of heads alone exceeds the limit
         found = [_half(tiles) for tiles in found]
     return found
 
@@ -158,13 +164,13 @@ def _arrays(
 
 
 def _bytes_of_changes(changes: np.ndarray, limit: float) -> np.ndarray:
-    """-limit, 0 and limit become 1, 128 and 255."""
+    """Map -limit, 0 and limit to 1, 128 and 255."""
     steps = np.round(changes / limit * (UNCHANGED - 1)) + UNCHANGED
     return np.nan_to_num(steps, nan=0).astype(np.uint8)
 
 
 def _told(metric: HeadMetric, change: bool) -> dict[str, Any]:
-    """A metric for the scripts: its columns, and its texts in the visitor's language."""
+    """Return a metric for the scripts: its columns, and its texts in the user's language."""
     return {
         "name": metric.name,
         "before": _before(metric) if change and "{numbers}" in metric.heard else None,
@@ -178,7 +184,7 @@ def _told(metric: HeadMetric, change: bool) -> dict[str, Any]:
 
 
 def _of_number(number: HeadNumber) -> dict[str, Any]:
-    """The same of a number that was given."""
+    """Return the same fields for a given number."""
     return {
         "name": number.name,
         "before": None,
@@ -192,7 +198,7 @@ def _of_number(number: HeadNumber) -> dict[str, Any]:
 
 
 def _change() -> dict[str, Any]:
-    """What heads can be ranked by besides, where two runs are compared."""
+    """Return the additional sort option of a comparison."""
     return {
         "name": "change",
         "before": None,
@@ -212,7 +218,7 @@ def _before(metric: HeadMetric) -> str:
 def _numbers(
     trace: Trace, before: Trace | None, tiles: _Tiles, numbers: Sequence[HeadNumber] | None
 ) -> dict[str, np.ndarray]:
-    """What is known of each head, float32 ``[layer, head]`` by column; NaN where nothing is."""
+    """Return the numbers of each head, float32 ``[layer, head]`` by column; NaN where unknown."""
     shape, block = tiles.cells.shape[:2], tiles.block
     if numbers is None:
         columns = {m.name: _column(trace, block, m.name, shape) for m in shown_metrics()}
@@ -228,7 +234,7 @@ def _numbers(
 
 
 def _column(trace: Trace, block: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """A column of ``trace.heads``, float32 ``[layer, head]``; stored traces may lack it."""
+    """Return a column of ``trace.heads``, float32 ``[layer, head]``; stored traces may lack it."""
     numbers = np.full(shape, np.nan, np.float32)
     known = trace.head_column(block, name)[: shape[0], : shape[1]]
     numbers[: known.shape[0], : known.shape[1]] = known
@@ -236,7 +242,7 @@ def _column(trace: Trace, block: str, name: str, shape: tuple[int, ...]) -> np.n
 
 
 def _furthest(changes: np.ndarray) -> np.ndarray:
-    """Each head's change of largest size, with its sign: ``[layer, head]``."""
+    """Return each head's change of largest size, with its sign: ``[layer, head]``."""
     flat = np.nan_to_num(changes).reshape(*changes.shape[:2], -1)
     place = np.abs(flat).argmax(axis=-1)[..., None]
     return np.take_along_axis(flat, place, axis=-1)[..., 0]
@@ -255,8 +261,10 @@ def _block(trace: Trace, tiles: _Tiles) -> dict[str, Any]:
 
 
 def _sentences(trace: Trace, blocks: Sequence[str], found: Sequence[_Tiles]) -> dict[str, Any]:
-    """The words of every sentence that stands along a side, each once; of a long one its length,
-    and those words that a link names, by their places."""
+    """Return the labels of every sentence along a side, each sentence once.
+
+    A long sentence has its length and only the labels that a link refers to, by position.
+    """
     sentences: dict[str, Any] = {}
     for block, tiles in zip(blocks, found, strict=True):
         named = tiles.links.reshape(-1, 2, 2)

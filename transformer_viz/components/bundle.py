@@ -1,4 +1,4 @@
-"""The scripts and style sheets of the components: one file each, or joined to one script."""
+"""Scripts and style sheets of the components: single files, or joined to one script."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:class|function\*?|const|let) +(\w
 
 
 def text(name: str) -> str:
-    """A script or a style sheet by its path below ``browser/``, ``"shared/dom.js"``."""
+    """Return a script or a style sheet by its path below ``browser/``, ``"shared/dom.js"``."""
     return (HERE / name).read_text(encoding="utf-8")
 
 
 def scripts() -> list[str]:
-    """The paths of all scripts, in the order of the alphabet."""
+    """Return the paths of all scripts in alphabetical order."""
     return sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.js"))
 
 
 def style(name: str) -> str:
-    """A style sheet together with those that it imports."""
+    """Return a style sheet together with its imports."""
     return SHEET.sub(lambda found: style(_beside(name, found[1])), text(name))
 
 
 def bundle(*names: str) -> str:
-    """Modules and all that they import as one script without imports, each once and in order.
+    """Return modules and their imports as one script without imports, each once and in order.
 
     The modules keep to two forms: ``import { a } from "./b.js";`` and ``export`` before a
-    declaration. Each is wrapped in a function, so its other names stay its own; the named ones
-    are not, since what loads the script wants their exports.
+    declaration. Each is wrapped in a function, so its other names stay private. The named modules
+    are not wrapped, since the loader needs their exports.
 
     Raises:
-        ValueError: modules that import each other in a circle; names them.
+        ValueError: Modules that import each other in a circle; the message names them.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -46,11 +46,13 @@ def bundle(*names: str) -> str:
 
 
 def module(name: str) -> str:
-    """An ES module whose default export is a function: each call makes all modules anew and gives
-    what the named one exports, so that two widgets on a page share nothing.
+    """Return an ES module whose default export is a function.
+
+    Each call of it creates all modules again and returns the exports of the named one. Thus two
+    widgets on a page share no state.
 
     Raises:
-        ValueError: modules that import each other in a circle; names them.
+        ValueError: Modules that import each other in a circle; the message names them.
     """
     found: dict[str, str] = {}
     _gather(name, found, ())
@@ -75,7 +77,7 @@ def _gather(name: str, found: dict[str, str], path: tuple[str, ...]) -> None:
 
 
 def _wrapped(name: str, source: str) -> str:
-    """A module as a constant that holds its exports."""
+    """Return a module as a constant that holds its exports."""
     exports = ", ".join(EXPORT.findall(source))
     return (
         f"const {_held(name)} = (() => {{\n{EXPORT.sub('', source)}return {{ {exports} }};\n}})();"
@@ -83,10 +85,10 @@ def _wrapped(name: str, source: str) -> str:
 
 
 def _held(name: str) -> str:
-    """The constant that holds a module's exports: ``module_shared_dom``."""
+    """Return the name of the constant with a module's exports: ``module_shared_dom``."""
     return "module_" + re.sub(r"\W", "_", name.removesuffix(".js"))
 
 
 def _beside(name: str, path: str) -> str:
-    """Where a relative path in a file leads to."""
+    """Resolve a relative path in a file."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))

@@ -1,4 +1,4 @@
-"""The two sliders of a place: their stops, what they show, and what a move of them writes."""
+"""The two sliders of an attention site: stops, displayed values and resulting edits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..i18n import mark, say
 from .slider import Stop
 
 OFF = mark("off")
-HOTTEST = 1e38  # what scores of single precision can still be divided by
+HOTTEST = 1e38  # largest divisor of single-precision scores
 NEWEST = 2**53  # a browser counts its steps no further
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
 TEMPERATURES = (
@@ -28,11 +28,18 @@ WINDOWS: tuple[int | None, ...] = (*range(11), 12, 16, 24, 32, None)
 
 @dataclass(frozen=True)
 class Slider:
-    """One slider: how its values are read and written, and the edit behind it.
+    """Slider: parsing and formatting of its values, and its edit.
 
-    ``write`` gives a value as text and ``read`` takes it back, or raises a ValueError that says
-    what it can be; ``shown`` is the value at a place, ``moved`` the changes with another one. Both
-    are functions of `core/editing/edit_controls.py`; `frames.frame` calls ``moved`` at each step.
+    Attributes:
+        name, title, help: Name in messages, title and help text.
+        own: Value without an edit.
+        stops: Returns the stops, with the shown value among them.
+        read: Parses text to a value, or raises a ValueError that describes valid input.
+        write: Formats a value as text.
+        shown: Returns the value at a site.
+        moved: Returns the edits with another value; `frames.frame` calls it at each step.
+
+    ``shown`` and ``moved`` are functions of `core/editing/edit_controls.py`.
     """
 
     name: str
@@ -117,10 +124,10 @@ SLIDERS = {slider.name: slider for slider in (TEMPERATURE, WINDOW)}
 
 
 def asked(query: Mapping[str, str]) -> tuple[Slider, Any, int]:
-    """The slider, its value and the number of a step, from ``{"temperature": "2", "seq": "7"}``.
+    """Parse the slider, its value and the step number from ``{"temperature": "2", "seq": "7"}``.
 
     Raises:
-        ValueError: it is no step of a slider; says what one is.
+        ValueError: No step of a slider; the message describes a valid one.
     """
     seq, names = query.get("seq", ""), [name for name in SLIDERS if name in query]
     if len(names) != 1 or not (seq.isascii() and seq.isdecimal() and len(seq) < 16):

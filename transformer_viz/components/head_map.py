@@ -1,4 +1,4 @@
-"""One head as a map on a canvas: rows look at columns."""
+"""Map of one head on a canvas: rows attend to columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .ruler import rulers
 WHOLE = 256  # rows and columns up to which every weight is sent
 ROW = 26  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
-TOP = 96  # pixels that the names of the columns take at most
-BLIND = 5  # rows without anything to look at that are named; the others are counted
+TOP = 96  # largest number of pixels for the names of the columns
+BLIND = 5  # rows without visible keys that are named; the others are counted
 
 
 def map_data(
@@ -39,29 +39,28 @@ def map_data(
     numbers: str | None = None,
     direction: str | None = None,
 ) -> bytes:
-    """One head as a map, for ``map.js``.
+    """Return one head as a map, for ``map.js``.
 
-    Up to 256 rows and columns ``weights`` holds every weight, float32 ``[row, column]`` (NaN:
-    nothing to show), and ``masked`` uint8 what the head may not look at. Beyond that ``pooled``
-    uint8 holds the largest weight of each ``stride`` cells as ``zero + weight / unit``
-    (``pooled_masked``: all of them are masked), ``weights`` and ``masked`` an exact ``region`` of
-    at most 256 x 256 around the enlarged part, where that is small enough, and ``chosen`` the
-    exact row of ``token``. Only ``title``, ``said``, ``numbers``, ``note``, ``most`` and the
-    arrays depend on the head.
+    Up to 256 rows and columns ``weights`` holds every weight, float32 ``[row, column]`` (NaN: no
+    value), and ``masked`` uint8 the masked cells. Beyond that ``pooled`` uint8 holds the largest
+    weight of each ``stride`` cells as ``zero + weight / unit`` (``pooled_masked``: all of them are
+    masked). ``weights`` and ``masked`` then hold an exact ``region`` of at most 256 x 256 around
+    the enlarged part, if that is small enough. ``chosen`` holds the exact row of ``token``. Only
+    ``title``, ``said``, ``numbers``, ``note``, ``most`` and the arrays depend on the head.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0.
-        look: what is chosen, how tokens are grouped, and the colours.
-        before: another run over the same words; then the change since it is drawn instead.
-        most: the weight at the dark end of the colours, unless the head has a larger one.
-        numbers: what to say about the head; left out, the metrics for below a map.
-        direction: what rows and columns are to each other; left out, that of `row_meaning`.
+        layer, head: Indices from 0.
+        look: Chosen cells, grouping of tokens, and colours.
+        before: Another run on the same tokens; if given, the change since it is drawn.
+        most: The weight at the dark end of the colours, unless the head has a larger one.
+        numbers: Text about the head; if omitted, the metrics shown below a map.
+        direction: Relation of rows and columns; if omitted, that of `row_meaning`.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words, or the earlier one about more.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: The two runs have different tokens, or the earlier one has more.
     """
     now = look.cells(trace, block, layer, head)
     was = look.cells(before, block, layer, head) if before else None
@@ -90,7 +89,7 @@ def map_data(
 
 
 def _sides(trace: Trace, block: str, now: Cells, was: Cells | None) -> dict[str, Any]:
-    """What stands along the sides, and how many rows the earlier run had, for the header."""
+    """Return the header fields of both sides, and the number of rows of the earlier run."""
     rows, columns = rulers(trace, block, now)
     return {
         "rows": rows.to_dict(),
@@ -106,19 +105,19 @@ def _chosen(look: MapLook) -> dict[str, Any]:
 
 
 def _limit(shown: np.ndarray, most: float | None, change: bool) -> float:
-    """The weight, or the size of a change, at the end of the colours."""
+    """Return the weight, or the size of a change, at the end of the colours."""
     if change:
         return largest_change(shown)
     return max(most or 0.0, float(np.nanmax(shown, initial=0))) or 1.0
 
 
 def map_height(rows: int) -> int:
-    """Pixels of the picture of so many rows, to be kept free before it is drawn."""
+    """Return the map's height in pixels for a number of rows, to reserve it before drawing."""
     return int(np.clip(rows * ROW + TOP, *HEIGHTS))
 
 
 def _within(zoom: Zoom | None, shape: tuple[int, ...]) -> Zoom | None:
-    """The enlarged part, if it is one: after merging words there may be fewer rows."""
+    """Return the enlarged part if it is valid; merging words may leave fewer rows."""
     if zoom is None or zoom == tuple((0, size) for size in shape):
         return None
     fits = (0 <= a < b <= size for (a, b), size in zip(zoom, shape, strict=True))
@@ -128,7 +127,7 @@ def _within(zoom: Zoom | None, shape: tuple[int, ...]) -> Zoom | None:
 def _sheets(
     shown: np.ndarray, masked: np.ndarray, zoom: Zoom | None, limit: float, change: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The weights as they are sent: all of them, or pooled and exact where it is enlarged."""
+    """Return the weights to send: all of them, or pooled with an exact enlarged part."""
     hidden = masked.astype(np.uint8)
     if max(shown.shape) <= WHOLE:
         return {"stride": [1, 1], "region": None}, {"weights": shown, "masked": hidden}
@@ -147,21 +146,21 @@ def _sheets(
 
 
 def _exact_row(shown: np.ndarray, masked: np.ndarray, row: int | None) -> dict[str, np.ndarray]:
-    """The chosen row of a pooled map, as it is."""
+    """Return the exact chosen row of a pooled map."""
     if row is None:
         return {}
     return {"chosen": shown[row], "chosen_masked": masked[row].astype(np.uint8)}
 
 
 def pooled(shown: np.ndarray, stride: list[int]) -> np.ndarray:
-    """Of each ``stride`` cells the one of largest size, with its sign; NaN counts as nothing.
+    """Return the value of largest size of each ``stride`` cells, with its sign; NaN is ignored.
 
     Args:
-        shown: weights or signed changes ``[row, column]``.
-        stride: rows and columns of a pooled cell; the last ones may hold fewer.
+        shown: Weights or signed changes ``[row, column]``.
+        stride: Rows and columns of a pooled cell; the last ones may hold fewer.
 
     Returns:
-        ``[ceil(row / stride), ceil(column / stride)]``; NaN where all of them are.
+        ``[ceil(row / stride), ceil(column / stride)]``; NaN where all cells are NaN.
     """
     high, low = (_reduced(extreme, shown, stride) for extreme in (np.fmax, np.fmin))
     return np.where(-low > high, low, high)
@@ -174,13 +173,13 @@ def _reduced(how: np.ufunc, table: np.ndarray, stride: list[int]) -> np.ndarray:
 
 
 def _bytes(values: np.ndarray, zero: int, unit: float) -> np.ndarray:
-    """Values in steps of ``unit`` around ``zero``; of changes, 0 stands for what has none."""
+    """Return values in steps of ``unit`` around ``zero``; in changes, 0 marks a missing value."""
     steps = np.clip(np.round(values / unit) + zero, min(1, zero), 255)
     return np.nan_to_num(steps, nan=0).astype(np.uint8)
 
 
 def _around(zoom: Zoom, shape: tuple[int, ...]) -> Zoom | None:
-    """The exact part to send: the enlarged one and what is around it, unless that is too much."""
+    """Return the exact part to send: the enlarged one with its surroundings; None if too large."""
     if any(b - a > WHOLE for a, b in zoom):
         return None
     down, across = (
@@ -190,7 +189,7 @@ def _around(zoom: Zoom, shape: tuple[int, ...]) -> Zoom | None:
 
 
 def _widened(span: Span, size: int, width: int) -> Span:
-    """A span of ``width`` cells around another one, within a side of ``size``."""
+    """Return a span of ``width`` cells around another one, within a side of ``size``."""
     first = min(max(0, (sum(span) - width) // 2), size - width)
     return first, first + width
 
@@ -201,12 +200,12 @@ def _said(now: Cells, row: int, change: bool) -> str:
 
 
 def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> str:
-    """The metrics that are told below a map, such as entropy; of two runs both.
+    """Return the metrics shown below a map, such as entropy; of two runs both.
 
     Args:
-        before, after: the runs; the same one twice is one.
-        site: the head.
-        regrouped: whether the map shows other cells than the model's own, which these are about.
+        before, after: The runs; pass the same one twice for a single run.
+        site: The head.
+        regrouped: True if the map shows other cells than the model's tokens.
     """
     told = []
     for metric in filter(lambda metric: metric.below_map, HEAD_METRICS):
@@ -219,7 +218,7 @@ def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> st
 
 
 def _note(now: Cells, was: Cells | None) -> str:
-    """What was regrouped, what is new, and which rows have nothing to look at."""
+    """Return the note about regrouping, new rows, and rows without visible keys."""
     return " ".join(filter(None, (now.note, appended(now, was) if was else "", _blind(now.blind))))
 
 

@@ -1,4 +1,4 @@
-"""What the scripts say, so that data can bring it along in the visitor's language."""
+"""Texts of the scripts, sent with the data in the user's language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ..i18n import ENGLISH, catalogue, spoken_language
 from .bundle import scripts, text
 
-#: ``tell("...")``, where a long text may be written in parts: ``tell("..." + "...")``.
+#: ``tell("...")``, including long texts in parts: ``tell("..." + "...")``.
 TELL = re.compile(r'\btell\(\s*((?:"(?:[^"\\]|\\.)*"\s*\+\s*)*"(?:[^"\\]|\\.)*")')
 PART = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -22,7 +22,7 @@ _taught: ContextVar[bool] = ContextVar("taught", default=False)
 
 @cache
 def browser_texts() -> frozenset[str]:
-    """The English texts of all scripts: what stands first in ``tell("...")``."""
+    """Return the English texts of all scripts: the first argument of ``tell("...")``."""
     sources = map(text, scripts())
     return frozenset(_whole(found) for source in sources for found in TELL.findall(source))
 
@@ -32,8 +32,10 @@ def _whole(literals: str) -> str:
 
 
 def browser_words() -> dict[str, Any]:
-    """What a header adds for `tell.js`: nothing in English, else the language, and its texts as
-    ``{"texts": English to ours}``."""
+    """Return the header fields for `tell.js`: language and texts; empty for English.
+
+    Texts are ``{"texts": English to the language}``.
+    """
     language = spoken_language()
     if language == ENGLISH:
         return {}
@@ -43,7 +45,7 @@ def browser_words() -> dict[str, Any]:
 
 @contextmanager
 def taught() -> Iterator[None]:
-    """Inside, headers bring no texts along: the browser that they go to has learnt them."""
+    """Omit texts from headers within this context, for a browser that already has them."""
     before = _taught.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Heads as lines between the words that look and the words that are looked at."""
+"""Heads as lines between query tokens and key tokens."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .blob import both_palettes, pack
 from .map_look import PLAIN, MapLook
 from .ruler import Ruler, rulers
 
-MOST_HEADS = 8  # colours that everybody can tell apart
-WHOLE = 256  # words on a side up to which every weight is sent
+MOST_HEADS = 8  # colours that are easy to distinguish
+WHOLE = 256  # tokens on a side up to which every weight is sent
 STRONGEST = 16  # links of a row that are sent beyond that
-ACROSS = 400  # pixels between and around two sentences that lie one above the other
-ROW = 24  # pixels of a word where they stand in columns
-HEIGHTS = (340, 560)  # columns take between these, so that a page does not jump; longer ones scroll
+ACROSS = 400  # pixels between and around two sentences, one above the other
+ROW = 24  # pixels of a token in a column
+HEIGHTS = (340, 560)  # limits of a column's height, against jumps of the page; longer ones scroll
 
 Head = tuple[int, int]
 
@@ -34,23 +34,24 @@ def lines_data(
     before: Trace | None = None,
     top: int = 0,
 ) -> bytes:
-    """One or more heads as lines, for ``lines.js``.
+    """Return one or more heads as lines, for ``lines.js``.
 
-    Every weight is sent, ``weights`` float32 ``[head, query, key]``. Where a side has more than
-    256 words, only the 16 strongest links of each row are, with their ``keys`` int32 beside them,
-    and the header's ``beyond`` counts the others.
+    Every weight is sent, ``weights`` float32 ``[head, query, key]``. If a side has more than 256
+    tokens, only the 16 strongest links of each row are sent, with their ``keys`` int32. The
+    header's ``beyond`` counts the others.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        heads: layer and head of each, from 0; at most eight, and the same one counts once.
-        look: what is chosen, how tokens are grouped, and the ``threshold`` to draw from at first.
-        before: another run over the same words; then the change since it is drawn instead.
-        top: how many lines of each word to draw at first, 0 for all.
+        heads: Layer and head of each, from 0; at most eight, and duplicates count once.
+        look: Chosen cells, grouping of tokens, and the initial ``threshold``.
+        before: Another run on the same tokens; if given, the change since it is drawn.
+        top: Initial number of lines of each token, 0 for all.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: no head, more than eight, or two runs that cannot be compared; says why.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: No head, more than eight, or two runs that cannot be compared; the message gives
+            the reason.
     """
     chosen = _at_most_eight(heads)
     now = [look.cells(trace, block, *head) for head in chosen]
@@ -81,7 +82,7 @@ def lines_data(
 
 
 def lines_height(block: str, rows: int, columns: int) -> int:
-    """Pixels that the lines take, so that they can be kept free before they are drawn."""
+    """Return the lines' height in pixels, to reserve it before drawing."""
     if block == "cross":
         return ACROSS
     return int(np.clip(2 * ROW + ROW * max(rows, columns), *HEIGHTS))
@@ -102,14 +103,14 @@ def _at_most_eight(heads: Sequence[Head]) -> tuple[Head, ...]:
 
 
 def _weights(now: Sequence[Cells], was: Sequence[Cells]) -> np.ndarray:
-    """What is drawn of each head, ``[head, query, key]`` float32; NaN where a change is unknown."""
+    """Return the drawn weights, ``[head, query, key]`` float32; NaN where a change is unknown."""
     if was:
         return np.stack([difference(*pair) for pair in zip(now, was, strict=True)])
     return np.stack([head.weights for head in now]).astype(np.float32)
 
 
 def strongest_links(weights: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays for the browser, and how many links, and how much weight, they leave out."""
+    """Return the arrays for the browser, and number and weight of the omitted links."""
     size = np.nan_to_num(np.abs(weights))
     if max(weights.shape[1:]) <= WHOLE:
         return {"weights": weights}, {"links": 0, "weight": 0.0}
@@ -124,7 +125,7 @@ def strongest_links(weights: np.ndarray) -> tuple[dict[str, np.ndarray], dict[st
 
 
 def _strongest(size: np.ndarray) -> np.ndarray:
-    """The keys of each row's strongest links, strongest first; of equals the earlier one."""
+    """Return the keys of each row's strongest links, strongest first; earlier ones on ties."""
     count = min(STRONGEST, size.shape[2])
     keys = np.sort(np.argpartition(-size, count - 1, axis=2)[..., :count], axis=2)
     order = np.argsort(-np.take_along_axis(size, keys, axis=2), axis=2, kind="stable")
@@ -132,7 +133,7 @@ def _strongest(size: np.ndarray) -> np.ndarray:
 
 
 def _caption(block: str, rows: Ruler) -> str:
-    """Who looks at whom, and where they stand."""
+    """Return the caption: direction and position of both sides."""
     produced = rows.sentence == "produced"
     if block == "cross" and produced:
         return say("target words below, while they are produced, look at source words above")
@@ -144,7 +145,7 @@ def _caption(block: str, rows: Ruler) -> str:
 
 
 def _note(heads: Sequence[Head], now: Sequence[Cells], was: Sequence[Cells]) -> str:
-    """What was regrouped, once where it is the same for all heads, and what is new since before."""
+    """Return the note about regrouping, once if equal for all heads, and about new rows."""
     notes = [head.note for head in now]
     if len(set(notes)) > 1:
         names = (f"L{layer} H{head}" for layer, head in heads)

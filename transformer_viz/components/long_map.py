@@ -1,4 +1,4 @@
-"""One head of a long text as a map on a canvas, whose cells a browser fetches as it needs them."""
+"""Map of one head of a long text on a canvas; the browser fetches its cells on demand."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .map_look import PLAIN, MapLook
 from .map_words import side_words, words_name
 from .ruler import rulers
 
-ROBUST = 0.98  # of the cells of a thumbnail: up to here their colours differ
+ROBUST = 0.98  # quantile of a thumbnail's cells where the colours end
 MIDDLE = 128  # the code of no change, in a thumbnail of changes
-ALIKE = 1.25  # times the end of the colours: a largest weight no farther off is the end itself
+ALIKE = 1.25  # the largest weight ends the colours if at most this factor larger
 
 
 def colour_end(small: np.ndarray) -> dict[str, float]:
-    """Where the colours of a long map end, and its ``largest`` weight.
+    """Return the end of the colours of a long map, and its ``largest`` weight.
 
-    The first rows of a causal map have few words to look at, up to one of weight 1, and with a ramp
-    up to there nothing else of a long text has a colour. So it ends at the 98th percentile of the
-    cells (as charts with "robust" limits do), of the whole map: the same wherever one looks.
+    The first rows of a causal map have few keys, up to one of weight 1. A ramp up to 1 would leave
+    the rest of a long text without colour. So it ends at the 98th percentile of the cells (like
+    "robust" limits of charts). All parts of a map share it.
 
     Args:
-        small: the head's thumbnail, uint8 ``[row, column]`` in steps of 1/255.
+        small: The head's thumbnail, uint8 ``[row, column]`` in steps of 1/255.
     """
     seen = small[small > 0]
     if not len(seen):
@@ -41,13 +41,16 @@ def colour_end(small: np.ndarray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class TileLine:
-    """Where the tiles of a map are had.
+    """Addresses and levels of a map's tiles.
 
-    ``address`` answers ``?of=..&level=..&row=..&column=..``, empty where nobody answers; ``of``
-    names the map; ``size`` is the cells of a tile's side, ``levels`` how many there are: at level n
-    a cell holds ``2 ** n`` rows and columns. ``ahead``: the map is of changes whose run has not
-    come yet, so that the trace beside it is another one's. ``words`` is the address of the words
-    along its sides, ``far`` of its strongest links over far distances.
+    Attributes:
+        address: URL for ``?of=..&level=..&row=..&column=..``; empty without a server.
+        of: Name of the map.
+        size: Cells of a tile's side.
+        levels: Number of levels; at level n a cell holds ``2 ** n`` rows and columns.
+        ahead: True for a map of changes whose run is not finished; the trace is another one's.
+        words: URL of the token labels.
+        far: URL of the strongest links over long distances.
     """
 
     address: str
@@ -71,26 +74,25 @@ def long_map_data(
     note: str = "",
     before: Trace | None = None,
 ) -> bytes:
-    """One head as a map that is fetched in tiles, for ``map.js``.
+    """Return one head as a map that is fetched in tiles, for ``map.js``.
 
-    ``pooled`` uint8 is the head's thumbnail, which stands there until the tiles come; everything
-    else is as in :func:`~transformer_viz.components.head_map.map_data`, and ``tiles`` says where
-    they are had. Tokens are the model's own; their words are sent along only where nobody answers
-    at the address of the words.
+    ``pooled`` uint8 is the head's thumbnail, shown until the tiles arrive. Everything else is as in
+    :func:`~transformer_viz.components.head_map.map_data`, and ``tiles`` holds their addresses. Rows
+    and columns are the model's tokens. Labels are sent along only without a URL for them.
 
     Args:
-        trace: a run that has tiles.
+        trace: A run that has tiles.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0.
-        line: where the tiles are had.
-        look: what is chosen, and the colours.
-        direction: what rows and columns are to each other; left out, that of `row_meaning`.
-        note: what a reader must know of the run.
-        before: another run over the same words; then the change since it is drawn instead.
+        layer, head: Indices from 0.
+        line: Addresses of the tiles.
+        look: Chosen cells and colours.
+        direction: Relation of rows and columns; if omitted, that of `row_meaning`.
+        note: Note about the run.
+        before: Another run on the same tokens; if given, the change since it is drawn.
 
     Raises:
-        ValueError: the runs have maps of different sizes; says which.
-        LookupError: a map that the trace lacks or has no tiles of; says why.
+        ValueError: The runs have maps of different sizes; the message names them.
+        LookupError: The trace lacks the map or its tiles; the message gives the reason.
     """
     shape = trace.map_shape(block, layer)
     words = {} if line.words else side_words(trace, block)
@@ -127,14 +129,13 @@ def long_map_data(
 
 
 def _changed(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The change of a thumbnail, which stands there until the tiles come; 0 is no code of it."""
+    """Return the change of a thumbnail, shown until the tiles arrive; 0 is no valid code."""
     change = now.astype(np.int16) - before
     return np.clip(MIDDLE + np.round(change / 2), 1, 255).astype(np.uint8)
 
 
 def _sides(trace: Trace, block: str, words: dict[str, Any]) -> dict[str, Any]:
-    """Whose tokens stand along the sides, one in each row and column, how many, and their labels
-    if these are sent along."""
+    """Return sentence and length of both sides, and their labels if these are sent along."""
     sides: dict[str, Any] = {}
     for name, side in zip(("row", "column"), rulers(trace, block), strict=True):
         sides[f"{name}s"] = {"sentence": side.sentence, "count": len(side.labels)}

@@ -1,4 +1,4 @@
-"""How a head is drawn: what is chosen in it, how tokens are grouped, and the colours."""
+"""Display options of a head: chosen cells, grouping of tokens, and colours."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Zoom = tuple[Span, Span]
 
 @dataclass(frozen=True)
 class MapLook:
-    """What the map, the lines and the atlas share about how attention weights are drawn.
+    """Display options that the map, the lines and the atlas share.
 
-    Each of them reads what it has a use for: lines have no ``ramp``, ``gamma`` and ``zoom``, and
-    the atlas shows the model's own tokens and no chosen cell.
+    Unsupported options are ignored: lines have no ``ramp``, ``gamma`` and ``zoom``, and the atlas
+    shows the model's tokens and no chosen cell.
 
     Args:
-        token: the chosen row (query) of the model's, from 0; None for none.
-        key: the chosen column of the model's, from 0; None for none.
-        words: merge the pieces along both axes to whole words.
-        special: show the start and end marks along both axes too.
-        ramp: the colours of amounts, one of :data:`transformer_viz.core.palette.RAMPS`.
-        gamma: power that amounts (0...1 of the scale) are raised to before they are coloured.
-        threshold: weights, or sizes of changes, below it are not drawn, 0...1.
-        zoom: the rows and the columns to enlarge, each from the first to behind the last.
-        seq: the number of this state, which the browser gives back when it is painted.
+        token: Chosen row (query) of the model, from 0; None for none.
+        key: Chosen column of the model, from 0; None for none.
+        words: Merge the pieces along both axes to whole words.
+        special: Show the start and end tokens along both axes too.
+        ramp: Colours of amounts, one of :data:`transformer_viz.core.palette.RAMPS`.
+        gamma: Exponent of amounts (0...1 of the scale) before they are coloured.
+        threshold: Weights, or sizes of changes, below it are not drawn, 0...1.
+        zoom: The rows and columns to enlarge, each from the first to one past the last.
+        seq: Number of this state, which the browser returns once it is painted.
     """
 
     token: int | None = None
@@ -42,17 +42,17 @@ class MapLook:
     seq: int = 0
 
     def cells(self, trace: Trace, block: str, layer: int, head: int) -> Cells:
-        """A head's weights ``[row, column]``, its tokens grouped as chosen.
+        """Return a head's weights ``[row, column]``, with tokens grouped as chosen.
 
         Raises:
-            LookupError: a map, layer or head that the trace lacks; names those it has.
+            LookupError: The trace lacks the map, layer or head; the message lists those it has.
         """
         return cells(trace, block, layer, head, words=self.words, special=self.special)
 
     def colours(self) -> dict[str, Any]:
-        """``ramp``, ``gamma`` and ``threshold``, for a blob's header."""
+        """Return ``ramp``, ``gamma`` and ``threshold``, for a blob's header."""
         return {"ramp": self.ramp, "gamma": self.gamma, "threshold": self.threshold}
 
 
-#: The look that pictures have unless another is given.
+#: Default display options.
 PLAIN = MapLook()

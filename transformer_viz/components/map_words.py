@@ -1,4 +1,4 @@
-"""The words along the sides of a long map, which a browser fetches once and keeps."""
+"""Token labels along the sides of a long map, which a browser fetches once and caches."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .ruler import row_sentence, rulers
 
 
 def words_name(trace: Trace, block: str) -> str:
-    """What the words of a map are told from others by."""
+    """Return a key that identifies the labels of a map."""
     rows, columns = rulers(trace, block)
     said = "\n".join((rows.sentence, columns.sentence, *rows.labels, "", *columns.labels))
     return sha256(said.encode()).hexdigest()[:24]
 
 
 def words_data(trace: Trace, block: str) -> bytes:
-    """The words of a map as bytes for the browser: labels, and which word each belongs to."""
+    """Return the labels of a map as bytes for the browser, with the word of each token."""
     return pack({"part": "words", **side_words(trace, block)})
 
 
 def side_words(trace: Trace, block: str) -> dict[str, Any]:
-    """What stands along the sides of a map token by token, and the whole words that they make.
+    """Return the labels along the sides of a map by token, and the words that they form.
 
     Returns:
-        ``row_labels`` and ``column_labels``, one a token; ``spelled``, the words that the pieces
-        make; ``row_words`` and ``column_words``, which of these a row or a column belongs to. Where
-        both sides are of one text, a word is the same on both.
+        ``row_labels`` and ``column_labels``, one per token; ``spelled``, the words formed by the
+        pieces; ``row_words`` and ``column_words``, the word of each row and column. If both sides
+        are of one text, they share its words.
     """
     rows, columns = rulers(trace, block)
     queries, keys = sentences(trace, block)
@@ -39,7 +39,7 @@ def side_words(trace: Trace, block: str) -> dict[str, Any]:
     said = produced_by_row(trace)
     if row_sentence(trace, block) == "produced" and said is not None:
         down = produced_axis(said, queries)
-    # A row bears the word that follows its own, so one more may stand at the end.
+    # A row's label is the next token, so one more may follow at the end.
     one_text = MAPS[block][1] == "self"
     same = one_text and down.words[:-1] in (across.words[:-1], across.words[1:])
     parts: dict[tuple[bool, int], list[str]] = {}

@@ -1,4 +1,4 @@
-"""A search as it went, for the browser: every step of it at once, so that stepping asks nobody."""
+"""Recorded search for the browser: all steps are sent at once, so stepping needs no request."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..core.search_tree import Search
 from .blob import both_palettes, pack
 from .head_map import map_height
 
-HIGHEST = 520  # pixels of the history
+HIGHEST = 520  # largest height of the history in pixels
 
 
 @dataclass(frozen=True)
 class PlayLook:
-    """Which step, text and head of a search are shown, and in which colours.
+    """Display options of a search: step, text, head and colours.
 
     Args:
-        layer, head: whose row of weights is shown, from 0.
-        pooled: show the mean over that layer's heads instead of the one head.
-        played: the step that is shown, from 0.
-        chosen: the candidate whose text is shown; None is the best one.
-        ramp: the colours of the history, one of :data:`transformer_viz.core.palette.RAMPS`.
-        seq: the number of this state, which the browser gives back when it is painted.
+        layer, head: Source of the shown row of weights, from 0.
+        pooled: Show the mean over that layer's heads instead of the one head.
+        played: The shown step, from 0.
+        chosen: The candidate whose text is shown; None for the best one.
+        ramp: Colours of the history, one of :data:`transformer_viz.core.palette.RAMPS`.
+        seq: Number of this state, which the browser returns once it is painted.
     """
 
     layer: int = 0
@@ -37,7 +37,7 @@ class PlayLook:
     seq: int = 0
 
 
-#: The look that a search has unless another is given.
+#: Default display options of a search.
 PLAIN = PlayLook()
 
 
@@ -51,30 +51,30 @@ def play_data(
     start: str = "",
     before: str | None = None,
 ) -> bytes:
-    """A search for ``play.js``.
+    """Return a search for ``play.js``.
 
-    Arrays: by candidate ``steps``, ``parents``, ``tokens`` (places in the header's ``names``),
-    ``ranks`` int32, ``logs``, ``totals``, ``scores``, ``chances`` float32, ``fates`` uint8; by pass
-    ``owners`` int32 ``[pass]``, ``top`` int32 ``[pass, 10]`` with ``top_logs`` and ``top_chances``
-    float32, ``keys`` int32, and ``rows`` float32 ``[pass, head, key]`` of one layer. What they mean
-    is said in :class:`transformer_viz.core.search_tree.Search`.
+    Arrays by candidate: ``steps``, ``parents``, ``tokens`` (indices of the header's ``names``),
+    ``ranks`` int32, ``logs``, ``totals``, ``scores``, ``chances`` float32, ``fates`` uint8. Arrays
+    by pass: ``owners`` int32 ``[pass]``, ``top`` int32, ``top_logs`` and ``top_chances`` float32
+    ``[pass, 10]``, ``keys`` int32, and ``rows`` float32 ``[pass, head, key]`` of one layer.
+    :class:`transformer_viz.core.search_tree.Search` describes them.
 
     Args:
-        search: what `search_recorder.record` gave.
-        pieces: the name of every token that the model writes, ``[id]``.
-        words: the tokens that are looked at, as far as they were there before the first step.
-        look: the step, the text and the head that are shown, and the colours.
-        about: what was searched for and how, so that another search is told from this one.
-        start: the text that is gone on with.
-        before: what the clean run writes, where this is a changed one.
+        search: Result of `search_recorder.record`.
+        pieces: Name of every token of the vocabulary, ``[id]``.
+        words: The key tokens that exist before the first step.
+        look: Step, text, head and colours.
+        about: Description of the search that distinguishes it from others.
+        start: The text that is continued.
+        before: Output of the clean run, for a changed run.
 
     Raises:
-        LookupError: a layer that was not watched, or no such candidate; says which there are.
+        LookupError: A layer that was not recorded, or no such candidate; the message lists both.
     """
     if not 0 <= look.layer < len(search.rows):
         raise LookupError(f"There are layers 0 to {len(search.rows) - 1}; got {look.layer}.")
     chosen = search.best[0] if look.chosen is None else look.chosen
-    search.line(chosen)  # says so where there is no such candidate
+    search.line(chosen)  # raises an error if there is no such candidate
     ids = sorted({*search.tokens.tolist(), *search.top_tokens.ravel().tolist()})
     place = {token: number for number, token in enumerate(ids)}
     header: dict[str, Any] = {
@@ -101,7 +101,7 @@ def play_data(
 
 
 def _searched(search: Search) -> dict[str, Any]:
-    """How was searched, for the header."""
+    """Return the search settings, for the header."""
     return {
         "way": "sample" if search.drawing else "beam" if search.beam > 1 else "greedy",
         "beam": search.beam,
@@ -138,5 +138,5 @@ def _passes(search: Search, place: dict[int, int], layer: int) -> dict[str, np.n
 
 
 def _placed(tokens: np.ndarray, place: dict[int, int]) -> np.ndarray:
-    """Ids as places in the list of names."""
+    """Return ids as indices of the list of names."""
     return np.vectorize(place.__getitem__, otypes=[np.int32])(tokens)

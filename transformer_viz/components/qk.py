@@ -1,4 +1,4 @@
-"""One cell of a head's map as a chain of steps, from q and k to the weight."""
+"""Chain of steps behind one cell of a head's map, from q and k to the weight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .blob import both_palettes, pack
 from .ruler import rulers
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-NEVER = -1e30  # a mask's number that only stands for minus infinity
+NEVER = -1e30  # a mask's number that stands for minus infinity
 
 
 def qk_data(
@@ -28,22 +28,23 @@ def qk_data(
     key: int | None = None,
     seq: int = 0,
 ) -> bytes:
-    """The steps from q and k to one weight, for ``qk.js``.
+    """Return the steps from q and k to one weight, for ``qk.js``.
 
     Arrays: ``q``, ``k`` and ``product`` float32 ``[d_k]``; ``scores``, ``exponentials`` and
-    ``weights`` float32 ``[key]``, and ``seen`` uint8 ``[key]``, of the whole row. Where a head has
-    no q·k to show, the header's ``problem`` says why and there are no arrays.
+    ``weights`` float32 ``[key]``, and ``seen`` uint8 ``[key]``, of the whole row. If a head has no
+    q·k, the header's ``problem`` gives the reason and there are no arrays.
 
     Args:
-        trace: a run with ``keep=("scores", "qkv")``.
+        trace: A run with ``keep=("scores", "qkv")``.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0.
-        query: the model's own row.
-        key: the model's own column; None is the one that the row looks at most.
-        seq: the number of this state, which the browser gives back when it is painted.
+        layer, head: Indices from 0.
+        query: Row of the model.
+        key: Column of the model; None for the one with the largest weight.
+        seq: Number of this state, which the browser returns once it is painted.
 
     Raises:
-        LookupError: a map, layer, head, row or column that the trace lacks; names those it has.
+        LookupError: A map, layer, head, row or column that the trace lacks; the message lists those
+            it has.
     """
     rows, columns = rulers(trace, block)
     header = {
@@ -69,7 +70,7 @@ def qk_data(
 
 
 def _words(trace: Trace, found: QKSteps, labels: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
-    """What the header says about one chain."""
+    """Return the header fields of one chain."""
     row, column = labels[0][found.query], labels[1][found.key]
     names = {"row": row, "column": column, "weight": figure(found.steps[-1].result)}
     said = say("“{row}” may not look at “{column}”: weight {weight}.", **names)
@@ -90,7 +91,7 @@ def _words(trace: Trace, found: QKSteps, labels: tuple[tuple[str, ...], ...]) ->
 
 
 def _place(trace: Trace, found: QKSteps, row: str) -> list[str]:
-    """Where the query stands, where a row is named after the word that it produces."""
+    """Return a note on the query's input token, if a row is labelled with its prediction."""
     if found.site.stack != "decoder" or produced_by_row(trace) is None:
         return []
     read = trace.words_of("decoder").labels[found.query]
@@ -100,7 +101,7 @@ def _place(trace: Trace, found: QKSteps, row: str) -> list[str]:
 
 
 def _sinks(found: QKSteps) -> str:
-    """What a row's softmax also sums over, where a model has a column that is no word."""
+    """Return a note on the softmax terms beyond the tokens (a sink column of the model)."""
     extra = found.exponentials[len(found.weights) :]
     if not extra.size:
         return ""
@@ -124,11 +125,11 @@ def _arrays(found: QKSteps) -> dict[str, np.ndarray]:
     return arrays | {"seen": found.seen.astype(np.uint8)}
 
 
-# ---- the steps in words -------------------------------------------------------------------------
+# ---- texts of the steps -------------------------------------------------------------------------
 
 
 def _step(step: Step, before: Step | None, found: QKSteps) -> dict[str, str]:
-    """A step as it stands on the screen: its name, its formula with numbers, its result, why."""
+    """Return a step as displayed: its name, its formula with numbers, its result, its purpose."""
     amount = figure(step.amount)
     name, formula, why = WORDING[step.kind]
     fields = {
@@ -153,7 +154,7 @@ def _step(step: Step, before: Step | None, found: QKSteps) -> dict[str, str]:
     }
 
 
-#: Of each kind of step: its name, its formula, and what it is for.
+#: Name, formula and purpose of each kind of step.
 WORDING: dict[str, tuple[str, str, str]] = {
     "dot": (mark("q·k"), "q₁k₁ + q₂k₂ + …", mark("the {width} products above, added up")),
     "scale": (mark("scale"), "{before} × {amount}", "{why}"),
@@ -225,7 +226,7 @@ WORDING: dict[str, tuple[str, str, str]] = {
 
 
 def figure(value: float) -> str:
-    """A number with four digits behind the point; a very large or small one with a power of ten."""
+    """Return a number with four decimals; a very large or small one with a power of ten."""
     if np.isnan(value):
         return say("no number")
     if value == np.inf or value <= NEVER:

@@ -1,4 +1,4 @@
-"""Whose tokens stand along the sides of a picture, so that pictures can light up together."""
+"""Tokens along the sides of a picture, by which pictures are highlighted together."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from ..metrics.attention.word_merging import produced_by_row
 
 @dataclass(frozen=True)
 class Ruler:
-    """One side of a picture: its words, and which of the model's tokens each of them is.
+    """Labels along one side of a picture, with the model's tokens of each.
 
-    ``sentence``: ``source``, ``target``, or ``produced`` (the rows of a decoder: row t reads token
-    t and produces the next one). ``groups`` are the tokens in each row or column.
+    Attributes:
+        sentence: ``source``, ``target``, or ``produced`` (the rows of a decoder: row t reads token
+            t and predicts the next one).
+        labels: Label of each row or column.
+        groups: Tokens in each row or column.
     """
 
     sentence: str
@@ -26,12 +29,12 @@ class Ruler:
     groups: tuple[tuple[int, ...], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a component's header."""
+        """Return plain values for a component's header."""
         return dict(vars(self))
 
 
 def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler, Ruler]:
-    """The sides of a map: rows and columns, as a head's cells are grouped, or token by token."""
+    """Return the sides of a map: rows and columns, grouped as a head's cells, or by token."""
     rows, columns = row_sentence(trace, block), _column_sentence(trace, block)
     if cells is not None:
         return (
@@ -45,7 +48,7 @@ def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler,
 
 
 def _column_sentence(trace: Trace, block: str) -> str:
-    """Whose words the columns of a map bear."""
+    """Return the sentence of a map's columns."""
     kept = next((one for one in trace.attentions if one.site.map == block), None)
     if kept is not None:
         return kept.key
@@ -53,7 +56,7 @@ def _column_sentence(trace: Trace, block: str) -> str:
 
 
 def row_sentence(trace: Trace, block: str) -> str:
-    """Whose words the rows of a map bear: a decoder's rows what they produce, if that is known."""
+    """Return the sentence of a map's rows; a decoder's rows are its predictions, if known."""
     if MAPS[block][0] == "encoder":
         return "source"
     if produced_by_row(trace) is not None:

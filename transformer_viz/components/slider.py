@@ -1,4 +1,4 @@
-"""A slider whose pictures follow while it is dragged."""
+"""Slider whose pictures update while it is dragged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .blob import both_palettes, pack
 
 @dataclass(frozen=True)
 class Stop:
-    """One value of a slider: as it is written in messages, on the screen, and as it is spoken."""
+    """Value of a slider: as in messages, on the screen, and for a screen reader."""
 
     value: str
     label: str
@@ -29,19 +29,18 @@ def slider_data(
     line: str = "",
     seq: int = 0,
 ) -> bytes:
-    """What ``slider.js`` draws.
+    """Return the data of ``slider.js``.
 
     Args:
-        name: of the slider, as it is written in messages.
-        stops: its values from left to right.
-        chosen: the value of the stop that it stands on.
-        own: the value of the model itself, which is marked on the track.
-        title: what is written above it; left out, its name.
-        help: what moving it does, in a sentence.
-        disabled: whether it cannot be moved.
-        line: the address that live frames are asked of; empty where there are none, and each step
-            is then told to Python.
-        seq: the number of the newest step that Python has heard of; the browser counts on.
+        name: Name of the slider in messages.
+        stops: Its values from left to right.
+        chosen: The value of the current stop.
+        own: The model's value without an edit, marked on the track.
+        title: Title above it; if omitted, its name.
+        help: Effect of the slider, in a sentence.
+        disabled: True if it cannot be moved.
+        line: URL of live frames; if empty, each step is sent to Python.
+        seq: Number of the newest step received by Python; the browser continues from it.
 
     Raises:
         ValueError: ``chosen`` or ``own`` is no stop of this slider.

@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: our components, their data, and no network at all."""
+"""Self-contained HTML page: our components, their data, and no network access."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from ..i18n import mark, say, spoken_language
 from .bundle import bundle, style
 
-#: What the page may do: run its own script, whose hash is named, and use its own style sheet.
+#: Content security policy: run the page's script, given by its hash, and use its style sheet.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -52,16 +52,15 @@ def page(
     script: str = "report/report.js",
     sheet: str = "report.css",
 ) -> str:
-    """A page that shows what a script makes of some data.
+    """Return a page that shows a script's rendering of some data.
 
     Args:
-        data: a blob as `pack` makes it; it travels deflated, as letters.
-        title: plain text.
-        body: ready HTML with a place ``<main id="tv-report">``; whoever makes it escapes every
-            token and name in it.
-        parts: further blobs, deflated and as letters, each unpacked when its number is asked for.
-        theme: ``light`` or ``dark``; left out, as the reader has it.
-        script, sheet: the first module and the style sheet, in ``browser/``.
+        data: A blob from `pack`; it is embedded deflated, as base64.
+        title: Plain text.
+        body: Ready HTML with ``<main id="tv-report">``; the caller escapes every token and name.
+        parts: Further blobs, deflated and base64, each unpacked on demand.
+        theme: ``light`` or ``dark``; if omitted, the reader's setting.
+        script, sheet: The entry module and the style sheet, in ``browser/``.
     """
     joined = "(() => {\n" + bundle(script) + "\n})();"
     digest = base64.b64encode(hashlib.sha256(joined.encode("utf-8")).digest()).decode("ascii")
@@ -80,7 +79,7 @@ def page(
 
 
 def framed(content: str, *, title: str, height: int) -> str:
-    """A page inside another one, such as a notebook: an element that holds all of it."""
+    """Return an iframe that contains a page, to embed it in another one, such as a notebook."""
     return (
         f'<iframe srcdoc="{html.escape(content)}" title="{html.escape(title)}" width="100%" '
         f'height="{height}" style="border:0" sandbox="allow-scripts"></iframe>'
@@ -88,7 +87,7 @@ def framed(content: str, *, title: str, height: int) -> str:
 
 
 def header(data: bytes) -> dict[str, Any]:
-    """The words of a blob that `pack` made, without its arrays."""
+    """Return the header of a blob from `pack`, without its arrays."""
     _, length = struct.unpack_from("<II", data)
     fields: dict[str, Any] = json.loads(data[8 : 8 + length])
     return fields

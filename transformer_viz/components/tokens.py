@@ -1,4 +1,4 @@
-"""Sentences as rows of chips that light up together with the pictures."""
+"""Sentences as rows of chips that are highlighted together with the pictures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ from .ruler import Ruler
 LONE_SENTENCE_NAMES = {
     "text": mark("text"),
     "vectors": mark("vectors"),
-}  # of a sentence that stands alone
+}  # names of a single sentence
 
 
 @dataclass(frozen=True)
 class Chip:
-    """One token to point at.
+    """Clickable token.
 
-    ``row`` and ``column`` are where it stands in the opened picture, if it does; ``lights`` are
-    the tokens that light up with it as rows and as columns of any picture (see `spot`). ``mark``:
-    a start or end mark; ``gone``: hidden by an edit; ``on``: the chosen one.
+    Attributes:
+        text: Label.
+        row, column: Position in the open picture, or None.
+        on: True for the chosen token.
+        gone: True if an edit hides it.
+        mark: True for a start or end token.
+        lights: Tokens that are highlighted with it, as rows and as columns of any picture (see
+            `spot`).
     """
 
     text: str
@@ -41,7 +46,7 @@ class Chip:
     lights: tuple[str | None, str | None] = (None, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the browser needs of it; one that has no place in the picture cannot be chosen."""
+        """Return the fields for the browser; a chip without a position cannot be chosen."""
         return {
             "text": self.text,
             "row": self.lights[0],
@@ -55,7 +60,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class ChipRow:
-    """A sentence: its name ("source") and its chips."""
+    """Sentence with its name ("source") and its chips."""
 
     name: str
     chips: Sequence[Chip]
@@ -63,7 +68,7 @@ class ChipRow:
 
 @dataclass(frozen=True)
 class Picked:
-    """A chip that was clicked: its sentence, its number there, its place in the picture."""
+    """Clicked chip: its sentence, its index there, and its position in the picture."""
 
     side: str
     token: int
@@ -72,7 +77,7 @@ class Picked:
 
 
 def spot(sentence: str, *tokens: int) -> str:
-    """Tokens of a sentence (``source``, ``target`` or ``produced``) as the browser names them."""
+    """Return the browser's name of a sentence's tokens (``source``, ``target``, ``produced``)."""
     return f"{sentence}:{','.join(map(str, tokens))}"
 
 
@@ -83,14 +88,13 @@ def tokens_data(
     chart: str | None = None,
     sides: tuple[Ruler | None, Ruler | None] = (None, None),
 ) -> dict[str, Any]:
-    """What ``tokens.js`` draws.
+    """Return the data of ``tokens.js``.
 
     Args:
-        rows: one sentence each.
-        dark: the background that the rest of the page was drawn for; the browser tells when it
-            turns out to be another.
-        chart: the key of a Plotly chart that lights up too, if there is one.
-        sides: whose tokens stand along that chart's rows and columns.
+        rows: A sentence each.
+        dark: Background of the rest of the page; the browser reports a mismatch.
+        chart: Key of a Plotly chart that is highlighted too, if any.
+        sides: Rulers of that chart's rows and columns.
     """
     drawn = [
         {"name": row.name, "title": _title(row.name), "chips": [c.to_dict() for c in row.chips]}
@@ -103,11 +107,11 @@ def tokens_data(
 
 
 def chip_sides(trace: Trace, vectors: bool = False) -> list[tuple[str, Tokens]]:
-    """The sentences of a run by name, in the order in which they are read.
+    """Return the sentences of a run by name, in reading order.
 
     Args:
-        trace: the run.
-        vectors: whether its source is vectors and no text.
+        trace: The run.
+        vectors: True if its source is vectors instead of text.
     """
     if trace.target is None:
         return [("vectors" if vectors else "text", trace.source)]
@@ -123,15 +127,15 @@ def map_chips(
     changes: Intervention,
     chosen: int | None,
 ) -> list[Chip]:
-    """A sentence as rows and columns of the opened head; hidden words are struck out.
+    """Return a sentence as rows and columns of the open head; hidden tokens are struck out.
 
     Args:
-        trace: the run that the head is of.
-        side, tokens: of `chip_sides`.
-        place: the opened head.
-        found: its cells.
-        changes: what hides words.
-        chosen: the model's own row that is chosen.
+        trace: The run of the head.
+        side, tokens: A result of `chip_sides`.
+        place: The open head.
+        found: Its cells.
+        changes: Edits that may hide tokens.
+        chosen: The chosen row of the model.
     """
     alone = trace.target is None
     looked_at = alone or side == ("target" if place.map_name == "decoder" else "source")
@@ -153,10 +157,10 @@ def map_chips(
 
 
 def row_token(block: str, side: str, token: int) -> int | None:
-    """The model's row that a token stands at; None where the map has no row for it.
+    """Return the model's row of a token; None if the map has no row for it.
 
-    In the decoder a row bears the word that it produces, so a target token stands at the row
-    before its own input, and the start token at none.
+    A decoder's row is labelled with its prediction, so a target token belongs to the row before its
+    input, and the start token to none.
     """
     if block == "encoder":
         return token if side != "target" else None
@@ -164,7 +168,7 @@ def row_token(block: str, side: str, token: int) -> int | None:
 
 
 def chip_lights(trace: Trace, side: str, token: int) -> tuple[str | None, str | None]:
-    """What lights up with a token: the row that it stands at, or that produces it; its column."""
+    """Return the row (reading or predicting) and the column highlighted with a token."""
     sentence = "target" if side == "target" else "source"
     alone = trace.maps == ("decoder",)
     if produced_by_row(trace) is None or not (alone or side == "target"):
@@ -177,11 +181,11 @@ def _title(name: str) -> str:
 
 
 def picked(rows: Sequence[ChipRow], value: object) -> Picked | None:
-    """The chip that a click in the browser meant; None where it means nothing here.
+    """Return the chip of a click in the browser; None for an invalid one.
 
     Args:
-        rows: as they were drawn.
-        value: what came back, a mapping with ``side`` and ``token``; anything may come.
+        rows: The rows as drawn.
+        value: Value from the browser, a mapping with ``side`` and ``token``; it may be anything.
     """
     if not isinstance(value, Mapping):
         return None

@@ -1,4 +1,4 @@
-"""An alignment as lines between the words of two sentences, thick where the weight is large."""
+"""Alignment as lines between the words of two sentences, thick for large weights."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ def word_links_data(
     threshold: float = 0.0,
     seq: int = 0,
 ) -> bytes:
-    """The weights of an alignment, for ``lines.js``: linked pairs as one kind of line, the rest as
-    another.
+    """Return the weights of an alignment for ``lines.js``, with links and other pairs separate.
 
-    ``weights`` are float32 ``[kind, target word, source word]``: of each pair the weight stands in
-    one kind and 0 in the other. The header's ``unread`` are the source words that nobody read.
+    ``weights`` are float32 ``[kind, target word, source word]``: the weight of a pair is in one
+    kind and 0 in the other. The header's ``unread`` are source words with little weight.
 
     Args:
-        trace: the run that was aligned.
-        found: what `align` gave of it.
-        picked: a row of the decoder and a source token whose words are pointed out.
-        top: how many lines of each word and kind to draw at first, 0 for all.
-        threshold: the least weight to draw at first.
-        seq: the number of the step.
+        trace: The run that was aligned.
+        found: Result of `align` for it.
+        picked: A row of the decoder and a source token whose words are highlighted.
+        top: Initial number of lines of each word and kind, 0 for all.
+        threshold: Initial smallest weight to draw.
+        seq: Number of the step.
     """
     linked = np.zeros(found.weights.shape, bool)
     for source, target in found.pairs:
@@ -67,7 +66,7 @@ def word_links_data(
 
 
 def _rulers(trace: Trace, found: Alignment) -> tuple[Ruler, Ruler]:
-    """The words of both sides with their tokens; a target word's by the rows that write it."""
+    """Return the words of both sides with their tokens; a target word has the rows writing it."""
     rows = _groups(trace.tokens("target"))
     whose = row_sentence(trace, "cross")
     if whose == "produced":  # row t writes token t + 1, whichever row the weights are read from
@@ -79,7 +78,7 @@ def _rulers(trace: Trace, found: Alignment) -> tuple[Ruler, Ruler]:
 
 
 def _groups(tokens: Tokens) -> tuple[tuple[int, ...], ...]:
-    """The tokens of each word that is no special token, in reading order."""
+    """Return the tokens of each word except special tokens, in reading order."""
     parts: dict[int, list[int]] = {}
     for token, word in enumerate(tokens.words):
         parts.setdefault(word, []).append(token)

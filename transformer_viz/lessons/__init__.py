@@ -1,6 +1,6 @@
-"""The lesson apart from any page: stations, questions answered by runs, glossary, worksheet.
+"""Lesson content independent of any page: stations, questions from runs, glossary, worksheet.
 
-Everything here is a pure function of traces; `pages.lessons` shows it.
+Everything here is a pure function of traces; `pages.lessons` displays it.
 """
 
 from .lesson_types import Ask, Exercise, Hidden, Notes, NotHere, Saying, Seen, Spot, Station

@@ -1,4 +1,4 @@
-"""Places worth a question in a run: found from its numbers, never known beforehand."""
+"""Spots of a run for questions, selected from its numbers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..metrics.output.pronouns import pronoun_row
 from .lesson_types import NotHere, Spot
 
 SHORT = mark("This sentence is too short for this question. Type a longer one above.")
-MIN_PLAIN_WEIGHT = 0.3  # a link is plain to see from this weight on
-#: What a telling link should be, given up one by one: between whole words (not pieces of words),
-#: so many tokens apart at least, with such a weight at most.
+MIN_PLAIN_WEIGHT = 0.3  # smallest weight of a clearly visible link
+#: Criteria for a link, relaxed step by step: between whole words (not pieces of words), smallest
+#: distance in tokens, largest weight.
 WISHES = ((True, 2, 0.95), (True, 1, 0.95), (False, 1, 0.95), (False, 1, 1.0), (False, 0, 1.0))
 
 
 def telling(trace: Trace, block: str) -> Spot:
-    """A row that plainly looks at one other word, not its neighbour if there is such a one.
+    """Return a row that clearly attends to one other token, not its neighbour if possible.
 
-    Rows and columns of special tokens, and of a word that looks at itself, are passed over.
+    Rows and columns of special tokens, and tokens that attend to themselves, are skipped.
 
     Raises:
-        NotHere: no two ordinary words look at each other.
+        NotHere: No two ordinary words attend to each other.
     """
     for whole, far, most in WISHES:
         found = [
@@ -41,9 +41,9 @@ def telling(trace: Trace, block: str) -> Spot:
 
 
 def of_it(trace: Trace, block: str) -> Spot | None:
-    """The head whose last "it" looks most at a noun before it, as in the famous picture.
+    """Return the head whose last "it" attends most to an earlier noun, as in the famous figure.
 
-    None where the sentence has no "it" with a noun before it, or the translation no er, sie or es.
+    None if the sentence has no "it" after a noun, or the translation no er, sie or es.
     """
     found = its(trace.source)
     if block != "encoder" or not found or pronoun_row(trace) is None:
@@ -60,7 +60,7 @@ def of_it(trace: Trace, block: str) -> Spot | None:
 def _links(
     trace: Trace, attention: Attention, whole: bool, far: int, most: float
 ) -> Iterator[tuple[float, Spot]]:
-    """The strongest link of each head of a layer that may be asked about."""
+    """Yield the strongest link of each head of a layer that meets the criteria."""
     rows, columns = axes(trace, attention)
     allowed = _ordinary(rows, whole)[:, None] & _ordinary(columns, whole)[None, :]
     if attention.site.block == "self":
@@ -76,7 +76,7 @@ def _links(
 
 
 def _ordinary(side: Axis, whole: bool = False) -> np.ndarray:
-    """Which tokens are words to ask about: no marks, no full stops; ``whole``: no pieces either."""
+    """Return a mask of ordinary words: no special tokens or punctuation; ``whole``: no pieces."""
     pieces = Counter(side.words)
     return np.array(
         [
@@ -88,18 +88,18 @@ def _ordinary(side: Axis, whole: bool = False) -> np.ndarray:
 
 
 def neighbours(trace: Trace, block: str, step: int) -> dict[tuple[int, int], float]:
-    """How much of its attention each head gives, on average, to the word ``step`` further.
+    """Return each head's mean attention to the token ``step`` positions further.
 
     Args:
-        trace: a run with the weights of a self-attention block.
+        trace: A run with the weights of a self-attention block.
         block: ``encoder`` or ``decoder``.
-        step: -1 is the word just before, 1 the word just after.
+        step: -1 for the previous token, 1 for the next one.
 
     Returns:
-        By (layer, head) the mean over all rows that have such a word.
+        The mean over all rows that have such a token, by (layer, head).
 
     Raises:
-        NotHere: fewer than three tokens.
+        NotHere: Fewer than three tokens.
     """
     found = {}
     for attention in trace.blocks(block):
@@ -112,10 +112,10 @@ def neighbours(trace: Trace, block: str, step: int) -> dict[tuple[int, int], flo
 
 
 def some_word(trace: Trace, stack: str) -> int:
-    """The longest ordinary word of a sentence: its token's number.
+    """Return the token index of the longest ordinary word of a sentence.
 
     Raises:
-        NotHere: the sentence has none.
+        NotHere: The sentence has none.
     """
     tokens = trace.words_of(stack)
     lengths = {
@@ -129,16 +129,17 @@ def some_word(trace: Trace, stack: str) -> int:
 
 
 def choices(right: int, weights: np.ndarray, side: Axis, count: int = 4) -> list[int]:
-    """The right column and some others to tell it from, in the order of the sentence.
+    """Return the right column and some distractors, in sentence order.
 
     Args:
-        right: its number.
-        weights: of the row ``[key]``: half of the others are its next best, half its weakest.
-        side: what the columns are called.
-        count: how many in all, where there are so many words.
+        right: Index of the right column.
+        weights: Weights of the row ``[key]``. Half of the distractors have the next largest
+            weights, half the smallest.
+        side: Labels of the columns.
+        count: Number of options, if there are so many words.
 
     Raises:
-        NotHere: there is no other word.
+        NotHere: There is no other word.
     """
     words = _ordinary(side)
     order = [int(key) for key in np.argsort(-weights, kind="stable") if words[key]]

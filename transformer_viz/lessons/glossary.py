@@ -1,10 +1,10 @@
-"""The words of the lesson, each in two sentences that a pupil understands."""
+"""Glossary of the lesson, with definitions of one or two sentences for pupils."""
 
 from __future__ import annotations
 
 from ..i18n import mark
 
-#: Each term as it is shown, and what it means, in the order of the path.
+#: Each term as displayed, with its definition, in the order of the path.
 GLOSSARY: dict[str, tuple[str, str]] = {
     "model": (
         mark("model"),

@@ -1,4 +1,4 @@
-"""What a lesson is made of: stations, the runs they speak of, questions, exercises."""
+"""Data types of a lesson: stations, their runs, questions, exercises."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ READ = mark("Read it off the page, then choose.")
 
 
 class NotHere(ValueError):
-    """A question that this sentence or model cannot be asked; the message says why, and a way."""
+    """Raised if a sentence or model does not suit a question; the message suggests a remedy."""
 
 
 @dataclass(frozen=True)
 class Spot:
-    """The place in a run that a station speaks of: a head, one row of its map, one column."""
+    """The site in a run that a station is about: a head, one row of its map, one column."""
 
     map_name: str
     layer: int = 0
@@ -32,22 +32,21 @@ class Spot:
 
     @property
     def label(self) -> str:
-        """The head's name: ``L0 H3``."""
+        """Name of the head: ``L0 H3``."""
         return f"L{self.layer} H{self.head}"
 
     @property
     def selectors(self) -> dict[str, Any]:
-        """The selectors of an edit of this head."""
+        """Selectors of an edit of this head."""
         stack, block = MAPS[self.map_name]
         return {"stack": stack, "block": block, "layer": self.layer, "head": self.head}
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """A word of the output and how many nats it loses while ``count`` source words are hidden.
+    """Loss of one output word in nats while ``count`` source words are hidden.
 
-    ``losses`` by who named the words: a method of `tv.explain`, or ``random`` for the mean of
-    random ones.
+    ``losses`` are by method of `tv.explain`, or ``random`` for the mean of random words.
     """
 
     word: str
@@ -57,14 +56,18 @@ class Hidden:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a question is answered from: runs of the very model, on the very sentence.
+    """Runs that answer a question: of this model, on this sentence.
 
-    ``clean`` holds the weights of every layer of the spot's block; ``changed`` are runs under the
-    station's experiments, held to the same words; ``vectors`` is the spot's layer with q and k;
-    ``said`` is what the model wrote for each of the station's sayings; ``text`` is the sentence as
-    it was typed, ``mixed`` the same words in another order. ``costs`` is what the removal of each
-    head costs on this sentence, in nats per token, where the station asks for it; ``hidden`` what
-    hiding words did, where it asks for that and the sentence has enough of them.
+    Attributes:
+        text: The typed sentence.
+        spot: The spot of the station.
+        clean: Clean run with the weights of every layer of the spot's block.
+        vectors: The spot's layer with q and k.
+        changed: Runs with the station's experiments, on the same target tokens.
+        said: Output of the model for each of the station's sayings.
+        mixed: The same words in another order.
+        hidden: Effect of hiding words, if the station requests it and the sentence has enough.
+        costs: Cost of removing each head on this sentence, in nats per token, if requested.
     """
 
     text: str
@@ -80,9 +83,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Exercise:
-    """Something to calculate by hand on the worksheet: what to do, a table, and how it comes out.
+    """Calculation by hand for the worksheet: a task, a table, and the solution.
 
-    ``rows`` are lines of cells, the first one the heads of the columns; an empty cell is to be
+    ``rows`` are lines of cells, the first one the headers of the columns; empty cells are to be
     filled in.
     """
 
@@ -93,11 +96,14 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Ask:
-    """A question to predict: its options, which one is right in this run, and why, in numbers.
+    """Question to predict: its options, the right one in this run, and the reason in numbers.
 
-    ``hint`` is one sentence for who was wrong at first: it helps on without giving away the option.
-    ``lab`` is the lab that goes on where the reason ends, by its name in the link; ``row``
-    the output word that the page Why this word goes on with.
+    Attributes:
+        question, options, right, why: Question, options, index of the right option, and reason.
+        hint: Sentence after a wrong answer that does not reveal the option.
+        exercise: Exercise for the worksheet, if any.
+        lab: Name of a lab that continues the topic, as in its link.
+        row: The output word that the page Why this word continues with.
     """
 
     question: str
@@ -119,7 +125,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Notes:
-    """For the teacher: what to say, what to ask, and what pupils often get wrong."""
+    """Notes for the teacher: what to explain, what to ask, and common errors of pupils."""
 
     say: str
     ask: str
@@ -128,7 +134,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Saying:
-    """Something for the model to write: under these edits, of the sentence or its mixed words."""
+    """Output to generate: with these edits, from the sentence or its mixed words."""
 
     edits: Intervention = field(default_factory=Intervention)
     mixed: bool = False
@@ -143,20 +149,28 @@ def _nothing(seen: Seen) -> tuple[Intervention, ...]:
 
 @dataclass(frozen=True)
 class Station:
-    """One stop of the lesson: a page in the right state, a short text, a question, notes.
+    """Station of the lesson: a page in the right state, a short text, a question, notes.
 
-    Texts are English and marked for translation; terms of the glossary stand in square brackets.
-    ``page`` is the page's address, ``maps`` the maps of which it needs one (the first one that a
-    model has is taken). ``find`` chooses the spot, ``state`` what of the link the page is opened
-    with, ``ask`` makes the question; ``experiments`` are edits to run first, ``sayings`` what the
-    model is to write; ``vectors`` whether q and k are needed; ``stage`` the kind of the step at
-    which Step inside opens; ``free`` whether it is about what the model writes by itself, also
-    where a translation was typed; ``translates`` whether only a translator can show it; ``first``
-    what is said before an option is chosen; ``looks`` whether nothing is to be changed yet, so that
-    the controls stay folded; ``pieces`` whether the sentence's pieces are what is asked about, so
-    that a class sees them too; ``deed`` the name of a button that does the first experiment;
-    ``ranked`` whether all heads are ranked by their removal on the sentence; ``hides`` the row
-    whose word is asked about while source words are hidden.
+    Texts are English and marked for translation; glossary terms are in square brackets.
+
+    Attributes:
+        page: Address of the page.
+        maps: Maps of which the station needs one; the first that a model has is used.
+        find: Chooses the spot.
+        state: Returns the URL state of the page.
+        ask: Builds the question.
+        experiments: Edits to run first.
+        sayings: Outputs to generate.
+        vectors: True if q and k are needed.
+        stage: Kind of the step at which Step inside opens.
+        free: True if it is about free decoding, even if a translation was typed.
+        translates: True if only a translator can show it.
+        first: Text before an option is chosen.
+        looks: True if nothing is edited yet, so that the controls stay folded.
+        pieces: True if the question is about the sentence's pieces, so that a class sees them too.
+        deed: Label of a button that runs the first experiment.
+        hides: Returns the row whose word is measured while source words are hidden.
+        ranked: True if all heads are ranked by removal on the sentence.
     """
 
     name: str
@@ -185,5 +199,5 @@ class Station:
     ranked: bool = False
 
     def map_name(self, maps: tuple[str, ...]) -> str | None:
-        """The map that this station speaks of in a model with these maps; None: it has none."""
+        """Return the map of this station in a model with these maps; None if it has none."""
         return next((name for name in self.maps if name in maps), None)

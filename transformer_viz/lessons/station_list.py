@@ -1,4 +1,4 @@
-"""The ten stations, in the order in which a class goes through them."""
+"""The ten stations, in the order of the lesson."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ STATIONS: tuple[Station, ...] = (
 
 
 def numbered(station: int) -> Station | None:
-    """The station of a number from 1; None for 0 and for numbers that there are not."""
+    """Return the station of a number from 1; None for 0 and for numbers out of range."""
     return STATIONS[station - 1] if 1 <= station <= len(STATIONS) else None

@@ -1,4 +1,4 @@
-"""Texts with terms in square brackets: as HTML whose terms explain themselves, or as plain text."""
+"""Texts with terms in square brackets, as HTML with explanations, or as plain text."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ TERM = re.compile(r"\[([^\]|]+)(?:\|([^\]]+))?\]")
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """The terms of the glossary that a text names, in its order.
+    """Return the glossary terms of a text, in order.
 
-    ``[value]`` names the term of this name, ``[words shown|value]`` shows other words for it.
+    ``[value]`` is the term of this name; ``[words shown|value]`` displays other words for it.
     """
     return tuple(found[2] or found[1] for found in TERM.finditer(text))
 
 
 def without_terms(text: str) -> str:
-    """A text without the marks of its terms."""
+    """Return a text without the markup of its terms."""
     return TERM.sub(lambda found: found[1], text)
 
 
 def marked(text: str) -> str:
-    """A text as HTML: each term can be pointed at, or reached by the keyboard, for its meaning.
+    """Return a text as HTML with the definition of each term on hover or keyboard focus.
 
     Raises:
-        KeyError: a term that the glossary lacks.
+        KeyError: A term that the glossary lacks.
     """
     return _html(text, _term)
 
 
 def explained(text: str) -> str:
-    """The same of a text that holds words of others too: brackets around no term stay as they are.
+    """Return the same for a text with external content: brackets around no term stay.
 
-    A model's own tokens may be written so, such as ``[MASK]``.
+    A model's tokens may look like that, such as ``[MASK]``.
     """
     return _html(text, lambda shown, name: _term(shown, name) if name in GLOSSARY else None)
 

@@ -1,6 +1,6 @@
-"""The worksheet and its answers: two pages of HTML to print, with this sentence's own numbers.
+"""The worksheet and its answers: two HTML pages to print, with this sentence's numbers.
 
-They need no network and no script; what is on them was computed by the model when they were made.
+They need no network and no script; the model computed their content when they were made.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ dl > div { break-inside: avoid; }
 
 @dataclass(frozen=True)
 class Page:
-    """A station on the worksheet: what is asked there, or why it cannot be asked."""
+    """Station on the worksheet: its question, or the reason why it has none."""
 
     station: Station
     asked: Ask | None
@@ -62,14 +62,14 @@ def worksheet(
     written: str = "",
     guesses: Mapping[str, Any] | None = None,
 ) -> str:
-    """The worksheet as one self-contained page of HTML, in the present language, without answers.
+    """Return the worksheet as a self-contained HTML page in the current language, without answers.
 
     Args:
-        pages: the stations in their order.
-        sentence: what the class typed.
-        model: what the model is called.
-        written: what the model wrote of it, if it writes.
-        guesses: the words of its config that no file states, with their values.
+        pages: The stations in order.
+        sentence: The sentence typed by the class.
+        model: Name of the model.
+        written: Output of the model, if it generates text.
+        guesses: Config values of the model that no file states.
     """
     title = say("An hour inside a Transformer")
     body = [_opening(title, sentence, model, written), guess_html(guess_entry(guesses or {}))]
@@ -80,7 +80,7 @@ def worksheet(
 def answer_sheet(
     pages: Sequence[Page], sentence: str, model: str, guesses: Mapping[str, Any] | None = None
 ) -> str:
-    """What is right at each station, and why: a page of HTML for the teacher; as `worksheet`."""
+    """Return answers and reasons as an HTML page for the teacher; arguments as in `worksheet`."""
     title = say("An hour inside a Transformer")
     head = f"<h1>{escape(title)}</h1>"
     of = f'<p class="sentence">{escape(sentence)}</p><p class="quiet">{escape(model)}</p>'
@@ -148,7 +148,7 @@ def _exercise(found: Exercise) -> str:
 
 
 def _words(pages: Sequence[Page]) -> str:
-    """The terms that stand in the texts, and what they mean."""
+    """Return the terms of the texts with their definitions."""
     named = dict.fromkeys(term for page in pages for term in terms(page.station.text))
     items = "".join(
         f"<div><dt>{escape(say(GLOSSARY[term][0]))}</dt>"

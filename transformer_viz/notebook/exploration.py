@@ -1,7 +1,7 @@
-"""The state behind a widget: a model, its runs, what is changed, and what is shown.
+"""State behind a widget: a model, its runs, its edits, and its display options.
 
-It knows nothing of notebooks. Python sets a run, changes or a head; a browser's wishes come as
-`wishes.py` reads them. A change is kept only if the model could be run with it.
+It is independent of notebooks. Python sets a run, edits or a head; `wishes.py` parses messages of
+the browser. Edits are kept only if the model runs with them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from .shown import Shown, site_of
 
 
 class Exploration:
-    """A model that is looked at, changed and run again.
+    """Explorable model: it is displayed, edited and run again.
 
     Args:
-        runs: one input, and the model that reads it.
-        intervention: the changes to begin with.
-        site: the head that is opened first; left out, the first one of the last map.
+        runs: An input, and the model that reads it.
+        intervention: The initial edits.
+        site: The head that is open at first; if omitted, the first one of the last map.
 
     Raises:
-        ValueError: an input, a change or a head that the model does not take; says why.
+        ValueError: An input, an edit or a head that the model does not accept; the message gives
+            the reason.
     """
 
     def __init__(
@@ -43,17 +44,17 @@ class Exploration:
 
     @property
     def model(self) -> Model:
-        """The model that runs."""
+        """Model that runs."""
         return self.runs.model
 
     @property
     def before(self) -> Trace:
-        """The clean run."""
+        """Clean run."""
         return self.runs.clean(self._product)
 
     @property
     def now(self) -> Trace:
-        """The run with the changes; the clean one while there are none."""
+        """Run with the edits; the clean one without edits."""
         return self.runs.changed(self.changes, self._product)
 
     @property
@@ -61,34 +62,36 @@ class Exploration:
         return self.shown.view == "qk"
 
     def state(self) -> tuple[Runs, Any, Intervention, Shown]:
-        """All that may change, to go back to."""
+        """Return the mutable state, for `go_back`."""
         return self.runs, self.asked, self.changes, self.shown
 
     def go_back(self, state: tuple[Runs, Any, Intervention, Shown]) -> None:
-        """To what `state` gave."""
+        """Restore a state returned by `state`."""
         self.runs, self.asked, self.changes, self.shown = state
 
     def ask(self, source: Any) -> None:
-        """Another input; changes that do not fit it are refused.
+        """Set another input; it is rejected if the edits do not fit it.
 
         Raises:
-            ValueError: one that the model cannot read, or that the changes do not fit; says why.
+            ValueError: An input that the model cannot read, or that the edits do not fit; the
+                message gives the reason.
         """
         self._take(Runs(self.model, source), source, self.changes)
 
     def change(self, intervention: object) -> None:
-        """Other changes: an intervention, its JSON, or the object that the JSON writes.
+        """Set other edits: an intervention, its JSON, or the object that the JSON describes.
 
         Raises:
-            ValueError: no intervention, or one that the model cannot take; says why.
+            ValueError: No intervention, or one that the model does not accept; the message gives
+                the reason.
         """
         self._take(self.runs, self.asked, intervention_of(intervention))
 
     def see(self, trace: object) -> None:
-        """A run of the same model that somebody has made, with its own words and changes.
+        """Show an existing run of the same model, with its input and edits.
 
         Raises:
-            ValueError: no trace, one of other heads, or one whose input cannot be had again.
+            ValueError: No trace, one of other heads, or one whose input cannot be reconstructed.
         """
         if not isinstance(trace, Trace):
             raise ValueError(
@@ -127,10 +130,10 @@ class Exploration:
             self._take(runs, runs.source, trace.intervention)
 
     def open(self, site: object) -> Site:
-        """Another head.
+        """Open another head.
 
         Raises:
-            ValueError: one that there is not; names those there are.
+            ValueError: No such head; the message lists the available ones.
         """
         found = site_of(site, self.before)
         other = found.map != self.shown.block
@@ -141,12 +144,12 @@ class Exploration:
         return found
 
     def _take(self, runs: Runs, asked: Any, changes: Intervention) -> None:
-        runs.changed(changes, self._product)  # it has to run before it counts
+        runs.changed(changes, self._product)  # it has to run before it is stored
         self.runs, self.asked, self.changes = runs, asked, changes
         self._settle()
 
     def _settle(self) -> None:
-        """Bring what is chosen to what the opened map has."""
+        """Clamp the selection to the open map."""
         shown, trace = self.shown, self.now
         found = cells(trace, shown.block, shown.layer, shown.head)
         if found.row_of(shown.token) is None:

@@ -1,4 +1,4 @@
-"""The widget itself: an `Exploration` between Python's attributes and the browser's messages."""
+"""The widget: an `Exploration` between Python's attributes and the browser's messages."""
 
 from __future__ import annotations
 
@@ -19,24 +19,28 @@ from .pictures import frame
 from .still import still
 from .wishes import heard
 
-MOST_WISHES = 200  # of one message
+MOST_WISHES = 200  # in one message
 LOG = logging.getLogger(__name__)
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Explorer(anywidget.AnyWidget):
-    """A model that is looked at and changed in a notebook; `tv.explore` makes it.
+    """Widget to explore and edit a model in a notebook; `tv.explore` creates it.
 
-    ``trace`` is the run that is shown, ``intervention`` its changes, ``site`` the opened head,
-    ``source`` the input: all can be read, set, and observed (``widget.observe(f, "trace")``).
-    Setting one runs the model; what it does not take raises a ValueError that says why, and
-    changes nothing.
+    All attributes can be read, set, and observed (``widget.observe(f, "trace")``). Setting one runs
+    the model. An invalid value raises a ValueError with the reason, and changes nothing.
+
+    Attributes:
+        trace: The run that is shown.
+        intervention: Its edits.
+        site: The open head.
+        source: The input.
     """
 
     _esm = module("explorer/explorer.js")
     _sheet = traitlets.Unicode().tag(sync=True)
     _frame = traitlets.Bytes().tag(sync=True)
-    # None is no value of theirs: it is read like any other, as the clean run.
+    # None is not exempt from validation: it is processed like any other value, as the clean run.
     trace: Any = traitlets.TraitType(None, allow_none=False)
     intervention: Any = traitlets.TraitType(None, allow_none=False)
     site: Any = traitlets.TraitType(None, allow_none=False)
@@ -52,12 +56,12 @@ class Explorer(anywidget.AnyWidget):
         self.on_msg(self._heard)
 
     def still(self) -> bytes:
-        """The picture of now as a PNG file, for a page that runs no Python."""
+        """Return the current picture as a PNG file, for a page without Python."""
         with speaking(self._language):
             return still(self._exploration)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The live view, and a still for readers without a kernel, such as a notebook on GitHub."""
+        """Return the live view, and a still for readers without a kernel, such as GitHub."""
         made = super()._repr_mimebundle_(**options)
         if made is None:
             return None
@@ -68,7 +72,7 @@ class Explorer(anywidget.AnyWidget):
 
     @traitlets.validate("trace", "intervention", "site", "source")
     def _set(self, proposal: Any) -> Any:
-        """Python sets something: it has to run before it counts."""
+        """Validate a value set from Python: the model has to run with it first."""
         value, name = proposal["value"], proposal["trait"].name
         if self._following:
             return value
@@ -96,7 +100,7 @@ class Explorer(anywidget.AnyWidget):
     # ---- from the browser
 
     def _heard(self, widget: Any, content: Any, buffers: Any) -> None:
-        """Do what a browser wishes, all of one message or nothing, and answer once."""
+        """Process all requests of a browser message, or none on error, and answer once."""
         said = content if isinstance(content, dict) else {}
         wishes, exploration = said.get("wishes"), self._exploration
         state, problem = exploration.state(), ""
@@ -118,7 +122,7 @@ class Explorer(anywidget.AnyWidget):
         self._show(problem=problem, answers=said.get("ask"), view=said.get("view"))
 
     def _told(self, error: BaseException) -> str:
-        """What went wrong, in a sentence; what nobody foresaw stands in the log as well."""
+        """Return an error message in a sentence; unexpected errors are logged as well."""
         if isinstance(error, KeyboardInterrupt):
             return say("The run was stopped; the picture is of the run before.")
         if not is_fault(error):
@@ -136,7 +140,7 @@ class Explorer(anywidget.AnyWidget):
     # ---- both
 
     def _show(self, **told: Any) -> None:
-        """Send the pictures of now, and let Python's attributes follow."""
+        """Send the current pictures, and update Python's attributes."""
         with self._followed():
             self._follow()
             self._frame = self._drawn(**told)
@@ -170,6 +174,6 @@ class Explorer(anywidget.AnyWidget):
 
 
 def _step(value: Any) -> int:
-    """The number of a slider's step; a refused one counts too, since the browser waits for it."""
+    """Return the number of a slider's step; rejected ones count, as the browser waits for them."""
     seq = value.get("seq") if isinstance(value, dict) else None
     return seq if isinstance(seq, int) and 0 <= seq < 2**53 else 0

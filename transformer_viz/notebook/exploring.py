@@ -1,4 +1,4 @@
-"""`tv.explore`: a model in a notebook, alive."""
+"""`tv.explore`: an interactive model in a notebook."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def explore(
     check: bool | None = False,
     **options: Any,
 ) -> Explorer:
-    """A widget for Jupyter and its relatives: the app's pictures, with the model in this kernel.
+    """Return a Jupyter widget: the app's pictures, with the model in this kernel.
 
-    Its sliders, masks and heads run the model again. ``widget.trace``, ``.intervention``,
-    ``.site`` and ``.source`` can be read, set and observed; a set one that the model does not take
-    raises a ValueError and changes nothing. In a saved notebook it leaves a still picture.
+    Its sliders, masks and heads run the model again. ``widget.trace``, ``.intervention``, ``.site``
+    and ``.source`` can be read, set and observed. Setting a value that the model does not accept
+    raises a ValueError and changes nothing. A saved notebook keeps a still picture.
 
     Args:
-        model: what `load` gave, or whatever `load` takes: a name in the box, a path, an id of the
-            Hub, a module.
-        source: as `trace` takes it.
-        target: as `trace` takes it.
-        image: as `trace` takes it.
-        masked: as `trace` takes it.
-        intervention: what is changed at first: a `tv.Intervention`, its JSON, or that as a dict.
-        site: the head that is opened first: a `Site`, or map, layer and head, such as
-            ``("cross", 1, 3)``.
-        check: also prove the clean run, as `trace` does; ``widget.trace.report`` tells.
-        options: for `load`, where ``model`` is not open yet.
+        model: A result of `load`, or an argument of `load`: the name of a bundled model, a path, an
+            id of the Hub, a module.
+        source: As in `trace`.
+        target: As in `trace`.
+        image: As in `trace`.
+        masked: As in `trace`.
+        intervention: The initial edits: a `tv.Intervention`, its JSON, or that as a dict.
+        site: The head that is open at first: a `Site`, or map, layer and head, such as ``("cross",
+            1, 3)``.
+        check: Also verify the clean run, as `trace` does; see ``widget.trace.report``.
+        options: Options of `load`, if ``model`` is not loaded yet.
 
     Raises:
-        ValueError: no anywidget; a model that cannot be opened; an input, a change or a head that
-            it does not take, or more than 1,024 tokens. Each says what to do.
+        ValueError: No anywidget; a model that cannot be loaded; an input, an edit or a head that it
+            does not accept, or more than 1,024 tokens. Each message suggests a remedy.
     """
     try:
         from .explorer import Explorer

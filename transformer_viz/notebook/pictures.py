@@ -1,4 +1,4 @@
-"""What a widget shows as one blob: its pictures, its controls, and what must be said."""
+"""Content of a widget as one blob: its pictures, its controls, and messages."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ VIEWS = {"map": mark("Map"), "lines": mark("Lines"), "qk": mark("q·k")}
 COMPARES = {"now": mark("now"), "before": mark("before"), "difference": mark("difference")}
 CLICKS = {"choose": mark("chooses its row"), "hide": mark("hides it")}
 CLASSES = 5  # classes that are shown at once
-WORDS = 60  # words whose bars are shown at once
+WORDS = 60  # tokens whose bars are shown at once
 
 
 def frame(exploration: Exploration, seq: int, steps: int, **told: Any) -> bytes:
-    """All that a widget shows: one blob, an array of bytes for each part.
+    """Return everything that a widget shows: one blob, an array of bytes for each part.
 
     Args:
-        exploration: its state.
-        seq: the number of this picture; a browser shows none older than what it has.
-        steps: the number of the newest step of a slider that was heard.
-        told: plain values for the header: which wish this answers, and what went wrong.
+        exploration: Its state.
+        seq: Number of this picture; a browser ignores older ones.
+        steps: Number of the newest slider step received.
+        told: Plain values for the header: the answered request, and errors.
     """
     parts, problems = {}, [str(told.pop("problem", ""))]
     for name, draw in PARTS.items():
@@ -77,7 +77,7 @@ def frame(exploration: Exploration, seq: int, steps: int, **told: Any) -> bytes:
 
 
 def _sentence(error: BaseException) -> str:
-    """What an error says, without the quotes that a KeyError puts around it."""
+    """Return the message of an error, without the quotes of a KeyError."""
     said = error.args[0] if isinstance(error, LookupError) and error.args else error
     return str(said)
 
@@ -87,7 +87,7 @@ def _words(exploration: Exploration) -> tuple[str, ...]:
 
 
 def pair_of(exploration: Exploration) -> tuple[Trace, Trace | None]:
-    """The run to draw, and the one to subtract from it."""
+    """Return the run to draw, and the one to subtract from it."""
     compare = exploration.shown.compare if exploration.changes else "now"
     drawn = exploration.before if compare == "before" else exploration.now
     return drawn, exploration.before if compare == "difference" else None
@@ -134,7 +134,7 @@ def _head(exploration: Exploration, seq: int) -> bytes:
 
 
 def _chips(exploration: Exploration, seq: int) -> bytes | None:
-    """The sentences; patches and frames are no words to read."""
+    """Return the sentences as chips; patches and frames are no text."""
     shown, now, model = exploration.shown, exploration.now, exploration.model
     if model.takes in ("image", "audio") or now.patches is not None:
         return None
@@ -148,7 +148,7 @@ def _chips(exploration: Exploration, seq: int) -> bytes | None:
 
 
 def _outcome(exploration: Exploration, seq: int) -> bytes:
-    """What the runs say before and after: of words, classes, tags or vectors."""
+    """Return the output of the runs before and after: tokens, classes, tags or vectors."""
     drawn = _pictures(exploration, exploration.before, _after(exploration))
     html = "".join(f'{one.html}<p class="tv-quiet">{one.caption}</p>' for one in drawn)
     return pack({"part": "outcome", "seq": seq, "html": html, "colours": both_palettes()})
@@ -184,7 +184,7 @@ def _pictures(exploration: Exploration, before: Trace, after: Trace | None) -> l
 
 
 def _answer(before: Trace, after: Trace | None) -> Picture:
-    """The answer that each run marks."""
+    """Return the answer that each run marks."""
     told = [answer_words(run) for run in (before, after) if run is not None]
     said = say("Answer: “{text}”", text=" → ".join(told))
     return Picture(f'<p data-what="answer">{escape(said)}</p>', "")
@@ -205,7 +205,7 @@ def _slider(exploration: Exploration, name: str, steps: int) -> bytes:
 
 
 def _choices(exploration: Exploration) -> list[dict[str, Any]]:
-    """The controls besides the sliders, each a name and its values."""
+    """Return the controls besides the sliders, each with a name and its values."""
     shown, changes, maps = exploration.shown, exploration.changes, exploration.before.maps
     place = shown.place(maps)
     state, factor = edit_controls.head_state(changes, place)
@@ -241,7 +241,7 @@ def _choice(name: str, title: str, options: dict[str, str], chosen: str) -> dict
     }
 
 
-#: The pictures by the name of their component, in the order in which they are drawn.
+#: Drawing functions by component name, in drawing order.
 PARTS: dict[str, Callable[[Exploration, int], bytes | None]] = {
     "tokens": _chips,
     "atlas": _atlas,

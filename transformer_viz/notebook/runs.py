@@ -1,4 +1,4 @@
-"""The runs behind a widget: the clean one, and changed ones that are held to its words."""
+"""Runs behind a widget: the clean one, and changed ones on the same target tokens."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..i18n import say
 from ..inference.held_words import held_words
 from ..inference.tracing import trace
 
-KEEP = ("weights", "scores", "hidden")  # what the pictures show, as on the app's pages
-PRODUCT = ("qkv",)  # and what q·k shows besides
-KEPT = 12  # changed runs that are remembered: a hand goes back and forth
+KEEP = ("weights", "scores", "hidden")  # parts that the pictures need, as on the app's pages
+PRODUCT = ("qkv",)  # additional parts for q·k
+KEPT = 12  # changed runs that are cached, since users switch back and forth
 
 
 class Runs:
-    """One question to one model: runs are made when they are asked for, the last few kept.
+    """Runs of one question to one model, made on demand, with the last few cached.
 
     Args:
-        model: what `load` gave.
-        source, target, image, masked: as `trace` takes them.
-        check: whether the clean run is proved, as `trace` has it.
+        model: A result of `load`.
+        source, target, image, masked: As in `trace`.
+        check: Verify the clean run, as in `trace`.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Runs:
         self._clean: dict[bool, Trace] = {}
 
     def clean(self, product: bool = False) -> Trace:
-        """The run without changes; with queries and keys where ``product`` asks for them.
+        """Return the run without edits; with queries and keys if ``product`` is True.
 
         Raises:
-            ValueError: an input that the model cannot read, or one too long for whole maps.
+            ValueError: An input that the model cannot read, or one too long for whole maps.
         """
         if product not in self._clean:
             made = self._run(self._target, Intervention(), product, self._check)
@@ -67,10 +67,10 @@ class Runs:
         return self._clean[product]
 
     def changed(self, changes: Intervention, product: bool = False) -> Trace:
-        """The run with these changes, held to the words of the clean one; without any, that one.
+        """Return the run with these edits on the clean target; without edits, the clean run.
 
         Raises:
-            ValueError: an edit that the model cannot take; says why.
+            ValueError: An edit that the model does not accept; the message gives the reason.
         """
         if not changes:
             return self.clean(product)
@@ -85,17 +85,17 @@ class Runs:
         return self._made[name]
 
     def remember(self, made: Trace) -> None:
-        """Show this run where its changes are asked for: somebody else has made it."""
+        """Cache an existing run for its edits."""
         if made.intervention:
             self._made[made.intervention.to_json(), False] = made
         else:
             self._clean[False] = made
 
     def of_words(self, made: Trace) -> Runs:
-        """The runs about the words of a trace of the same model.
+        """Return the runs on the tokens of a trace of the same model.
 
         Raises:
-            ValueError: a trace whose input cannot be had again from it; says what to set instead.
+            ValueError: A trace whose input cannot be reconstructed; the message suggests a remedy.
         """
         clean = self.clean()
         if self.model.takes != "text" or self._image is not None or _is_pair(self.source):
@@ -131,13 +131,13 @@ def _is_pair(source: Any) -> bool:
 
 
 def _without_padding(made: Trace) -> tuple[int, ...]:
-    """The source's ids without the padding that the trace's own edits appended."""
+    """Return the source's ids without the padding that the trace's edits appended."""
     count, _ = padding(made.intervention)
     return made.source.ids[: len(made.source.ids) - count]
 
 
 def same_words(one: Trace, other: Trace) -> bool:
-    """Whether two runs read the same tokens, padding that their edits appended left out."""
+    """Return True if two runs read the same tokens, apart from padding appended by their edits."""
 
     def target(made: Trace) -> tuple[int, ...] | None:
         return None if made.target is None else made.target.ids

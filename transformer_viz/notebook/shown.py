@@ -1,4 +1,4 @@
-"""What a widget shows just now: where, how it is drawn, and what a control applies to."""
+"""Display state of a widget: the open head, display options, and the scope of controls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..i18n import join_words, say
 
 @dataclass(frozen=True)
 class Shown:
-    """The opened head, and how the pictures look; the words are those of the app's links.
+    """The open head and the display options, with the names of the app's links.
 
-    ``compare`` is ``now``, ``before`` or ``difference``; ``view`` ``map``, ``lines`` or ``qk``;
-    ``click`` what a click on a word does: ``choose`` its row, or ``hide`` it.
+    ``compare`` is ``now``, ``before`` or ``difference``; ``view`` is ``map``, ``lines`` or ``qk``.
+    ``click`` is the effect of a click on a token: ``choose`` its row, or ``hide`` it.
     """
 
     block: str
@@ -40,15 +40,15 @@ class Shown:
 
     @property
     def site(self) -> Site:
-        """The opened head."""
+        """Open head."""
         return Site(*MAPS[self.block], self.layer, self.head)
 
     def place(self, maps: tuple[str, ...]) -> Place:
-        """The opened head and how far a control reaches from there, in a model with these maps."""
+        """Return the open head with the scope of controls, in a model with these maps."""
         return Place(self.block, self.layer, self.head, self.scope, maps)
 
     def look(self, seq: int) -> MapLook:
-        """How map, lines and atlas are drawn; ``seq`` is the number of this picture."""
+        """Return the display options of map, lines and atlas; ``seq`` numbers this picture."""
         return MapLook(
             token=self.token,
             key=self.key,
@@ -61,11 +61,11 @@ class Shown:
 
 
 def site_of(given: object, trace: Trace) -> Site:
-    """A head that somebody named: a `Site`, or its map, layer and head.
+    """Return the head of a `Site`, or of a map, layer and head.
 
     Raises:
-        ValueError: nothing that names a head, or one that the run does not have; names those
-            there are.
+        ValueError: No description of a head, or one that the run lacks; the message lists the
+            available ones.
     """
     if isinstance(given, Site):
         name, layer, head = given.map, given.layer, 0 if given.head is None else given.head

@@ -1,4 +1,4 @@
-"""A still of a widget as a PNG file: all heads of a block, and the opened one with its words."""
+"""Still of a widget as a PNG file: all heads of a block, and the open one with its tokens."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ from ..i18n import say
 from ..metrics.attention.map_cells import Cells, cells
 from .exploration import Exploration
 
-WIDTH, MARGIN, GAP = 1600, 40, 56  # pixels, two for each of a page
+WIDTH, MARGIN, GAP = 1600, 40, 56  # pixels, two for each CSS pixel
 LETTERS = 24  # pixels of a letter
-WORDS = 40  # words on a side whose names are written
-SIDE = 640  # of the opened head's map, at most
+WORDS = 40  # labels on a side up to which they are written
+SIDE = 640  # largest size of the open head's map
 LINE = 36
-#: Fonts of the computer, in the order in which they are asked for a sign.
+#: Fonts of the computer, in order of preference.
 FONTS = (
     *("DejaVuSans.ttf", "Arial.ttf", "Helvetica.ttc", "LiberationSans-Regular.ttf"),
     *("NotoSansCJK-Regular.ttc", "PingFang.ttc", "msyh.ttc", "Arial Unicode.ttf"),
 )
-NOWHERE = (
-    "\uffff"  # a sign that no font has: what is drawn for it is drawn for all that are missing
-)
+NOWHERE = "\uffff"  # a character that no font has; its glyph is that of all missing characters
 
 
 def still(exploration: Exploration) -> bytes:
-    """The picture of now, light, as the bytes of a PNG file."""
+    """Return the current picture in light colours as the bytes of a PNG file."""
     shown = exploration.shown
     found = cells(exploration.now, shown.block, shown.layer, shown.head)
     small = exploration.now.thumbnail(shown.block)
@@ -62,7 +60,7 @@ def still(exploration: Exploration) -> bytes:
 
 
 def _atlas(small: np.ndarray, opened: tuple[int, int], width: int) -> Image.Image:
-    """All heads ``[layer, head, row, column]`` uint8 as tiles, the opened one framed."""
+    """Return all heads ``[layer, head, row, column]`` uint8 as tiles, the open one framed."""
     layers, heads = small.shape[:2]
     left, top, apart = 64, LINE, 6
     tile = max(6, min(150, (width - left) // heads - apart))
@@ -85,7 +83,7 @@ def _atlas(small: np.ndarray, opened: tuple[int, int], width: int) -> Image.Imag
 
 
 def _map(found: Cells, width: int) -> Image.Image:
-    """The opened head: its cells, the words that look at the left, those looked at above."""
+    """Return the open head's map: its cells, query labels on the left, key labels above."""
     rows, columns = (_named(side.labels) for side in (found.rows, found.columns))
     size = max(12, min(LETTERS, SIDE // max(1, len(rows), len(columns)) - 2))
     left = _longest(rows, size) + 14
@@ -111,7 +109,7 @@ def _map(found: Cells, width: int) -> Image.Image:
 
 
 def _coloured(amounts: np.ndarray, size: tuple[int, int]) -> Image.Image:
-    """Amounts ``[row, column]``, 0 to 1, in the colours of the app; so many pixels."""
+    """Return amounts ``[row, column]``, 0 to 1, in the app's colours, as ``size`` pixels."""
     stops = np.array([_rgb(stop) for stop in ramps(False)["ink"]], np.float64)
     place = np.clip(amounts, 0, 1) * (len(stops) - 1)
     low = np.minimum(place.astype(int), len(stops) - 2)
@@ -127,8 +125,10 @@ def _rgb(colour: str) -> tuple[int, int, int]:
 
 
 def _named(labels: tuple[str, ...]) -> list[str]:
-    """The words of a side as they can be written: none where they are too many, and the number of
-    a word whose signs no font draws."""
+    """Return the drawable labels of a side; none if there are too many.
+
+    A label with a character missing from all fonts becomes its number.
+    """
     if len(labels) > WORDS:
         return []
     return [label if _font_of(label) is not None else f"#{n}" for n, label in enumerate(labels)]
@@ -139,7 +139,7 @@ def _longest(words: list[str], size: int) -> int:
 
 
 def _fitting(text: str, width: int) -> str:
-    """A text as far as it fits into so many pixels, and only what can be drawn of it."""
+    """Return a text shortened to ``width`` pixels, without characters that cannot be drawn."""
     if _font_of(text) is None:
         text = "".join(sign for sign in text if _font_of(sign) == _font_of("a"))
     if _font(text).getlength(text) <= width:
@@ -150,13 +150,13 @@ def _fitting(text: str, width: int) -> str:
 
 
 def _font(text: str, size: int = LETTERS) -> FreeTypeFont:
-    """A font that has all signs of a text, or the first one."""
+    """Return a font that has all characters of a text, or the first one."""
     return _open(_font_of(text) or _there()[0], size)
 
 
 @cache
 def _font_of(text: str) -> str | None:
-    """The first font that draws each sign of a text, if one does."""
+    """Return the first font that draws each character of a text, or None."""
     signs = {sign for sign in text if not sign.isspace()}
     return next((name for name in _there() if all(_draws(name, sign) for sign in signs)), None)
 
@@ -172,7 +172,7 @@ def _draws(name: str, sign: str) -> bool:
 
 @cache
 def _there() -> tuple[str, ...]:
-    """The fonts that this computer has; Pillow's own one stands last and is always there."""
+    """Return the installed fonts; Pillow's built-in one is last and always available."""
 
     def opens(name: str) -> bool:
         try:

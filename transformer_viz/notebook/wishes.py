@@ -1,4 +1,4 @@
-"""What a browser may ask of a widget: by name, read from plain values, anything may come."""
+"""Requests of the browser to a widget, by name; their values are untrusted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .exploration import Exploration
 VIEWS = ("map", "lines", "qk")
 COMPARES = ("now", "before", "difference")
 CLICKS = ("choose", "hide")
-#: How the pictures may be drawn, and what of it may stand there.
+#: Display options, with validation of their values.
 DRAWN: dict[str, Callable[[Any], Any]] = {
     "ramp": lambda said: _one_of(said, RAMPS),
     "sort": str,
@@ -35,11 +35,11 @@ DRAWN: dict[str, Callable[[Any], Any]] = {
 
 
 def heard(exploration: Exploration, name: str, value: Any) -> int:
-    """Do what a browser asks for; gives the number of a slider's step, else 0.
+    """Process a request of the browser; return the number of a slider's step, else 0.
 
     Raises:
-        ValueError: a wish that nobody knows, a value that it does not take, or changes that the
-            model cannot take; says what came.
+        ValueError: An unknown request, an invalid value, or edits that the model does not accept;
+            the message contains the value.
     """
     if name in SLIDERS:
         return _slid(exploration, name, value)
@@ -59,7 +59,7 @@ def _slid(exploration: Exploration, name: str, value: Any) -> int:
 
 
 def _write(exploration: Exploration, moved: Callable[..., Intervention], *values: Any) -> None:
-    """Write what a control of the opened head says into the edits."""
+    """Write the value of a control of the open head into the edits."""
     place = exploration.shown.place(exploration.before.maps)
     exploration.change(moved(exploration.changes, place, *values))
 
@@ -88,7 +88,7 @@ def _opened(exploration: Exploration, value: Any) -> None:
 
 
 def _block(exploration: Exploration, value: Any) -> None:
-    """Another map, at the same layer and head where it has them."""
+    """Open another map, at the same layer and head if it has them."""
     shown, trace = exploration.shown, exploration.before
     counts = trace.head_counts(_one_of(value, trace.maps))
     layer = min(shown.layer, len(counts) - 1)
@@ -102,7 +102,7 @@ def _overlaid(exploration: Exploration, value: Any) -> None:
             counts = trace.head_counts(shown.block)
             known = [
                 (n, h) for n, h in value if n < len(counts) and h < counts[n]
-            ]  # the opened one is among them, or comes first
+            ]  # the open one is among them, or comes first
             overlay = tuple(at for at in known if at != (shown.layer, shown.head))
             exploration.shown = replace(
                 shown, overlay=overlay[: MOST_HEADS - 1], view="lines" if overlay else shown.view
@@ -118,7 +118,7 @@ def _is_place(one: Any) -> bool:
 
 
 def _picked(exploration: Exploration, value: Any) -> None:
-    """A click into a picture chooses a row and a column; on a word of a sentence, see `_chip`."""
+    """Choose the row and column of a click in a picture, or the token of a sentence (`_chip`)."""
     said = value if isinstance(value, Mapping) else {}
     if "side" in said:
         _chip(exploration, said)
@@ -126,11 +126,11 @@ def _picked(exploration: Exploration, value: Any) -> None:
     row, column = (_number(said.get(name)) for name in ("row", "column"))
     shown = exploration.shown
     exploration.shown = replace(shown, token=shown.token if row is None else row, key=column)
-    exploration.open(exploration.shown.site)  # lets go of what the map does not have
+    exploration.open(exploration.shown.site)  # clamps the selection to the map
 
 
 def _chip(exploration: Exploration, said: Mapping[str, Any]) -> None:
-    """A click on a word: its row, or else its column; or the word is hidden, or shown again."""
+    """Choose the row, or else the column, of a clicked token; or hide it, or show it again."""
     shown, now = exploration.shown, exploration.now
     place = shown.place(now.maps)
     found = cells(now, shown.block, shown.layer, shown.head)

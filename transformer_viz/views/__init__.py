@@ -1,7 +1,8 @@
 """Pictures: pure functions from a trace to a plotly figure, or to a small piece of HTML.
 
-The first line of each view's module is the question that it answers. A view is fetched when it is
-first used, so a page of HTML needs no plotly.
+The first line of each view's module is the question that the view answers. A view is imported on
+first use, so a page of HTML needs no plotly.
+
 May import metrics, components, core and i18n; never torch.
 """
 
@@ -61,7 +62,7 @@ VIEW_MODULES = {
     "stream_length": ".charts.stream_length",
     "gain_bias": ".charts.gain_bias",
 }
-#: What puts several views together, or one on paper, or draws numbers that are no trace.
+#: Combinations of several views, figures for print, and charts of numbers that are no trace.
 FURTHER_MODULES = {
     "report": ".export.html_report",
     "printed": ".paper.figure_file",
@@ -78,7 +79,7 @@ __all__ = ["VIEWS", "Picture", "View", *VIEW_MODULES, *FURTHER_MODULES]
 
 @dataclass(frozen=True)
 class View:
-    """A picture by name, the question it answers, and how it is drawn."""
+    """View by name, with the question that it answers and its drawing function."""
 
     name: str
     question: str

@@ -1,4 +1,4 @@
-"""Tables as CSV text that a spreadsheet shows and never computes."""
+"""Tables as CSV text that a spreadsheet displays without evaluating formulas."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ..core.guesses import COLUMN, Record, guess_values, guesses_in
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What a spreadsheet takes for the beginning of a formula, in the wide letters of East Asia too.
+#: Characters that begin a formula in a spreadsheet, including full-width East Asian ones.
 BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def csv_text(table: pd.DataFrame, *records: Record) -> str:
-    """A table as CSV, without its index; lines end with a line feed.
+    """Return a table as CSV, without its index; lines end with a line feed.
 
-    Where the runs and cards in ``records`` name guessed words, a last column ``guessed`` says
-    them in each line, ``heads=1``: a table has no other place for it, and no line is a comment.
+    If ``records`` (runs and cards) have guessed values, a last column ``guessed`` repeats them in
+    each line (``heads=1``), since CSV has no comments.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP, CSV
-    injection); numbers, and single signs such as a dash, stay as they are.
+    Text that a spreadsheet would take for a formula gets a leading apostrophe (OWASP, CSV
+    injection). Numbers, and single signs such as a dash, stay as they are.
     """
     from pandas.api.types import is_numeric_dtype  # here: the command line starts without pandas
 
@@ -36,7 +36,7 @@ def csv_text(table: pd.DataFrame, *records: Record) -> str:
 
 
 def _inert(value: Any) -> Any:
-    """A cell, with an apostrophe before it if it is text that could be a formula."""
+    """Return a cell, with an apostrophe before it if it is text that could be a formula."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # it would end the line, as the writer does not quote it

@@ -1,4 +1,4 @@
-"""The numbers behind a picture, to take along: CSV and NPZ, and the manifest that says whose."""
+"""Data behind a figure as CSV and NPZ, and the manifest with its origin."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .csv_text import csv_text
 
 
 def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[str, Any]:
-    """Where a picture comes from, as JSON can hold it: program, picture, model and edits.
+    """Return the origin of a figure as JSON data: program, figure, model and edits.
 
     Args:
-        trace: the run that is shown.
-        before: the run that it is compared with.
-        picture: further words about the picture, such as ``block`` and ``layer``.
+        trace: The run that is shown.
+        before: The run that it is compared with.
+        picture: Further fields about the figure, such as ``block`` and ``layer``.
     """
     found: dict[str, Any] = {"made by": f"transformer_viz {__version__}", **picture}
     found |= {"run": trace.manifest, "capture report": trace.report.status}
@@ -36,9 +36,12 @@ def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[
 
 
 def whose(trace: Trace, before: Trace | None = None, *, marked: bool = True) -> str:
-    """Which model with which weights, which edits, which program, in a sentence or two.
+    """Return the model, its weights, the edits and the program, in a sentence or two.
 
-    ``marked``: with the mark of what was guessed.
+    Args:
+        trace: The run that is shown.
+        before: The run that it is compared with.
+        marked: Append the mark of guessed values.
     """
     words = trace.manifest
     edits = trace.intervention.describe(trace.source.labels)
@@ -59,7 +62,7 @@ def whose(trace: Trace, before: Trace | None = None, *, marked: bool = True) -> 
 
 
 def beyond(trace: Trace) -> str:
-    """What a reader must know of a text longer than the model was made for; empty for others."""
+    """Return a warning for a text longer than the model's positions; empty for others."""
     known = trace.manifest.get("beyond")
     if not known:
         return ""
@@ -71,7 +74,7 @@ def beyond(trace: Trace) -> str:
 
 
 def as_text(fields: dict[str, Any]) -> str:
-    """A manifest as one line of plain ASCII, which every file format can hold."""
+    """Return a manifest as one line of ASCII, which every file format can hold."""
     return json.dumps(fields, default=str)
 
 
@@ -87,27 +90,27 @@ def csv_numbers(
     rows: slice | None = None,
     columns: slice | None = None,
 ) -> str:
-    """One head's weights as a table: a line for each pair of words.
+    """Return one head's weights as a CSV table with a line for each pair of tokens.
 
-    Columns: ``from`` (the word that looks) and ``to``; ``weight``, which reads back as the same
-    float32; ``masked`` (1: the model may not look there); ``query`` and ``key``, their numbers
-    from 0. With ``before`` also ``before`` and ``change``, empty where they do not exist. A run
-    with edits has a column ``edits``, which says them. Where
-    words of the model's config were guessed, a last column ``guessed`` says them, ``heads=1``.
+    Columns: ``from`` (the query token), ``to``, ``weight`` (reads back as the same float32),
+    ``masked`` (1: masked by the model), ``query`` and ``key`` (indices from 0). With ``before``
+    also ``before`` and ``change``, empty where they do not exist. A run with edits has a column
+    ``edits`` with their description. If values of the model's config were guessed, a last column
+    ``guessed`` lists them (``heads=1``).
 
     Args:
-        trace: the run to take.
+        trace: The run to export.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0.
-        before: another run over the same words, or over the first of them.
-        words: merge pieces to whole words.
-        special: take start and end marks too.
-        rows, columns: the rows and columns to take, counted in tokens from 0; left out, all.
+        layer, head: Indices from 0.
+        before: Another run on the same tokens, or on the first of them.
+        words: Merge pieces to whole words.
+        special: Include start and end tokens.
+        rows, columns: The rows and columns to export, counted in tokens from 0; if omitted, all.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words, rows or columns that the map lacks,
-            or more lines than a table takes.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: The two runs have different tokens, rows or columns that the map lacks, or more
+            lines than a table can hold.
     """
     part = _part(rows, columns, words, special)
     _require_room(trace, (block, layer), rows, columns, LONG**2)
@@ -142,13 +145,13 @@ def npz_numbers(
     rows: slice | None = None,
     columns: slice | None = None,
 ) -> bytes:
-    """One head's weights as a numpy archive, which ``np.load`` reads without pickle.
+    """Return one head's weights as a numpy archive, which ``np.load`` reads without pickle.
 
     Arrays: ``weights`` ``[query, key]`` float32, ``masked`` ``[query, key]`` bool, ``queries`` and
-    ``keys`` (the words), ``note`` (what was regrouped), ``manifest`` (JSON). With ``before`` also
+    ``keys`` (the tokens), ``note`` (regrouping), ``manifest`` (JSON). With ``before`` also
     ``before`` and ``change`` ``[query, key]`` float32, NaN where they do not exist.
 
-    The arguments and errors are those of :func:`csv_numbers`.
+    Arguments and errors are those of :func:`csv_numbers`.
     """
     part = _part(rows, columns, words, special)
     _require_room(trace, (block, layer), rows, columns, MOST_CELLS)
@@ -176,7 +179,7 @@ def npz_numbers(
 def _part(
     rows: slice | None, columns: slice | None, words: bool, special: bool
 ) -> tuple[slice, slice] | None:
-    """The rows and columns that were asked for; None where all are taken."""
+    """Return the requested rows and columns; None for all of them."""
     if rows is None and columns is None:
         return None
     if words or not special:
@@ -190,7 +193,7 @@ def _part(
 def _require_room(
     trace: Trace, place: tuple[str, int], rows: slice | None, columns: slice | None, most: int
 ) -> None:
-    """Refuse more weights of a long text than a file takes."""
+    """Check that the weights of a long text fit into a file."""
     if not is_tiled(trace):
         return
     shape = trace.map_shape(*place)
@@ -212,7 +215,7 @@ def _taken(
     words: bool,
     special: bool,
 ) -> tuple[Cells, Cells | None]:
-    """The cells of a head in one run or in two."""
+    """Return the cells of a head in one run or in two."""
     now, before = runs
     if before is not None:
         require_same_words(now, before, place[0])
@@ -226,7 +229,7 @@ def _taken(
 
 
 def _padded(was: Cells, shape: tuple[int, ...]) -> np.ndarray:
-    """An earlier run's weights in the place of the later one's; NaN where it had none."""
+    """Return an earlier run's weights in the later one's shape; NaN where it had none."""
     wide = np.full(shape, np.nan, np.float32)
     rows, columns = was.weights.shape
     wide[:rows, :columns] = was.weights

@@ -1,5 +1,5 @@
-"""Several processes of the app behind one port: ``transformer-viz app --workers N``.
+"""Several app processes behind one port: ``transformer-viz app --workers N``.
 
-A small process in front hands each visitor to one of them and keeps them running. It imports
-neither Streamlit nor torch.
+A small balancer process routes each user to one of them and restarts them. It imports neither
+Streamlit nor torch.
 """

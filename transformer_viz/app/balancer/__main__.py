@@ -1,7 +1,7 @@
-"""The process in front: python -m transformer_viz.app.balancer N
+"""Balancer process: python -m transformer_viz.app.balancer N
 
-It listens where ``STREAMLIT_SERVER_ADDRESS`` and ``STREAMLIT_SERVER_PORT`` say, as one process of
-the app would, and ends with all its workers on Ctrl-C or SIGTERM.
+It listens at ``STREAMLIT_SERVER_ADDRESS`` and ``STREAMLIT_SERVER_PORT``, as one process of the app
+would, and ends with all its workers on Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .balancer import Balancer
 from .workers import CannotStart, Worker, say
 
 COOKIE_SECRET = "STREAMLIT_SERVER_COOKIE_SECRET"
-FORWARDED_ALLOW = "FORWARDED_ALLOW_IPS"  # the server below reads it too
-BACKLOG = 512  # connections that wait to be taken
+FORWARDED_ALLOW = "FORWARDED_ALLOW_IPS"  # uvicorn reads it too
+BACKLOG = 512  # connections that wait to be accepted
 
 
 def surroundings(given: Mapping[str, str], workers: int, cores: int) -> dict[str, str]:
-    """The environment of each worker: what all of them share is shared out.
+    """Return the environment of each worker, with shared limits divided among them.
 
     Args:
-        given: the environment of this process.
-        workers: how many there are.
-        cores: of this machine.
+        given: Environment of this process.
+        workers: Number of workers.
+        cores: Number of CPU cores of this machine.
     """
     threads = settings.THREADS.number or max(1, cores // (workers * settings.FORWARDS.number))
     uploads = max(1, settings.UPLOADS_MB.number // workers)
@@ -41,10 +41,10 @@ def surroundings(given: Mapping[str, str], workers: int, cores: int) -> dict[str
         | {
             settings.UPLOADS_MB.variable: str(uploads),
             **({settings.CONNECTIONS.variable: str(pages)} if pages else {}),
-            # A worker listens on this machine alone, and its visitors come from where we listen.
+            # A worker listens on loopback only; its clients come from the balancer's address.
             **({settings.REACH.variable: reach.OTHERS} if reach.reason(given) else {}),
-            # Only this process speaks to a worker, of visitors whom these proxies let in. Left out,
-            # the server below believes 127.0.0.1, and a proxy that is named is a sign of others.
+            # Only this process connects to a worker, for clients accepted by these proxies. If it
+            # is unset, uvicorn trusts 127.0.0.1, and a named proxy is a sign of remote users.
             **({FORWARDED_ALLOW: told} if (told := believed(given)) else {}),
             "STREAMLIT_LOGGER_HIDE_WELCOME_MESSAGE": "true",
         }
@@ -52,7 +52,7 @@ def surroundings(given: Mapping[str, str], workers: int, cores: int) -> dict[str
 
 
 def believed(given: Mapping[str, str]) -> str:
-    """Return whose word about the visitor a worker believes: ours, and that of named proxies."""
+    """Return the proxies whose X-Forwarded-For a worker trusts: this process and the named ones."""
     proxies = [one for one in map(str.strip, given.get(FORWARDED_ALLOW, "").split(",")) if one]
     if not proxies:
         return ""
@@ -60,7 +60,7 @@ def believed(given: Mapping[str, str]) -> str:
 
 
 async def run(count: int, host: str, port: int) -> int:
-    """Serve until told to stop; the exit status."""
+    """Serve until a stop signal; return the exit status."""
     told = os.environ.get(FORWARDED_ALLOW, "").split(",")
     workers = [Worker(number) for number in range(count)]
     balancer = Balancer(workers, frozenset(filter(None, map(str.strip, told))))
@@ -91,7 +91,7 @@ async def run(count: int, host: str, port: int) -> int:
 
 
 async def _serve(balancer: Balancer, host: str, port: int) -> None:
-    """Listen once the first worker answers: until then nobody is there, as with one process."""
+    """Listen once the first worker is up; until then the port is closed, as with one process."""
     while not any(worker.is_up for worker in balancer.workers):
         balancer.changed.clear()
         await balancer.changed.wait()
@@ -103,7 +103,7 @@ async def _serve(balancer: Balancer, host: str, port: int) -> None:
 
 
 def _stop_signal() -> asyncio.Event:
-    """Set when somebody wants the server to end."""
+    """Return an event that is set by SIGINT or SIGTERM."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         try:
@@ -114,7 +114,7 @@ def _stop_signal() -> asyncio.Event:
 
 
 def main() -> int:
-    """Read where to listen and how many workers to keep, and serve."""
+    """Serve with the address, the port and the number of workers of this process."""
     descriptors.make_room()
     return asyncio.run(
         run(

@@ -1,8 +1,8 @@
-"""Who answers which visitor: all requests of a visit go to one worker, new visits to the freest.
+"""Sticky-session reverse proxy: all requests of a session go to one worker.
 
-A cookie holds the number of the worker and nothing else. Where a browser keeps no cookies (a page
-framed by another site), its address decides. When a worker has ended, its visitors go on with
-another one: their links say all that is needed.
+New sessions go to the least loaded worker. A cookie holds the number of the worker and nothing
+else. Without cookies (a page framed by another site) the client's address decides. When a worker
+has ended, its users continue on another one: their links contain the whole state.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from .lines import OWN, PATIENCE, Header, Line, connect, exchange, fetch
 from .workers import Worker
 
 COOKIE = "transformer_viz_worker"
-IDLE = 75.0  # seconds in which a browser must say a whole request head, or its line is closed
-COMING = 20.0  # seconds that a request waits for a worker when none is there
+IDLE = 75.0  # seconds for a complete request head, before the connection is closed
+COMING = 20.0  # seconds that a request waits for a worker if none is up
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
-#: Seconds for the first byte of an answer: a page and the beginning of a websocket need no model.
+#: Seconds for the first byte of a response: pages and websocket handshakes need no model.
 PAGE, SOCKET = 5.0, 15.0
 LATE = "The app does not answer now; try again in a few seconds.\n"
 STARTING = "The app is starting; try again in a few seconds.\n"
-SCRAPE = 5.0  # seconds for the numbers of one worker
+SCRAPE = 5.0  # seconds for the metrics of one worker
 
 
 @dataclass
 class Balancer:
-    """Answers the one port, from workers that others keep running.
+    """Reverse proxy of the workers at one port.
 
     Args:
-        workers: in the order of their numbers.
-        trusted: addresses of proxies whose word about the visitor is believed, besides loopback.
+        workers: Workers in the order of their numbers.
+        trusted: Addresses of proxies whose forwarding headers are trusted, besides loopback.
     """
 
     workers: Sequence[Worker]
@@ -49,7 +49,7 @@ class Balancer:
     open_lines: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of a browser, from its first request to its last."""
+        """Serve one connection of a browser, from its first request to its last."""
         task = asyncio.current_task()
         assert task is not None
         self.open_lines.add(task)
@@ -69,7 +69,7 @@ class Balancer:
             self.open_lines.discard(task)
 
     async def _next(self, browser: Line, peer: str) -> bool:
-        """Answer the next request; whether another one may follow."""
+        """Answer the next request; return True if another one may follow."""
         async with asyncio.timeout(IDLE):
             request = await browser.event()
         if not isinstance(request, h11.Request):
@@ -98,7 +98,7 @@ class Balancer:
                     await answer(browser, 503, LATE, retry=5)
                     return False
                 worker.is_silent = True  # until it answers again
-            except h11.RemoteProtocolError:  # the worker broke off
+            except h11.RemoteProtocolError:  # the worker closed the connection
                 return False
             finally:
                 worker.visitors -= upgrades(request)
@@ -107,7 +107,7 @@ class Balancer:
         return False
 
     def passed_on(self, request: h11.Request, peer: str) -> h11.Request:
-        """The request as a worker is asked it: one a connection, with the visitor's address."""
+        """Return the request for a worker: one per connection, with the client's address."""
         believed = self._believes(peer)
         left = OWN if not upgrades(request) else OWN - {b"connection"}
         kept = [
@@ -123,7 +123,7 @@ class Balancer:
         return h11.Request(method=request.method, target=request.target, headers=kept)
 
     async def _chosen(self, request: h11.Request, peer: str) -> tuple[Worker, list[Header]] | None:
-        """The worker of a request, waited for if there is none; and its cookie, if it is new."""
+        """Return the worker of a request, and a cookie if it is new; wait if none is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(COMING):
                 while not any(worker.is_up for worker in self.workers):
@@ -132,11 +132,11 @@ class Balancer:
         return self.choose(request, peer)
 
     def choose(self, request: h11.Request, peer: str) -> tuple[Worker, list[Header]] | None:
-        """The worker of a request, and the cookie to set if it is a new one; None: there is none.
+        """Return the worker of a request, and the cookie to set if it is new; None if none is up.
 
-        A page, and the websocket of a visit whose worker has ended, go to the freest one. All else
-        goes where the cookie says, or else where the visitor's address leads. One that runs and
-        does not answer gets no page and no websocket, if there is another one.
+        A page, and the websocket of a session whose worker has ended, go to the least loaded
+        worker. Other requests follow the cookie, or else the client's address. An unresponsive
+        worker receives no page and no websocket if there is another one.
         """
         able = [worker for worker in self.workers if worker.is_up]
         if not able:
@@ -159,7 +159,7 @@ class Balancer:
         return peer in self.trusted or "*" in self.trusted or settings.is_loopback(peer)
 
     async def _about(self, browser: Line, request: h11.Request, path: str, peer: str) -> bool:
-        """How the server is: of all workers together."""
+        """Answer a monitoring request, for all workers together."""
         host = header(request, b"host").decode("latin-1")
         told = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         if not is_allowed(host, names(settings.NAMES.text)):
@@ -175,7 +175,7 @@ class Balancer:
         return False
 
     async def metrics(self) -> str:
-        """The numbers of all workers, each with its number, and those of this process."""
+        """Return the metrics of all workers, labelled with their number, and of this process."""
         able = [worker for worker in self.workers if worker.answers]
         found = await asyncio.gather(*(self._numbers(worker) for worker in able))
         texts = {str(one.number): text for one, text in zip(able, found, strict=True) if text}
@@ -208,36 +208,36 @@ class Balancer:
 
 
 def upgrades(request: h11.Request) -> bool:
-    """Whether a request wants a websocket."""
+    """Return True if a request asks for a websocket."""
     return header(request, b"upgrade").lower() == b"websocket"
 
 
 def is_page(request: h11.Request) -> bool:
-    """Whether a browser opens a page: what it then asks for beside it does not accept HTML."""
+    """Return True if a browser opens a page; requests for its resources do not accept HTML."""
     return b"text/html" in header(request, b"accept")
 
 
 def header(request: h11.Request, name: bytes) -> bytes:
-    """The first value of a header; empty where there is none."""
+    """Return the first value of a header; empty if it is missing."""
     return next((bytes(value) for known, value in request.headers if known == name), b"")
 
 
 def cookie_of(request: h11.Request) -> str:
-    """The number in the visitor's cookie; empty without one."""
+    """Return the worker number in the cookie; empty without one."""
     said = b";".join(value for name, value in request.headers if name == b"cookie")
     pairs = (one.strip().partition("=") for one in said.decode("latin-1").split(";"))
     return next((value for name, _, value in pairs if name == COOKIE), "")
 
 
 def rank(address: bytes, number: int) -> bytes:
-    """The order in which an address prefers workers; one that ends moves no other visitor."""
+    """Return the preference of an address for a worker; the end of one moves no other client."""
     return sha256(b"%d %s" % (number, address)).digest()
 
 
 async def answer(
     browser: Line, status: int, words: str, kind: str = "text/plain; charset=utf-8", retry: int = 0
 ) -> None:
-    """An answer of this process itself, after which the connection ends."""
+    """Send a response of the balancer, after which the connection ends."""
     body = words.encode()
     headers = [
         ("Content-Type", kind),

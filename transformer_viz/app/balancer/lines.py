@@ -1,4 +1,4 @@
-"""Connections that speak HTTP/1.1, one request after the other, and what is passed between two."""
+"""HTTP/1.1 connections, one request after the other, and forwarding between two of them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import suppress
 
 import h11
 
-CHUNK = 65_536  # bytes that are read at once
-LONGEST_HEAD = 65_536  # bytes of a request's first lines: the link of a visit stands in there
-PATIENCE = 60.0  # seconds for the first byte of an answer
-#: What concerns one connection only, and is not passed on.
+CHUNK = 65_536  # bytes read at once
+LONGEST_HEAD = 65_536  # bytes of a request head, which contains the session's link
+PATIENCE = 60.0  # seconds for the first byte of a response
+#: Hop-by-hop headers, which are not forwarded.
 OWN = {b"connection", b"keep-alive", b"proxy-connection"}
 Header = tuple[bytes, bytes]
 
 
 class Line:
-    """One connection, towards a browser or towards a worker."""
+    """Connection to a browser or to a worker."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, to_worker: bool
@@ -28,10 +28,10 @@ class Line:
         )
 
     async def event(self) -> h11.Event | type[h11.PAUSED]:
-        """The next thing that the other side says.
+        """Return the next event from the other side.
 
         Raises:
-            h11.RemoteProtocolError: it speaks no HTTP/1.1.
+            h11.RemoteProtocolError: The other side does not use HTTP/1.1.
         """
         while True:
             event = self.http.next_event()
@@ -40,33 +40,33 @@ class Line:
             self.http.receive_data(await self.reader.read(CHUNK))
 
     async def send(self, event: h11.Event) -> None:
-        """Say something to the other side."""
+        """Send an event to the other side."""
         data = self.http.send(event)
         if data:
             self.writer.write(data)
             await self.writer.drain()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         with suppress(OSError):
             self.writer.close()
 
 
 async def connect(port: int) -> Line:
-    """A connection to a worker of this machine.
+    """Return a connection to a local worker.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: No process listens there.
     """
     return Line(*await asyncio.open_connection("127.0.0.1", port), to_worker=True)
 
 
 async def fetch(port: int, path: str) -> tuple[int, bytes]:
-    """The status and the body that a worker answers.
+    """Return status and body of a worker's response.
 
     Raises:
-        OSError: nobody answers.
-        h11.RemoteProtocolError: what answers speaks no HTTP.
+        OSError: There is no response.
+        h11.RemoteProtocolError: The response is no HTTP.
     """
     line = await connect(port)
     try:
@@ -93,18 +93,19 @@ async def exchange(
     more: Sequence[Header],
     patience: float = PATIENCE,
 ) -> bool:
-    """Pass one request on and its answer back; a websocket is passed through until it ends.
+    """Forward one request and its response; a websocket is forwarded until it ends.
 
     Args:
-        browser: has said ``request``, whose headers are passed on as they are now.
-        worker: a fresh connection.
-        more: headers added to the answer.
-        patience: seconds for the first byte of an answer, once the whole request was sent.
+        browser: Connection that has sent ``request``, whose headers are forwarded as they are.
+        worker: A new connection.
+        more: Headers added to the response.
+        patience: Seconds for the first byte of a response, once the whole request was sent.
 
-    Returns whether the browser may ask again on the same connection.
+    Returns:
+        True if the browser may send another request on the same connection.
 
     Raises:
-        TimeoutError: no answer began; the browser was sent nothing.
+        TimeoutError: No response began; nothing was sent to the browser.
     """
     await worker.send(request)
     sending = asyncio.create_task(_send_body(browser, worker, patience))
@@ -137,12 +138,12 @@ async def exchange(
             elif isinstance(event, h11.EndOfMessage):
                 await browser.send(h11.EndOfMessage(headers=event.headers))
                 break
-            else:  # it broke off
+            else:  # the worker closed the connection
                 return False
             event = await worker.event()
     finally:
         coming.cancel()
-        if not sending.done():  # an answer that came before the whole question: it was refused
+        if not sending.done():  # a response before the end of the request: it was refused
             sending.cancel()
         with suppress(asyncio.CancelledError, OSError, h11.ProtocolError):
             await sending
@@ -153,8 +154,8 @@ async def exchange(
 
 
 async def _send_body(browser: Line, worker: Line, patience: float) -> None:
-    """The rest of a question, as it comes."""
-    if browser.http.their_state not in (h11.IDLE, h11.SEND_BODY):  # asked once more
+    """Forward the rest of a request as it arrives."""
+    if browser.http.their_state not in (h11.IDLE, h11.SEND_BODY):  # a repeated request
         await worker.send(h11.EndOfMessage())
         return
     while True:
@@ -169,7 +170,7 @@ async def _send_body(browser: Line, worker: Line, patience: float) -> None:
 
 
 async def _pass_through(browser: Line, worker: Line) -> None:
-    """Pass on whatever either side says, until one of them ends."""
+    """Forward bytes in both directions until one side ends."""
     both = [
         asyncio.create_task(_copy(one, other))
         for one, other in ((browser, worker), (worker, browser))
@@ -183,7 +184,7 @@ async def _pass_through(browser: Line, worker: Line) -> None:
 
 
 async def _copy(source: Line, sink: Line) -> None:
-    data = source.http.trailing_data[0]  # what came along with the handshake
+    data = source.http.trailing_data[0]  # received along with the handshake
     while True:
         if data:
             sink.writer.write(data)

@@ -1,4 +1,4 @@
-"""One worker: the server of the app, which ends when the process in front of it is gone.
+"""Worker process: the server of the app, which ends when the balancer process is gone.
 
 python -m transformer_viz.app.balancer.worker        (transformer-viz app --workers starts these)
 """
@@ -12,11 +12,11 @@ import threading
 
 from ..live import server
 
-GRACE = 10.0  # seconds to end in order
+GRACE = 10.0  # seconds for an orderly end
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input: the process that holds it has ended, however it did."""
+    """End when standard input is closed, i.e. when the parent process has ended."""
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(GRACE)

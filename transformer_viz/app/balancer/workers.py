@@ -1,4 +1,4 @@
-"""The processes of the app: started on ports of their own, asked how they are, started again."""
+"""Worker processes: started on their ports, polled, and restarted."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ import h11
 from ..live.addresses import HEALTH, READY
 from .lines import fetch
 
-LOOK = 0.25  # seconds between two questions to a worker that is not ready yet
-LOOK_AGAIN = 1.0  # and to one that is
-BREATH = 1.0  # seconds before a worker that ended is started again
+LOOK = 0.25  # seconds between two requests to a worker that is not ready
+LOOK_AGAIN = 1.0  # and to a ready one
+BREATH = 1.0  # seconds before a worker that ended is restarted
 ENDING = 10.0  # seconds that a worker may take to end before it is killed
-PATIENCE = 5.0  # seconds for one answer about its state
-TRIES = 3  # workers in a row that end before they ever answered: something is wrong with all
+PATIENCE = 5.0  # seconds for one status request
+TRIES = 3  # consecutive ends before any answer: no worker can start
 
 
 class CannotStart(Exception):
-    """A worker ends again and again before it answers; says so in a sentence."""
+    """A worker has ended repeatedly before it answered."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """One process of the app. ``is_up`` since it answered, ``is_ready`` once its model is loaded,
-    ``is_silent`` while it runs and answers nothing: it stands still, or has too much to do.
+    """Process of the app.
 
-    ``visitors`` have a websocket open to it, ``given`` were ever sent to it.
+    Attributes:
+        is_up: True since it first answered.
+        is_ready: True once its model is loaded.
+        is_silent: True while it runs and does not answer: it hangs, or is overloaded.
+        visitors: Websockets open to it.
+        given: Number of users that were ever sent to it.
     """
 
     number: int
@@ -48,18 +52,18 @@ class Worker:
 
     @property
     def answers(self) -> bool:
-        """Whether it answers now, as far as is known."""
+        """True if its last status request was answered."""
         return self.is_up and not self.is_silent
 
     async def keep(self, surroundings: Mapping[str, str], changed: asyncio.Event) -> None:
-        """Start the process, and again whenever it ends, until `stop`.
+        """Start the process, and restart it whenever it ends, until `stop`.
 
         Args:
-            surroundings: environment variables of the process.
-            changed: set whenever it comes or goes.
+            surroundings: Environment variables of the process.
+            changed: Set whenever it starts to answer or ends.
 
         Raises:
-            CannotStart: it ends before it answers, time after time.
+            CannotStart: It ends repeatedly before it answers.
         """
         failed = 0
         while not self.stopping:
@@ -83,14 +87,14 @@ class Worker:
             await asyncio.sleep(BREATH)
 
     def _is_stopping(self) -> bool:
-        """Whether `stop` was called meanwhile."""
+        """Return True if `stop` was called meanwhile."""
         return self.stopping
 
     async def _start(self, surroundings: Mapping[str, str]) -> Process:
         self.port = free_port()
         own = {"STREAMLIT_SERVER_ADDRESS": "127.0.0.1", "STREAMLIT_SERVER_PORT": str(self.port)}
-        # Its standard input tells it when this process is gone. In a group of its own it does not
-        # hear the terminal's Ctrl-C; this process ends it.
+        # It ends when its standard input closes, i.e. with this process. As a session leader it
+        # does not receive the terminal's Ctrl-C; this process ends it.
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "transformer_viz.app.balancer.worker"),
             env={**surroundings, **own},
@@ -99,7 +103,7 @@ class Worker:
         )
 
     async def _watch(self, changed: asyncio.Event) -> None:
-        """Ask whether its model is loaded, which loads it, and from then on whether it answers."""
+        """Poll the process until its model is loaded, which the request starts; then its health."""
         while True:
             asked = HEALTH if self.is_ready else READY
             try:
@@ -110,11 +114,11 @@ class Worker:
             except TimeoutError:
                 self.is_silent = True
             except (OSError, h11.RemoteProtocolError):
-                pass  # it begins, or has ended: the process tells
+                pass  # it starts, or has ended, which `keep` notices
             await asyncio.sleep(LOOK_AGAIN if self.is_ready else LOOK)
 
     async def stop(self) -> None:
-        """End the process: first asked, then killed."""
+        """Terminate the process, and kill it after a while."""
         self.stopping = True
         if self.process is None or self.process.returncode is not None:
             return
@@ -129,12 +133,12 @@ class Worker:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody uses just now."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def say(words: str) -> None:
-    """A line for whoever runs the server."""
+    """Write a line for the operator to stderr."""
     print(f"transformer-viz: {words}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The cards that several pages are put together from.
+"""Cards that several pages share.
 
 May import lessons, live and shell, and everything below them.
 """

@@ -1,4 +1,4 @@
-"""An alignment on a page: its drawing, how it walks, how good it is by gold, and its files."""
+"""Alignment on a page: its drawing, walk measures, gold error rate, and files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from ..ui.text_format import escape_markdown, spoken
 from .downloads import card_file, text_file
 from .head_card import take_drawing
 
-GOLD = "align-gold"  # the key of the typed gold
-LISTED = 6  # maps that gold ranks first
+GOLD = "align-gold"  # widget key of the typed gold links
+LISTED = 6  # maps closest to the gold links that are listed
 SHIFTS = {"out": "AWO", "in": "AWI"}
 
 
 def called(name: str) -> str:
-    """A map in words: ``""`` all heads, ``"1"`` a layer, ``"1.3"`` a head."""
+    """Return the display name of a map: ``""`` all heads, ``"1"`` a layer, ``"1.3"`` a head."""
     layer, _, head = name.partition(".")
     if not layer:
         return say("all heads, mean")
@@ -39,12 +39,12 @@ def called(name: str) -> str:
 
 
 def place_of(name: str) -> Place:
-    """The same as numbers."""
+    """Parse the name of a map to a site."""
     return Place(*map(int, filter(None, name.split("."))))
 
 
 def drawing(trace: Trace, found: Alignment) -> None:
-    """The words of both sentences with lines between them."""
+    """Draw the words of both sentences with lines between them."""
     data = word_links_data(
         trace,
         found,
@@ -59,14 +59,14 @@ def drawing(trace: Trace, found: Alignment) -> None:
 
 
 def _pick(said: object) -> None:
-    """A click points a word out, or lets go of it."""
+    """Store a clicked word as highlighted, or clear the highlight."""
     match said:
         case {"row": (int() | None) as row, "column": (int() | None) as column}:
             private.aligned_picked = (row, column)
 
 
 def unread(found: Alignment) -> str:
-    """The source words that nobody read, in a sentence."""
+    """Return a sentence about the source words with little attention."""
     if not np.isfinite(found.shares).any():
         return say("No target word looks at a source word: their weight is on special tokens.")
     if not found.unread:
@@ -80,7 +80,7 @@ def unread(found: Alignment) -> str:
 
 
 def walk(found: Alignment) -> None:
-    """Monotonicity, diagonality and coverage, each with chance and what was asked."""
+    """Show monotonicity, diagonality and coverage, each with chance and number of rows."""
     layout.heading(escape(say("How does it walk through the source?")), 3)
     row = {
         name: value
@@ -103,7 +103,7 @@ def walk(found: Alignment) -> None:
 
 
 def judged_by_gold(trace: Trace, found: Alignment) -> None:
-    """The error rate against links that the visitor pastes, of this map and of all."""
+    """Show the error rate against pasted gold links, of this map and of all maps."""
     layout.heading(escape(say("How close is it to links drawn by people?")), 3)
     _gold_boxes()
     gold = state.gold.strip()
@@ -153,7 +153,7 @@ def _gold_boxes() -> None:
 
 
 def _typed() -> None:
-    """In a callback: gold was typed, unless the browser only repeats what was written over."""
+    """Store typed gold links, unless the browser only repeats a replaced value (callback)."""
     text = " ".join(str(st.session_state[GOLD]).split())
     widget_sync.moved(GOLD, lambda: setattr(state, "gold", text))
 
@@ -168,7 +168,7 @@ def _rate(value: float) -> str:
 
 
 def _ranked(trace: Trace, gold: Gold) -> None:
-    """Which maps come closest to the gold; of one sentence, so many are level."""
+    """List the maps closest to the gold links; with one sentence, many have the same rate."""
     table = judged_table(trace, gold)
     rows = "".join(
         f"<tr><th>{escape(called(_name(row)))}</th><td>{SHIFTS[row.shift]}</td>"
@@ -199,7 +199,7 @@ def _name(row: object) -> str:
 
 
 def take(found: Alignment) -> None:
-    """The links as Pharaoh text, as a table, and what was measured."""
+    """Show the links as Pharaoh text, as a table, and the run card."""
     layout.heading(escape(say("The links to take away")), 3)
     st.code(found.pharaoh().strip() or " ", language=None, wrap_lines=True)
     layout.quiet(

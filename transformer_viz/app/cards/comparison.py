@@ -1,4 +1,4 @@
-"""What Compare shows of two sides: the atlas of differences, one head, words, matched heads."""
+"""Comparison of two sides: atlas of differences, one head, words, matched heads."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TITLES = {
     "decoder": mark("Decoder: which heads look differently?"),
     "cross": mark("Cross-attention: which heads look differently?"),
 }
-HEAD = "compare-head"  # key of the widget
+HEAD = "compare-head"  # widget key
 LISTED = 12  # pairs of the printed list
 
 
 def told(found: Comparison, words: str) -> str:
-    """What was compared, on how many rows, and what it cannot say."""
+    """Return sentences on the compared inputs, the number of rows, and the limits of the result."""
     said = [words, _of_words(found)]
     ours, theirs = (
         {
@@ -79,7 +79,7 @@ def _of_words(found: Comparison) -> str:
 
 
 def opened(found: Comparison) -> tuple[str, Place]:
-    """The map and the head that is open: that of the link, or the one that differs most."""
+    """Return the map and the head that is open: from the URL, or the most different one."""
     matched = state.opposite == "match"
     known = {
         f"{one.name}.{layer}.{head}": (one.name, (layer, head))
@@ -105,7 +105,7 @@ def opened(found: Comparison) -> tuple[str, Place]:
 
 
 def atlases(found: Comparison, place: tuple[str, Place]) -> None:
-    """One atlas a map, side by side; a click opens a head."""
+    """Draw one atlas per map, side by side; a click opens a head."""
     matched = state.opposite == "match"
     with st.container(key="pictures-compare"):
         columns = st.columns(len(found.shared))
@@ -131,7 +131,7 @@ def _clicked(key: str, name: str) -> None:
 
 
 def head(found: Comparison, place: tuple[str, Place], titles: tuple[str, str]) -> None:
-    """The chosen head on both sides and what changed, on the words that both read."""
+    """Show the chosen head on both sides and the change, on the words that both read."""
     name, own = place
     matched = state.opposite == "match"
     other = found.pairs(name, matched)[own]
@@ -159,7 +159,7 @@ def head(found: Comparison, place: tuple[str, Place], titles: tuple[str, str]) -
 
 
 def _chooser(found: Comparison, place: tuple[str, Place]) -> None:
-    """All heads, the most different first, for those who do not click into pictures."""
+    """Show a list of all heads, the most different first, as an alternative to clicking."""
     matched = state.opposite == "match"
     bits = {
         f"{one.name}.{own[0]}.{own[1]}": found.divergence(one.name, own, matched)
@@ -190,7 +190,7 @@ def _chosen() -> None:
 
 
 def _how_clear(found: Comparison, name: str, own: Place) -> str:
-    """Which head of the other side looks most alike, and by how much the next one is farther."""
+    """Return a sentence on the most similar head of the other side, and the margin to the next."""
     row = _matched_row(found, name, own)
     if row is None or pd.isna(row["other_head"]):
         return say("No head of the second side is its counterpart.")
@@ -235,7 +235,7 @@ def _matched_row(found: Comparison, name: str, own: Place) -> pd.Series | None:
 
 
 def words(found: Comparison) -> None:
-    """The words of both sides one above the other; those without a counterpart stand back."""
+    """Show the words of both sides in two lines; words without a counterpart are dimmed."""
     layout.heading(say("Which word stands beside which?"), 3)
     for side, some in found.words.groupby("side", sort=False):
         cells = "".join(
@@ -259,7 +259,7 @@ def _class(row: Any) -> str:
 
 
 def pairs(found: Comparison) -> None:
-    """Which heads go together, and how clearly."""
+    """List the matched pairs of heads, with their margins."""
     table = found.matched[found.matched["other_head"].notna()]
     layout.heading(say("Which head of the second side looks most alike?"), 3)
     layout.quiet(
@@ -297,11 +297,11 @@ def _pair_row(row: dict[str, Any]) -> str:
 
 
 def take(found: Comparison) -> None:
-    """Every number, and the card that says what was compared."""
+    """Show every number, and the card of the comparison."""
     panel = layout.unfolding(say("all numbers"), "compare-numbers")
     if panel is None:
         return
-    with speaking(ENGLISH):  # data are the same for everybody
+    with speaking(ENGLISH):  # data are the same in every language
         counterpart = found.matched.rename(
             columns={"divergence": "matched_divergence", "same": "matched_same"}
         )

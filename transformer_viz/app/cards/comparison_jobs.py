@@ -1,4 +1,4 @@
-"""The runs behind Compare: two sides, each a question with edits, and what differs between them.
+"""Jobs of the page Compare: two sides, each a question with edits, and their difference.
 
 Plain functions of an engine, which import torch when they run.
 """
@@ -30,7 +30,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Side:
-    """What stands on one side: a question to a model, and the edits of its run as JSON."""
+    """Side of a comparison: a question to a model, and the edits of its run as JSON."""
 
     question: Question
     edits: str = CLEAN
@@ -38,7 +38,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Asked:
-    """Two sides; both hold the output words of one (``a`` or ``b``), or each its ``own``."""
+    """Two sides; the target tokens are those of ``a`` or ``b``, or each side's ``own``."""
 
     a: Side
     b: Side
@@ -47,11 +47,12 @@ class Asked:
 
 
 def compared(engine: Engine, asked: Asked, task: Task) -> Comparison:
-    """Both runs, and how their heads differ; made once, and remembered.
+    """Run both sides and compare their heads; the result is cached.
 
     Raises:
-        ValueError: what a model refuses, sides with nothing in common, or a text that is too long.
-        Abandoned: the task was given up.
+        ValueError: An input that a model rejects, sides without common parts, or a text that is too
+            long.
+        Abandoned: The task was cancelled.
     """
     models = [engine.model(side.question.model, task) for side in (asked.a, asked.b)]
     key = ("compared", *map(ref, models), asked, spoken_language())
@@ -77,7 +78,7 @@ def _compared(engine: Engine, asked: Asked, models: list[Model], task: Task) -> 
 
 
 def _own(engine: Engine, side: Side, task: Task) -> Ids | None:
-    """The target that a model writes without edits, as its decoder reads it."""
+    """Return the ids of the model's output without edits, as its decoder reads them."""
     clean = engine.clean(side.question, DetailRequest(()), task).trace
     _refuse_long(clean)
     return None if clean.target is None else clean.target.ids or None
@@ -114,7 +115,7 @@ def _run(engine: Engine, side: Side, held: Ids | str | None, task: Task) -> Trac
 def watched_whole(
     model: Model, question: Question, picture: Path | None, held: Ids | str | None, edits: str
 ) -> Trace:
-    """One run with all its maps."""
+    """Run the model once and keep all its maps."""
     words = trace_jobs.held_of(model, question, None, Intervention())
     if held is not None:
         words = words | {"target": held if isinstance(held, str) else list(held)}

@@ -1,4 +1,4 @@
-"""The dock: the controls of one place, what they apply to, what is changed, and the way back."""
+"""Control bar of one site: scope, edits, active changes, undo and redo."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ HIDE = {
     "patch": (mark("hide patches"), mark("choose patches that nobody may look at")),
     "vector": (mark("hide vectors"), mark("choose vectors that nobody may look at")),
 }
-FOLDED = ("factor", "hide", "edge", "pad", "pad_masked")  # the controls behind "more"
-MOST_PADDING = 20  # tokens; more would say nothing new
+FOLDED = ("factor", "hide", "edge", "pad", "pad_masked")  # controls in the panel "more"
+MOST_PADDING = 20  # tokens; more would show nothing new
 
 
 HINT = mark("Move the temperature: what happens to the sentence?")
@@ -54,15 +54,16 @@ def dock(
     live: bool = True,
     comparing: bool = True,
 ) -> DeltaGenerator:
-    """The dock at the foot of a page: the controls of one place, and what is changed already.
+    """Draw the control bar at the bottom of a page; return the container for progress displays.
 
-    It stays in sight while the page is read, so that a hand and what it changes are on one screen.
-    A page draws it last. What is given back is where a page shows that it waits.
+    It stays in view while the page scrolls, so that controls and results are on one screen. A page
+    draws it last.
 
     Args:
-        parts: the pictures that follow while a slider is dragged.
-        live: whether they follow before the hand rests; a page of charts waits for that.
-        comparing: whether the page can show the run before, and the difference.
+        scene: State of the screen.
+        parts: Pictures that update while a slider is dragged.
+        live: True to update during the drag; a page of charts waits until the slider rests.
+        comparing: True if the page can show the earlier run and the difference.
     """
     place, keys = scene.place, keys_of(scene.now, scene.place.map_name)
     _show(place, scene.changes)
@@ -87,9 +88,9 @@ def dock(
 
 
 def _more(scene: Scene, keys: Tokens) -> None:
-    """What is changed less often, in a panel of its own."""
+    """Draw the less frequent edits in a separate panel."""
     panel = layout.unfolding(say("more"), "more")
-    if panel is None or not private.unfolded:  # new controls show what is written in their run
+    if panel is None or not private.unfolded:  # new controls must show the values of their run
         for name in FOLDED:
             rewrite_widget(name)
     private.unfolded = panel is not None
@@ -114,12 +115,12 @@ def _scope() -> None:
 
 
 def keys_of(trace: Trace, block: str) -> Tokens:
-    """The tokens that a map's columns stand for."""
+    """Return the tokens of a map's columns."""
     return trace.tokens("target" if block == "decoder" else "source")
 
 
 def _show(place: Place, changes: Intervention) -> None:
-    """Let every control show the edit of the selected head."""
+    """Set every control to the edit of the selected head."""
     way, factor = edit_controls.head_state(changes, place)
     count, masked = edit_controls.padding(changes)
     wanted = {
@@ -135,7 +136,7 @@ def _show(place: Place, changes: Intervention) -> None:
 
 
 def _slider(scene: Scene, slider: Slider, width: int, line: str) -> None:
-    """A slider that shows the selected head's value; its pictures follow while it is dragged."""
+    """Draw a slider with the selected head's value; its pictures update while it is dragged."""
     shown = slider.shown(scene.changes, scene.place)
     data = slider_data(
         slider.name,
@@ -167,7 +168,7 @@ def _causal(scene: Scene) -> None:
 
 
 def _no_causal(place: Place) -> bool:
-    """Whether there is no causal mask to switch: cross-attention reads the other sentence."""
+    """Return True without a causal mask to switch: cross-attention reads the other sentence."""
     return place.map_name == "cross" and place.scope != "everything"
 
 
@@ -188,7 +189,7 @@ def _head_state() -> None:
 
 
 def _factor() -> None:
-    """What a scaled head is multiplied by."""
+    """Draw the input for the factor of a scaled head."""
     scaling, factor = st.session_state["head_state"] == "scale", st.session_state["factor"]
     st.number_input(
         say("factor"),
@@ -257,7 +258,7 @@ def _padding() -> None:
 
 
 def _options(keys: Tokens, name: str) -> list[int]:
-    """The keys to choose from, and what an edit from a link already chose beyond them."""
+    """Return the keys to choose from, including those beyond the sentence from a link's edit."""
     return sorted({*range(len(keys)), *st.session_state[name]})
 
 
@@ -266,9 +267,9 @@ def _moved(name: str) -> None:
 
 
 def _write(name: str) -> None:
-    """Write what a control says into the edits."""
+    """Write a control's value into the edits."""
     value = st.session_state.get(name)
-    if value is None:  # a second click took the choice away, or a lost connection the control
+    if value is None:  # a second click cleared the choice, or a lost connection removed the control
         return
     place, now = changes.place(), changes.intervention()
     if name == "causal":
@@ -290,18 +291,18 @@ def _write(name: str) -> None:
 
 
 def _numbers(chosen: list[Any]) -> list[int]:
-    """The tokens among chosen options; a word of an earlier sentence comes as its label."""
+    """Return the tokens among chosen options; a token of an earlier sentence comes as its label."""
     return [number for number in chosen if isinstance(number, int)]
 
 
 def _slid(slider: Slider, said: object) -> None:
-    """Note where a slider was left; anything may come from a browser."""
+    """Store the final value of a slider; browser input is untrusted."""
     if not isinstance(said, Mapping):
         return
     seq, stroke, text = said.get("seq"), said.get("stroke"), said.get("value")
     if not isinstance(seq, int) or not 0 <= seq <= NEWEST:
         return
-    private.frame_number = max(newest(), seq)  # of what is refused too: the browser waits for it
+    private.frame_number = max(newest(), seq)  # for rejected values too: the browser waits for it
     try:
         value = slider.read(str(text))
     except ValueError:
@@ -310,8 +311,10 @@ def _slid(slider: Slider, said: object) -> None:
 
 
 def _leave(slider: Slider, value: Any, stroke: object) -> None:
-    """Write where a slider was left. One stroke of the hand is one step back, however often the
-    hand rested on its way."""
+    """Write the final value of a slider.
+
+    A drag is one undo step, even if the slider rested on the way.
+    """
     history = private.history
     if history.past and private.stroke == (stroke, state.edits):
         state.edits = history.past[-1]

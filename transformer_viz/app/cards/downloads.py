@@ -1,4 +1,4 @@
-"""Take it with you: the picture, the numbers, the run, one page with all heads, and the link."""
+"""Exports: the picture, the numbers, the run, one page with all heads, and the link."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TYPES = {
 
 
 def take(scene: Scene) -> None:
-    """A button that opens what there is to take along; each file is made when it is asked for."""
+    """Draw a button that opens the export panel; each file is made on demand."""
     tip = say("Pictures, numbers, a page to send, the link.")
     panel = layout.unfolding(say("Take it with you"), key="take-panel", tip=tip)
     if panel is None:
@@ -57,7 +57,7 @@ def take(scene: Scene) -> None:
 
 
 def _head_of_long(scene: Scene) -> None:
-    """Files of a head too long for its matrix: its numbers are those of the part in view."""
+    """Draw the files of a head too long for its matrix; numbers are those of the visible part."""
     kinds = dict.fromkeys(PRINTED, "map")
     part = in_view(scene)
     if part is not None:
@@ -68,7 +68,7 @@ def _head_of_long(scene: Scene) -> None:
 
 
 def in_view(scene: Scene) -> tuple[slice, slice] | None:
-    """Rows and columns of the part of a long map that is shown; None where they are too many."""
+    """Return rows and columns of the visible part of a long map; None if they are too many."""
     shape = scene.now.map_shape(scene.place.map_name, scene.place.layer)
     zoom = scene.look.zoom or tuple((0, size) for size in shape)
     rows, columns = (slice(*span) for span in zoom)
@@ -82,21 +82,21 @@ def in_view(scene: Scene) -> tuple[slice, slice] | None:
 
 
 def table_files(table: pd.DataFrame, card: Mapping[str, object], name: str) -> None:
-    """A table as CSV, and beside it the card that says what was measured."""
+    """Offer a table as CSV, and its run card."""
     with layout.row():
         text_file("CSV", csv_text(table, card), f"{name}.csv", key=f"take-{name}.csv")
         card_file(card, name)
 
 
 def card_file(card: Mapping[str, object], name: str) -> None:
-    """The card that says what was measured, as JSON."""
+    """Offer a run card as JSON."""
     told = json.dumps(dict(card), indent=2, ensure_ascii=False)
     file = f"{name}.card.json"
     text_file(say("run card"), told, file, key=f"take-{file}")
 
 
 def text_file(label: str, text: str, file_name: str, *, key: str) -> None:
-    """A button that gives a text as a file; its ending says what kind it is."""
+    """Offer a text as a file; the extension of the name gives its type."""
     st.download_button(
         label,
         data=text.encode(),
@@ -108,13 +108,13 @@ def text_file(label: str, text: str, file_name: str, *, key: str) -> None:
 
 
 def picture(scene: Scene) -> str:
-    """Which picture of the head is printed: lines where they are shown and few enough."""
+    """Return the picture type of the head for print: lines if shown and few enough, else map."""
     words = scene.now.block(scene.place.map_name, scene.place.layer).weights.shape[1:]
     return "lines" if scene.look.view == "lines" and max(words) <= MOST_WORDS else "map"
 
 
 def address() -> str:
-    """The address that shows what is on the screen."""
+    """Return the URL of the current screen."""
     return written_link(st.context.url or "", st.query_params.to_dict(), private.here)
 
 
@@ -134,10 +134,10 @@ def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:
 
 
 def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
-    """What makes a file of what is on the screen.
+    """Return a function that makes a file of the current screen.
 
-    It holds no run: buttons live as long as the visit, and the cache knows the runs. It speaks
-    the language of the page, wherever it is called.
+    It holds no run: buttons live as long as the session, and the cache holds the runs. It uses the
+    page's language wherever it is called.
     """
     asked = (scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look)
     long = scene.is_long
@@ -163,7 +163,7 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
 
 
 def printed_look(scene: Scene, shown: str) -> dict[str, Any]:
-    """Return what a picture for print is told, so that it looks as it does on the screen."""
+    """Return the options of a picture for print, so that it looks as on the screen."""
     look = scene.look
     how: dict[str, Any] = {"ramp": look.ramp, "threshold": look.threshold}
     if shown == "lines":
@@ -175,13 +175,13 @@ def printed_look(scene: Scene, shown: str) -> dict[str, Any]:
 
 
 def file_name(scene: Scene, kind: str, shown: str) -> str:
-    """What a file is called: the model, the block, the head."""
+    """Return a file name from model, block and head."""
     place = scene.place
     model = re.sub(r"[^\w.-]+", "-", str(scene.now.manifest.get("model", "model"))).strip("-.")
     head = {"atlas": "all-heads", "report": "report", "run": "run"}
     if shown == "part":
         head["part"] = f"L{place.layer}-H{place.head}-part"
     name = f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}"
-    if scene.changes and shown not in ("report", "run"):  # these hold the run of now, and both
+    if scene.changes and shown not in ("report", "run"):  # these hold the changed run, or both
         name += f"-{scene.look.compare}"
     return f"{name}.{kind}"

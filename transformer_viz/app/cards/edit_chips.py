@@ -1,4 +1,4 @@
-"""What is changed just now: the edits as chips that can be taken away, undo, redo, and clean."""
+"""Active edits as removable chips; undo, redo, and reset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = mark("nothing is changed: this is the model as trained")
 
 
 def ways_back(*, disabled: bool) -> None:
-    """Undo and redo one move of a control, or take all changes back."""
+    """Draw the buttons to undo and redo one step, and to reset all edits."""
     history = changes.history()
     st.button(say("↶ undo"), key="undo", on_click=changes.undo, disabled=not history.past)
     st.button(say("↷ redo"), key="redo", on_click=changes.redo, disabled=not history.future)
@@ -28,10 +28,11 @@ def ways_back(*, disabled: bool) -> None:
 
 
 def chips(scene: Scene, hint: str) -> None:
-    """The active edits in words; a click takes one away. The room is there also when empty.
+    """Draw the active edits as text; a click removes one. The space is reserved when empty.
 
     Args:
-        hint: what a newcomer may try; the browser shows it until a slider was moved once.
+        scene: State of the screen.
+        hint: A suggestion for new users; the browser shows it until a slider was moved once.
     """
     with layout.row("center", key="chips", fit=True):
         if not scene.changes:
@@ -45,7 +46,7 @@ def chips(scene: Scene, hint: str) -> None:
 
 
 def said(edit: Edit, trace: Trace) -> str:
-    """An edit in words, its key numbers as the words they mean."""
+    """Return an edit as text, with its key numbers as tokens."""
     if isinstance(edit, Swap):
         named = edit.named(_queries(edit, trace))
         return say("{place}: {change}", place=edit.place, change=named)
@@ -64,7 +65,7 @@ def said(edit: Edit, trace: Trace) -> str:
 
 
 def _queries(edit: Swap, trace: Trace) -> tuple[str, ...] | None:
-    """The names of the rows that a swap may speak of; None where it speaks of both sentences."""
+    """Return the row labels of a patch; None if it applies to both sentences."""
     if edit.stack is None:
         return None
     beside = edit.stack == "decoder" and trace.target is not None
@@ -72,7 +73,7 @@ def _queries(edit: Swap, trace: Trace) -> tuple[str, ...] | None:
 
 
 def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
-    """The names of the rows that an edge's queries mean."""
+    """Return the labels of the rows of an edge's queries."""
     name = map_name(edit.stack or "decoder", edit.block or "self")
     said = produced_by_row(trace)
     if name == "encoder" or said is None:
@@ -81,7 +82,7 @@ def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
 
 
 def at(labels: tuple[str, ...], number: int) -> str:
-    """A token's label, or its number where the sentence is shorter."""
+    """Return a token's label, or its number if the sentence is shorter."""
     return labels[number] if number < len(labels) else say("word {number}", number=number)
 
 

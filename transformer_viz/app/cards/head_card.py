@@ -1,4 +1,4 @@
-"""The opened head: as a map, as lines, or the numbers behind one weight; and its chosen words."""
+"""Card of the open head: map, lines, or the numbers behind one weight; and its chosen tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHANGED = mark("q·k shows the changed run: a difference of two runs is no sum o
 
 
 def clamp_selection(scene: Scene) -> tuple[Scene, Cells]:
-    """The scene with a chosen row and column that its map has, and the cells of that map."""
+    """Clamp the chosen row and column to the map; return the scene and the cells of that map."""
     found = cells_of(scene)
     clamp_row(found)
     token_chips.apply_picked(found)
@@ -39,7 +39,7 @@ def clamp_selection(scene: Scene) -> tuple[Scene, Cells]:
 
 
 def cells_of(scene: Scene) -> Cells:
-    """The cells of the opened head in the run that is shown; q·k knows the model's tokens only."""
+    """Return the cells of the open head in the shown run; q·k uses the model's tokens only."""
     seen, place = scene.look, scene.place
     grouped = seen.view != "qk"
     return cells(
@@ -53,7 +53,7 @@ def cells_of(scene: Scene) -> Cells:
 
 
 def clamp_row(found: Cells) -> None:
-    """Let the chosen row be the first token of a row that is shown."""
+    """Set the chosen row to the first token of a shown row."""
     row = found.row_of(state.token)
     if row is None:
         notices.clamp_index("token", 1 + max(map(max, found.members)), mark("word"))
@@ -62,7 +62,7 @@ def clamp_row(found: Cells) -> None:
 
 
 def opened(scene: Scene, found: Cells) -> None:
-    """The card of the opened head."""
+    """Draw the card of the open head."""
     place = scene.place
     with layout.row("center", spread=True, key="hand-head"):
         kind = layout.quiet_span(called(place.map_name))
@@ -93,7 +93,7 @@ def opened(scene: Scene, found: Cells) -> None:
 
 
 def _words(scene: Scene, found: Cells) -> None:
-    """The chosen row and column, for those who would rather not aim at a cell."""
+    """Draw the chosen row and column as lists, as an alternative to clicking a cell."""
     rows, columns = found.rows.labels, found.columns.labels
     notices.rewrite_widget("token")
     notices.rewrite_widget("key")
@@ -118,7 +118,7 @@ def _words(scene: Scene, found: Cells) -> None:
 
 
 def _further(scene: Scene) -> None:
-    """The heads whose lines are drawn beside those of the opened one."""
+    """Draw the list of heads whose lines are drawn beside those of the open one."""
     place = scene.place
     layers, heads = scene.now.thumbnail(place.map_name).shape[:2]
     own = (place.layer, place.head)
@@ -141,7 +141,7 @@ def _also() -> None:
 
 
 def pick(said: object) -> None:
-    """A click into the picture chooses a row and a column; where it names none, none."""
+    """Choose the row and column of a click in the picture, or clear the column without one."""
     if not isinstance(said, Mapping):
         return
     row, column = (_number(said.get(name)) for name in ("row", "column"))
@@ -153,7 +153,7 @@ def _number(said: object) -> int | None:
 
 
 def zoom(said: object) -> None:
-    """What of the map is enlarged; `look.settle` lets go of what the map has not."""
+    """Store the enlarged part of the map; `look.settle` drops parts outside the map."""
     match said:
         case {"rows": [int(a), int(b)], "columns": [int(c), int(d)]}:
             state.zoom = ((a, b), (c, d))
@@ -162,12 +162,12 @@ def zoom(said: object) -> None:
 
 
 def take_drawing(said: object) -> None:
-    """Keep how a picture is drawn for the link, if it says anything that may stand there."""
+    """Keep a picture's display options for the link, if valid."""
     if not isinstance(said, Mapping):
         return
     for name, key in DRAWN.items():
         if name in said:
             try:
                 st.session_state[name] = key.read(str(said[name]))
-            except ValueError:  # anything may come from a browser
+            except ValueError:  # browser input is untrusted
                 continue

@@ -1,4 +1,4 @@
-"""Over the picture: where does one patch look, and which links speak for a class?"""
+"""Attention over the picture: the patches that one patch attends to, and class gradients."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ QUESTIONS = {
 BESIDE = mark("Where in the picture does this word look?")
 OVER = {"weights": mark("What it looks at"), "gradients": mark("What speaks for a class")}
 GRADIENTS = mark("How the class’s logit would move if one of these weights grew a little.")
-TALL = 150  # pixels of the plain picture's height
+TALL = 150  # height of the plain picture in pixels
 
 
 def patches(scene: Scene) -> None:
-    """The picture with the chosen row of the opened head laid over it; a click chooses a row."""
+    """Draw the picture with the chosen row of the open head over it; a click chooses a row."""
     with st.container(border=True, key="card-patches"):
         with layout.row("center", spread=True):
             over = "weights" if scene.kind.eyes else state.over
             question = BESIDE if scene.kind.eyes else QUESTIONS[over]
             layout.heading(say(question), fit=True)
-            if not scene.kind.eyes:  # words are no classes to ask about
+            if not scene.kind.eyes:  # words are no classes
                 st.segmented_control(
                     say("over the picture"),
                     list(OVER),
@@ -62,7 +62,7 @@ def patches(scene: Scene) -> None:
 
 
 def _plain(shown: np.ndarray) -> None:
-    """The picture alone, as the model reads it."""
+    """Draw the picture alone, as the model reads it."""
     held = io.BytesIO()
     Image.fromarray(shown).save(held, "PNG")
     source = base64.b64encode(held.getvalue()).decode()
@@ -77,7 +77,7 @@ def _plain(shown: np.ndarray) -> None:
 
 
 def _picture(scene: Scene, now: Trace, before: Trace | None, over: str, shown: np.ndarray) -> str:
-    """The picture, or what changed in it; what it says in words is given back."""
+    """Draw the picture, or its change; return its alternative text."""
     place = scene.place
     figure = views.over_image(
         now,
@@ -104,7 +104,7 @@ def _picture(scene: Scene, now: Trace, before: Trace | None, over: str, shown: n
 
 
 def _gradients(scene: Scene) -> tuple[Trace, Trace | None]:
-    """The class to ask about; the run to draw with its gradients, and the one to subtract."""
+    """Choose a class; return the run with its gradients, and the one to subtract."""
     chosen = _class(scene)
     now, before = scene.shown
     clean = Intervention()
@@ -113,7 +113,7 @@ def _gradients(scene: Scene) -> tuple[Trace, Trace | None]:
 
 
 def _class(scene: Scene) -> int:
-    """The class in question: the chosen one, or what the clean run found most probable."""
+    """Return the class in question: the chosen one, or the clean run's most probable one."""
     names = class_names(scene)
     produced = scene.before.produced
     assert produced is not None
@@ -133,7 +133,7 @@ def _class(scene: Scene) -> int:
 
 
 def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
-    """A run that says how each weight of the opened layer moves the class's logit."""
+    """Return a run with the gradient of the class's logit for each weight of the open layer."""
     place = whole_layer(scene.place.map_name, scene.place.layer)
     return run_with_progress(
         lambda task: scene.engine.gradients(scene.question, chosen, changes, place, task),

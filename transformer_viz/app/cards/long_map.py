@@ -1,4 +1,4 @@
-"""The opened head of a long text: a map that is fetched in tiles, and what it leaves out."""
+"""Open head of a long text: a map that is fetched in tiles, and its limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGES = mark(
 
 
 def clamp_selection(scene: Scene) -> Scene:
-    """The scene with a chosen row and column that its map has, and with a run that it can show."""
+    """Clamp the chosen row and column to the map, and return the scene."""
     rows, columns = scene.now.map_shape(scene.place.map_name, scene.place.layer)
     notices.clamp_index("token", rows, mark("word"))
     if state.key is not None and state.key >= columns:
@@ -44,7 +44,7 @@ def clamp_selection(scene: Scene) -> Scene:
 
 
 def opened(scene: Scene) -> None:
-    """The card of the opened head."""
+    """Draw the card of the open head."""
     place = scene.place
     with layout.row("center", spread=True):
         kind = layout.quiet_span(called(place.map_name))
@@ -65,13 +65,13 @@ def opened(scene: Scene) -> None:
 
 
 def long_map(scene: Scene) -> bytes:
-    """The head's map as bytes for the browser.
+    """Return the head's map as bytes for the browser.
 
     Raises:
-        LookupError: a map without tiles; says why.
+        LookupError: A map without tiles; the message gives the reason.
     """
     place, (run, before) = scene.place, scene.shown
-    if not run.intervention:  # the run of the changes is still to come
+    if not run.intervention:  # the changed run is not finished
         before = None
     address = frames.line(scene)
     made = ahead.of_scene(scene)
@@ -97,7 +97,7 @@ def long_map(scene: Scene) -> bytes:
 
 
 def _notes(scene: Scene, made: ahead.Ahead | None, change: bool) -> list[str]:
-    """What is left out, and what a reader must know of the model and of the run."""
+    """Return notes on omissions, and on the model and the run."""
     if scene.awaited and scene.look.compare != "before":
         return [say(ahead.OLDER) if made is None else made.note]
     notes = [*([say(CHANGES)] if change else []), say(SHORT, most=MAX_TOKENS)]

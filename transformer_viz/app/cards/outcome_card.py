@@ -1,4 +1,4 @@
-"""What came of it: what the model writes before and after, and the held words' probabilities."""
+"""Result card: the model's output before and after, and the target tokens' probabilities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESHUFFLED = mark(
 
 
 def came_of_it(scene: Scene) -> None:
-    """The card of what the model says about the words that it is held to."""
+    """Draw the card of the model's probabilities for the target tokens."""
     with st.container(border=True, key="card-outcome"):
         layout.heading(say("What came of it"))
         if scene.kind.writes:
@@ -37,7 +37,7 @@ def came_of_it(scene: Scene) -> None:
 
 
 def _cautions(scene: Scene) -> None:
-    """What makes the held pass and the free one hard to compare."""
+    """Show warnings about differences between teacher forcing and free decoding."""
     if answers_itself(scene.changes):
         st.caption(say(FLATTERED))
     if any(isinstance(e, ShufflePositions) and e.stack != "encoder" for e in scene.changes):
@@ -45,7 +45,7 @@ def _cautions(scene: Scene) -> None:
 
 
 def _probabilities(scene: Scene) -> None:
-    """What the runs say, and what else could stand at one place."""
+    """Show the results of the runs, and the alternatives at one position."""
     masks = scene.kind.mask_id is not None and outcome_html.asks(scene)
     if masks:
         st.caption(say(CLICK))
@@ -60,7 +60,7 @@ def _probabilities(scene: Scene) -> None:
 
 
 def _choose_place(labels: Sequence[str]) -> None:
-    """Which place is asked about, in a box beside the question."""
+    """Draw the list of output positions beside the question."""
     notices.clamp_index("answer", len(labels), mark("word"))
     notices.rewrite_widget("answer")
     with layout.row("center"):

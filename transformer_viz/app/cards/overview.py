@@ -1,4 +1,4 @@
-"""Every head of a block beside the opened one, with what is chosen about them."""
+"""Every head of a block beside the open one, with their view controls."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ ABREAST = {"one": mark("One block"), "all": mark("All blocks")}
 
 
 def pictures(scene: Scene, question: str, opened: Callable[[], None]) -> None:
-    """The question, which block and which run, all heads, and the opened one, which ``opened``
-    draws."""
+    """Draw the question, the choice of blocks, all heads, and the open one with ``opened``."""
     _choices(scene, question)
     wide = scene.look.blocks == "all"
     with st.container(key="pictures-wide" if wide else "pictures"):
@@ -53,7 +52,7 @@ def _choices(scene: Scene, question: str) -> None:
 
 
 def block(scene: Scene) -> None:
-    """Which block's heads are looked at; nothing to choose where the model has one only."""
+    """Draw the choice of block; nothing if the model has only one."""
     if len(scene.before.maps) > 1:
         st.segmented_control(
             say("block"),
@@ -66,7 +65,7 @@ def block(scene: Scene) -> None:
 
 
 def compare(scene: Scene) -> None:
-    """Now, before, or the difference; nothing to choose while nothing is changed."""
+    """Draw the choice of now, before, or the difference; disabled without edits."""
     st.segmented_control(
         say("compare"),
         list(COMPARE),
@@ -79,7 +78,7 @@ def compare(scene: Scene) -> None:
 
 
 def sentence(scene: Scene) -> None:
-    """Whose sentence a page speaks about: the one that the encoder reads, or the decoder."""
+    """Draw the choice of sentence: that of the encoder, or of the decoder."""
     if len(scene.kind.stacks) == 1:
         return
     st.segmented_control(
@@ -97,12 +96,12 @@ def all_heads(
     data: Callable[[], bytes] | None = None,
     drawn: components.Hear = head_card.take_drawing,
 ) -> None:
-    """Every head of the chosen block as a small picture; a click opens one.
+    """Draw every head of the chosen block as a small map; a click opens one.
 
     Args:
-        scene: what is on the screen.
-        data: the pictures, where they are sorted and coloured by other numbers than the run's.
-        drawn: hears how they are drawn now.
+        scene: State of the screen.
+        data: Maps that are sorted and coloured by other numbers than the run's, if any.
+        drawn: Called with the current display options.
     """
     try:
         components.atlas(
@@ -149,14 +148,14 @@ def all_heads(
 
 
 def _open_head(said: object) -> None:
-    """A click on a tile opens that head."""
+    """Open the head of a clicked tile."""
     match said:
         case [str(block), int(layer), int(head)] if _known(block, layer, head):
             widget_sync.choose(block=block, layer=layer, head=head)
 
 
 def _overlay_heads(said: object) -> None:
-    """These heads are laid over the opened one as lines, in which they can be seen then."""
+    """Overlay these heads on the open one as lines, and switch to the line view."""
     if isinstance(said, list) and all(_is_head(state.block, one) for one in said):
         chosen = tuple(dict.fromkeys(map(tuple, said)))
         state.overlay = chosen[-FURTHER:]
@@ -171,5 +170,5 @@ def _is_head(block: str, said: object) -> bool:
 
 
 def _known(block: str, layer: int, head: int) -> bool:
-    """Whether there may be such a head; `clamp_index` brings it to those that there are."""
+    """Return True if such a head is possible; `clamp_index` limits it to existing ones."""
     return block in private.maps and layer >= 0 and head >= 0

@@ -1,4 +1,4 @@
-"""A plotly picture on a page: its question above, its caption below, and what a click means."""
+"""Plotly figure on a page: its question above, its caption below, and its clicks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
 def chart(
     key: str, question: str, draw: Callable[[], Any], on_pick: Callable[[], None] | None = None
 ) -> None:
-    """A picture under its question, or the sentence that says why there is none."""
+    """Draw a figure under its question, or the reason why there is none."""
     layout.heading(question, 3)
     try:
         picture = presenter.enlarged(without_mark(draw()))
@@ -43,7 +43,7 @@ def chart(
 
 
 def _table(key: str, picture: Any) -> None:
-    """The same numbers for those who read rather than look; made once it is asked for."""
+    """Show the same numbers as a table, made on demand."""
     folded = st.expander(say("as a table"), key=f"{key}-table", on_change="rerun")
     if folded.open:
         from ...views.charts.as_table import as_table
@@ -52,9 +52,9 @@ def _table(key: str, picture: Any) -> None:
 
 
 def clicked(key: str) -> tuple[int, ...]:
-    """What a click into a picture means: its marker's data, which may come as list or as dict.
+    """Return the data of a clicked marker, which may come as list or as dict.
 
-    Empty where the click only lifted the selection.
+    Empty if the click only cleared the selection.
     """
     points = st.session_state[key].selection.points
     if not points:

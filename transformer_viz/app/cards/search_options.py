@@ -1,4 +1,4 @@
-"""How words are searched on the page Play: greedy, by drawing, or with a beam."""
+"""Search settings of the page Play: greedy, sampling, or beam search."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..ui import layout
 WAYS = {"greedy": mark("Greedy"), "sample": mark("Sampling"), "beam": mark("Beam search")}
 RUNS = {"now": mark("Changed run"), "before": mark("Clean run")}
 SEEDS = 100_000
-TOLD = {"greedy": 900, "sample": 860, "beam": 900}  # pixels of what is said of each
+TOLD = {"greedy": 900, "sample": 860, "beam": 900}  # pixels of the description of each
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way of searching; what it does not need is left at its default."""
+    """Search settings; parameters of the other methods stay at their defaults."""
 
     beam: int = 1
     drawing: float | None = None
@@ -31,7 +31,7 @@ class Way:
 
 
 def choices(scene: Scene) -> Way:
-    """The question, the ways to search, and what belongs to the chosen one."""
+    """Draw the question, the search methods, and the parameters of the chosen one."""
     with layout.row("center", spread=True):
         layout.heading(_question(scene), fit=True)
         with layout.row(fit=True, key="fold-play"):
@@ -60,14 +60,14 @@ def choices(scene: Scene) -> Way:
 
 
 def chosen_way() -> Way:
-    """The way of this visit as it stands."""
+    """Return the search settings of this session."""
     if state.search == "sample":
         return Way(drawing=float(state.drawing), seed=int(state.seed or 0))
     return Way(beam=int(state.beam)) if state.search == "beam" else Way()
 
 
 def clean(scene: Scene) -> bool:
-    """Whether the clean run is played although there are changes."""
+    """Return True if the clean run is played, although there may be edits."""
     return not scene.changes or state.compare == "before"
 
 
@@ -78,7 +78,7 @@ def _question(scene: Scene) -> str:
 
 
 def _told(scene: Scene, way: str) -> str:
-    """What a way of searching does."""
+    """Return the description of a search method."""
     if way == "greedy":
         return say(
             "Greedy: at each step the model writes the most probable token and never looks back."
@@ -96,7 +96,7 @@ def _told(scene: Scene, way: str) -> str:
 
 
 def _drawing() -> None:
-    """The temperature of the output, and other draws."""
+    """Draw the output temperature, and the button for another sample."""
     st.slider(
         say("output temperature"),
         min_value=float(DRAWS[0]),
@@ -114,7 +114,7 @@ def _redraw() -> None:
 
 
 def _width() -> None:
-    """How many texts a beam keeps; the frame has a box of its own for the same number."""
+    """Draw the beam size; the frame has another widget for the same number."""
     widget_sync.show({"wide": state.beam})
     st.selectbox(
         say("texts kept at each step"),
@@ -138,14 +138,14 @@ def _widen() -> None:
 
 
 def redraw_widened() -> None:
-    """Draw the frame anew after the width of the beam was chosen here: its box shows it too."""
+    """Rerun the app after the beam size was changed here, since another widget shows it too."""
     if private.widened:
         del private.widened
         st.rerun(scope="app")
 
 
 def _run() -> None:
-    """Which run is played: the changed one, or the clean one."""
+    """Draw the choice of the played run: the changed one, or the clean one."""
     before = state.compare == "before"
     widget_sync.show({"run": "before" if before else "now"})
     st.segmented_control(

@@ -1,4 +1,4 @@
-"""Grids of swaps: one a map or stack, with what a click keeps, and the strongest as a list."""
+"""Grids of patches: one per map or stack, with clicks to keep one, and the strongest as a list."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ TITLES = {
         "decoder": mark("Decoder: at which word does it stand, behind which layer?"),
     },
 }
-LISTED = 5  # of the strongest swaps
+LISTED = 5  # strongest patches that are listed
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is swapped on the page: the kind, both sentences and their pair of words."""
+    """Patching setup of the page: the kind, both sentences and their pair of tokens."""
 
     scene: Scene
     what: str
@@ -53,23 +53,23 @@ class Asked:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The maps, or for the stream the stacks, of this model."""
+        """Maps of this model, or stacks for the residual stream."""
         maps = self.scene.before.maps
         return tuple(name for name in maps if name in TITLES[self.what])
 
     def edit(self, part: str, row: int, column: int) -> Edit:
-        """One cell as an edit."""
+        """Return one cell as an edit."""
         other = with_second(self.scene.question, self.other)
         return edit_of(self.what, part, other, row, column)
 
 
 def with_second(question: Question, text: str) -> str | tuple[str, str]:
-    """Return a text with the second one of a pair, where the question has one."""
+    """Return a text with the second one of a pair, if the question has one."""
     return (text, question.second) if question.second else text
 
 
 def grid(asked: Asked, part: str) -> Grid:
-    """The swaps of one part; waited for with a bar where they take a while."""
+    """Return the patches of one part, with a progress bar if they take long."""
     scene, compared = asked.scene, asked.compared
     words = (
         with_second(scene.question, scene.question.text),
@@ -90,7 +90,7 @@ def grid(asked: Asked, part: str) -> Grid:
 
 
 def picture(asked: Asked, part: str, found: Grid) -> None:
-    """One grid; a click keeps a swap as an edit, or takes it back."""
+    """Draw one grid; a click keeps a patch as an edit, or removes it."""
     stream = asked.what == "stream"
     columns = _columns(asked, part, found.moved.shape[1])
     rows = None
@@ -125,14 +125,14 @@ def _clicked(asked: Asked, part: str, key: str) -> None:
 
 
 def toggle(edit: Edit) -> None:
-    """Keep a swap as an edit of the visit, or take it back."""
+    """Add a patch to the edits, or remove it."""
     now = changes.intervention()
     edits = (*now.edits, edit)
     changes.change(now.without(edit) if edit in now.edits else type(now)(edits))
 
 
 def strongest(asked: Asked, found: Mapping[str, Grid]) -> None:
-    """The swaps that move the output farthest, each with a button that keeps it."""
+    """List the patches with the largest effect, each with a button to keep it."""
     cells = [
         (float(one.moved[row, column]), part, row, column)
         for part, one in found.items()
@@ -156,7 +156,7 @@ def strongest(asked: Asked, found: Mapping[str, Grid]) -> None:
 
 
 def table(asked: Asked, found: Mapping[str, Grid]) -> pd.DataFrame:
-    """Every swap as a row: part, layer, head or token with its word, and how far it moves."""
+    """Return every patch as a row: part, layer, head or token with its label, and its effect."""
     rows = []
     for part, one in found.items():
         for row, column in np.ndindex(*one.moved.shape):

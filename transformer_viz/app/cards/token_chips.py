@@ -1,4 +1,4 @@
-"""What the model says and its sentences as chips, linked with the picture a page is about."""
+"""Output and sentences as chips, linked with the picture of a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..ui import components
 from ..ui.text_format import first_few, spelled_in_bytes
 from .written import written
 
-#: What is said of characters that are read as bytes: by a model that translates, or by another.
+#: Notes on characters that are read as bytes: by a translator, or by another model.
 BYTES = {
     True: mark(
         "The model's vocabulary has no piece for {letters}: it reads bytes instead, which it has "
@@ -45,17 +45,17 @@ def sentences(
     chart: str | None = None,
     sides: tuple[Ruler | None, Ruler | None] = (None, None),
 ) -> DeltaGenerator:
-    """What the model says, and the chips; a Plotly ``chart`` is lit with them, along its ``sides``.
+    """Draw the output and the chips; a Plotly ``chart`` is highlighted with them on its ``sides``.
 
-    Patches and frames are no words to read: a picture and a sound have no chips. What is given
-    back is the place that `written.written_freely` fills in.
+    Patches and frames are no text: a picture and a sound have no chips. The returned container is
+    filled by `written.written_freely`.
     """
     _notices(scene)
     place = written(scene)
     if scene.kind.takes in ("image", "audio"):
         rows = [row for row in rows if row.name == "target"]
     words = bool(rows)
-    components.tokens(  # also without words: it tells when the page turns dark
+    components.tokens(  # also without tokens: it reports when the page turns dark
         rows,
         key="tokens" if words else "no-tokens",
         chart=chart,
@@ -68,7 +68,7 @@ def sentences(
 
 
 def no_words() -> None:
-    """In the place of chips, where there are too many: hears when the page turns dark."""
+    """Draw the component without chips, for long texts; it reports when the page turns dark."""
     components.tokens(
         [],
         key="no-tokens",
@@ -79,7 +79,7 @@ def no_words() -> None:
 
 
 def _notices(scene: Scene) -> None:
-    """What the vocabulary cannot read as it stands, before anyone trusts the translation."""
+    """Show notes on characters that the vocabulary cannot read unchanged."""
     lost, spelled = scene.engine.lost(scene.question), spelled_in_bytes(scene.before.source)
     if lost:
         st.info(
@@ -103,7 +103,7 @@ def _notices(scene: Scene) -> None:
 
 
 def _read_as(scene: Scene) -> dict[str, str]:
-    """Return what a bundled model reads in the place of typed characters that it lacks."""
+    """Return the replacements of typed characters that a bundled model's vocabulary lacks."""
     engine, asked = scene.engine, scene.question
     if not asked.text or engine.example(asked) is not None:
         return {}
@@ -112,13 +112,13 @@ def _read_as(scene: Scene) -> dict[str, str]:
 
 
 def _named(typed: str) -> str:
-    """A typed character with its code point, which tells apostrophes and dashes apart."""
+    """Return a typed character with its code point, to distinguish apostrophes and dashes."""
     code = f"U+{ord(typed[0]):04X}"
     return code if visible(typed) == code else f"{visible(typed)} ({code})"
 
 
 def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
-    """Chips that are rows and columns of the opened head; hidden ones are struck out."""
+    """Return chips as rows and columns of the open head; hidden ones are struck out."""
     made = []
     for side, tokens in _sides(scene):
         chips = map_chips(scene.now, side, tokens, scene.place, found, scene.changes, state.token)
@@ -127,7 +127,7 @@ def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
 
 
 def without_patches(scene: Scene, side: str, chips: list[Chip]) -> list[Chip]:
-    """The chips of a text, and one for the picture beside it: patches are no words to read."""
+    """Return the chips of a text, with a single chip for the picture beside it."""
     patches = scene.before.patches
     if patches is None or side == "target" or not scene.kind.eyes:
         return chips
@@ -138,7 +138,7 @@ def without_patches(scene: Scene, side: str, chips: list[Chip]) -> list[Chip]:
 
 
 def numbered(scene: Scene, chip: int) -> int:
-    """The number of the token of a chip, where one stands for a whole picture before it."""
+    """Return the token number of a chip, after a picture that has a single chip."""
     patches = scene.before.patches
     if patches is None or not scene.kind.eyes or chip <= int(patches[0, 0]):
         return chip
@@ -146,7 +146,7 @@ def numbered(scene: Scene, chip: int) -> int:
 
 
 def rows_for_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
-    """Chips of which one sentence runs along an axis (``row`` or ``column``) of the picture."""
+    """Return chips with one sentence along an axis (``row`` or ``column``) of the picture."""
     sides = _sides(scene)
     own = sides[0][0] if stack == "encoder" else sides[-1][0]
     made = []
@@ -167,7 +167,7 @@ def rows_for_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRo
 
 
 def sides_of(scene: Scene, stack: str, axis: str) -> tuple[Ruler | None, Ruler | None]:
-    """The sides of a picture of which one sentence runs along an axis (see `rows_for_stack`)."""
+    """Return the sides of a picture with one sentence along an axis (see `rows_for_stack`)."""
     sides = _sides(scene)
     own, tokens = sides[0] if stack == "encoder" else sides[-1]
     ruler = Ruler(own, tokens.labels, tuple((token,) for token in range(len(tokens))))
@@ -179,12 +179,12 @@ def _sides(scene: Scene) -> list[tuple[str, Tokens]]:
 
 
 def remember_click(chip: Picked) -> None:
-    """Keep what was clicked until the map that explains it stands."""
+    """Keep a click until the map that it refers to is drawn."""
     private.picked = chip
 
 
 def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
-    """For a masked model: a click puts a word behind the mask, or back; marks stay as they are."""
+    """Return a callback that masks a clicked token, or unmasks it; special tokens stay unmasked."""
 
     def turned(chip: Picked) -> None:
         masked = set(state.masked)
@@ -197,8 +197,10 @@ def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
 
 
 def apply_picked(found: Cells) -> None:
-    """A clicked chip chooses its row; one that is only a column, that column and
-    the row that looks at it most."""
+    """Choose the row of a clicked chip.
+
+    A chip with a column only chooses that column and the row that attends to it most.
+    """
     chip = private.picked
     del private.picked
     if chip is None:

@@ -1,4 +1,4 @@
-"""Is the sentence a bag of words? The same words in another order, and what the model says."""
+"""Test for a bag of words: the same words in another order, and the model's output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMBERED = mark(
 
 
 def order_card(scene: Scene) -> Callable[[], None]:
-    """The sentence in another order; what is given back translates both and compares them."""
+    """Draw the sentence in another order; return a function that runs and compares both orders."""
     with st.container(border=True, key="card-order"):
         with layout.row("center", spread=True):
             layout.heading(say(QUESTION), fit=True)
@@ -48,7 +48,7 @@ def _another() -> None:
 
 
 def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> None:
-    """Both orders through the clean and the changed model, and what follows from it."""
+    """Run both orders through the clean and the changed model, and show the conclusion."""
     try:
         lines, verdict = _answers(scene, waiting)
     except Stopped:
@@ -79,7 +79,7 @@ def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str
 
 
 def verdict(changed: bool, same: bool, continues: bool = False) -> str:
-    """What the comparison of the two orders says, of a model that translates or ``continues``."""
+    """Return the conclusion for a model that translates or ``continues``."""
     if changed and same and continues:
         return say(
             "The changed model goes on from this order and the other alike: to it they are the "

@@ -1,4 +1,4 @@
-"""What the model writes, before and after a change, in lines that stand above the pictures."""
+"""Output of the model, before and after a change, in lines above the pictures."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RUNS = {
     "before": mark("before"),
     "after": mark("after"),
 }
-LONG = 150  # letters; what is longer needs more than a line
+LONG = 150  # letters; longer texts need several lines
 
 
 def written(scene: Scene) -> DeltaGenerator:
-    """The lines as they are known at once; gives the place that `written_freely` fills in."""
+    """Draw the lines known so far; return the container that `written_freely` fills."""
     lines = _sentences(scene)
     return st.html(lines) if lines else st.empty()
 
@@ -37,9 +37,9 @@ def written(scene: Scene) -> DeltaGenerator:
 def written_freely(
     scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator
 ) -> Callable[[], None] | None:
-    """What fills in what the model writes when nobody holds its words; None where that is known.
+    """Return a function that decodes freely and fills in the output; None if not needed.
 
-    It takes as long as the model writes, so a page does it when all else stands.
+    It takes as long as the model writes, so a page calls it after everything else.
     """
     if not scene.kind.writes:
         return None
@@ -47,7 +47,7 @@ def written_freely(
 
 
 def _follow_up(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> None:
-    """The sentence of the changed model when nobody holds its words, put where it belongs."""
+    """Decode freely with the changed model, and fill in the result."""
     continues = scene.kind.continues
     if not (scene.changes or scene.question.target or continues):
         return
@@ -64,7 +64,7 @@ def _follow_up(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> 
         before, after = _instead(before, say("stopped"))
     except (ValueError, LookupError) as error:
         before, after = _instead(before, spoken(error))
-    place.html(_sentences(scene, before, after))  # in its place, so that nothing moves
+    place.html(_sentences(scene, before, after))  # in its container, so that nothing moves
 
 
 def _nothing() -> str:
@@ -72,12 +72,12 @@ def _nothing() -> str:
 
 
 def _instead(before: str, words: str) -> tuple[str, str]:
-    """What is shown where a sentence was to come: of both, if not even the first one came."""
+    """Return replacements for missing sentences; for both if the first one is missing too."""
     return words if before == "…" else before, f"<i>{escape(words)}</i>"
 
 
 def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
-    """What the model says under these changes when nobody holds its words."""
+    """Decode freely with these changes, and return the text."""
     return run_with_progress(
         lambda task: scene.engine.free(scene.question, changes, task),
         key="free-changed" if changes else "free-clean",
@@ -92,9 +92,9 @@ def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
 
 
 def _sentences(scene: Scene, before: str = "…", after: str = "…") -> str:
-    """The lines as HTML: what is held and what is said, before and after the change.
+    """Return the lines as HTML: target and output, before and after the change.
 
-    Dots stand for what is still being written. ``after`` is HTML, its new words marked.
+    Dots mark unfinished output. ``after`` is HTML, with its new words marked.
     """
     said = lead(scene) if not scene.kind.translates else ""
     first = f'<p{model_words(scene.engine)} class="tv-lead">{said}</p>' if said else ""
@@ -103,12 +103,12 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> str:
 
 
 def model_words(engine: Engine) -> str:
-    """Attributes of an element with words of the model: not to be translated, their language."""
+    """Return attributes of an element with model output: its language, and no translation."""
     return f' translate="no" lang="{escape(visit.word_languages(engine)[1])}"'
 
 
 def _unsure(scene: Scene) -> str:
-    """A line where the model's own words are less probable than those for everyday sentences."""
+    """Return a warning if the output is less probable than for everyday sentences."""
     shelved = scene.engine.shelf.get(scene.question.model)
     limit = None if shelved is None else shelved.config.get("sure_from")
     produced = scene.before.produced

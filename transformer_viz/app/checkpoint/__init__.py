@@ -1,4 +1,4 @@
-"""What only the page Checkpoint needs: facts, its table of config values, uploads.
+"""Parts of the page Checkpoint: facts, its table of config values, uploads.
 
 May import cards and everything below them.
 """

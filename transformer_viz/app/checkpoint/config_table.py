@@ -1,4 +1,4 @@
-"""The words of a config: their values, where each came from, and how a visitor says otherwise."""
+"""Table of config entries: values, origins, and controls to override them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection, Word
 
 WORD, VALUE = "override-word", "override-value"
-MORE_WORDS = ("layout", "allow_nonfinite", "dtype")  # what every layout lets one say
+MORE_WORDS = ("layout", "allow_nonfinite", "dtype")  # entries that every layout accepts
 Look = Callable[[str], None]  # opens the model of a name
 
 
 def table(found: Inspection, name: str, look: Look) -> None:
-    """Every word with its value and where it came from; guesses first, each with its control.
+    """Draw all config entries with value and origin; guesses come first, each with a control.
 
-    A word that follows from another guess, such as d_k from heads, is settled with that.
+    An entry that follows from another guess, such as d_k from heads, is set together with it.
     """
     guesses = [row for row in found.config if row.word in found.guessed]
     with st.container(border=True, key="card-config"):
         layout.heading(say("How is it built, and how do we know?"))
-        with st.container(key="guesses"):  # always there: what follows keeps its place
+        with st.container(key="guesses"):  # always there: the elements below keep their position
             if guesses:
                 st.html(f'<p class="tv-say">{_counted(len(guesses))}</p>')
             for row in guesses:
@@ -49,13 +49,13 @@ def table(found: Inspection, name: str, look: Look) -> None:
 
 
 def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
-    """Where a model could not be opened: what was said of it so far, and what may be said.
+    """Draw the overrides of a model that could not be opened, and a form for further ones.
 
     Args:
-        path: where it stands; None where there is nothing.
-        name: the model.
-        sentence: why it could not be opened; a word that it names is offered first.
-        look: opens a model.
+        path: Its path; None if there is none.
+        name: Name of the model.
+        sentence: The error message; an entry named in it is offered first.
+        look: Opens a model.
     """
     changed = model_names.parted(name)[1]
     words = [] if path is None else [*words_of(path, changed), *MORE_WORDS]
@@ -73,18 +73,18 @@ def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
 
 
 def layout_words(layout: str) -> tuple[str, ...]:
-    """The words that may be said of a model of this layout; none where it is not known."""
+    """Return the config entries that a layout accepts; empty for an unknown layout."""
     from ...checkpoints.loader import layouts
 
     return {one.NAME: one.WORDS for one in layouts}.get(layout, ())
 
 
 def words_of(path: Path, changed: dict[str, Any]) -> tuple[str, ...]:
-    """The words of the layout that recognises a checkpoint; those of all where none does."""
+    """Return the config entries of a checkpoint's layout; those of all layouts if none matches."""
     from ...checkpoints.loader import discover, layout_of, layouts
 
     try:
-        found, _ = discover(path, {**changed, "base": False})  # an adapter's config leads nowhere
+        found, _ = discover(path, {**changed, "base": False})  # does not follow an adapter's config
         return layout_of(found, changed.get("layout")).WORDS
     except (ValueError, OSError):
         return tuple(dict.fromkeys(word for layout in layouts for word in layout.WORDS))
@@ -104,7 +104,7 @@ def _counted(guesses: int) -> str:
 
 
 def _guess(row: Word, name: str, look: Look) -> None:
-    """A guessed word, what the guess rests on, and its control right beside it."""
+    """Draw a guessed entry, the basis of the guess, and its control."""
     key = f"guess-{row.word}-{zlib.crc32(name.encode())}"
     options = _options(row)
     take = partial(_take, name, row.word, key, look)
@@ -136,7 +136,7 @@ def _guess(row: Word, name: str, look: Look) -> None:
 
 
 def _options(row: Word) -> list[str]:
-    """The values that a word can have, where they are few."""
+    """Return the possible values of an entry if they are few."""
     from ...model.config import CHOICES
 
     if isinstance(row.value, bool):
@@ -146,7 +146,7 @@ def _options(row: Word) -> list[str]:
 
 
 def said_words(name: str, look: Look) -> None:
-    """Draw the words that the visitor said, each with a click to take it back."""
+    """Draw the user's overrides, each with a button that removes it."""
     place, changed = model_names.parted(name)
     with layout.row("center", key="said"):
         if changed:
@@ -160,7 +160,7 @@ def said_words(name: str, look: Look) -> None:
 
 
 def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
-    """A word to choose, its value to type, and a button that opens the model again with it."""
+    """Draw a form that opens the model again with one entry and its typed value."""
     if st.session_state.get(WORD) not in words:
         st.session_state.pop(WORD, None)
     with (
@@ -192,7 +192,7 @@ def _take_form(name: str, look: Look) -> None:
 
 
 def _take(name: str, word: str, key: str, look: Look) -> None:
-    """Open the model with what was typed for a word."""
+    """Open the model with the typed value of an entry."""
     place, changed = model_names.parted(name)
     try:
         words = model_names.read_words(
@@ -214,14 +214,14 @@ def read_value(text: str) -> Any:
 
 
 def _rows(rows: Sequence[Word]) -> str:
-    """The table of all words, in two halves that stand side by side where there is room."""
+    """Return the table of all entries as HTML, in two halves that are side by side if they fit."""
     half = -(-len(rows) // 2)
     tables = "".join(_table(part) for part in (rows[:half], rows[half:]) if part)
     return f'<div class="tv-halves" data-what="config">{tables}</div>'
 
 
 def _breaking(word: str) -> str:
-    """A word that may go on in the next line after any of its underscores."""
+    """Return a name that may break after any of its underscores."""
     return escape(word).replace("_", "_<wbr>")
 
 
@@ -237,7 +237,7 @@ def _table(rows: Sequence[Word]) -> str:
 
 
 def _origin(row: Word) -> str:
-    """Where a value came from; what is not settled by the files is marked."""
+    """Return the origin of a value as HTML; values not stated by the files are marked."""
     if row.origin == "override":
         return f'<span class="tv-badge tv-badge-you">{escape(say(row.meaning))}</span>'
     return _badge(row) + layout.quiet_span(escape(_reason(row)))

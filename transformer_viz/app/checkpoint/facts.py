@@ -1,4 +1,4 @@
-"""What a checkpoint holds: its facts in a line, whether it can be trusted, and its contents."""
+"""Facts of a checkpoint, its capture report, and its contents."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from ...inference.findings import Finding
     from ...inference.inspection import Inspection
 
-GUESSED = "guessed"  # how a green finding is marked where values of the config are guesses
+GUESSED = "guessed"  # mark of a green finding with guessed config values
 MARKS = {
     "green": ("✓", mark("as it should be")),
     "amber": ("!", mark("look at this")),
     "unchecked": ("?", mark("not checked")),
     GUESSED: ("✓", mark("as it should be, with guessed values")),
 }
-#: What a model is, takes and gives, as it is called.
+#: Labels of kinds, inputs and outputs of models.
 KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
     *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
-    *(mark("audio"), mark("tags")),  # a class for each word, or frame
+    *(mark("audio"), mark("tags")),  # a class for each word or frame
     mark("spans"),
 )
 UNPROVED = mark(
@@ -46,16 +46,16 @@ ROWS = mark(
     "trace.source)."
 )
 ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
-WRITTEN = ("start", "end")  # special tokens that the target's vocabulary names
+WRITTEN = ("start", "end")  # special tokens of the target's vocabulary
 SPECIAL_IDS = {"padding": "pad_id", "start": "bos_id", "end": "eos_id"}
 
 
 def head(found: Inspection, called: str) -> None:
-    """What it is, in two lines, and what whoever looks at it must know.
+    """Draw the facts in two lines, and the notes.
 
     Args:
-        found: what was understood.
-        called: the model's name, with the words that were changed.
+        found: Inspection of the model.
+        called: Display name of the model, with its overrides.
     """
     title = " " + layout.quiet_span(escape(found.title)) if found.title else ""
     layout.heading(f"{escape(called)}{title}", what="checkpoint")
@@ -83,7 +83,7 @@ def head(found: Inspection, called: str) -> None:
 
 
 def _shown(note: str) -> str:
-    """Return a note in the reader's language, with what to do on this page, where that is known."""
+    """Return a note in the user's language, with the remedy on this page if known."""
     from ...checkpoints.common.provenance import guesses_of_note
     from ...checkpoints.vocabularies.by_size import sides_of_note
 
@@ -95,17 +95,17 @@ def _shown(note: str) -> str:
 
 
 def rows_named(kind: str) -> None:
-    """What a decoder's maps are labelled with, for those whose model has one."""
+    """Explain the row labels of a decoder's maps, for models with a decoder."""
     if kind != "encoder-only":
         layout.quiet(escape(say(ROWS)))
 
 
 def trust(findings: Sequence[Finding], guesses: Mapping[str, Any] | None = None) -> None:
-    """The capture report: its sentences with their marks, and every detail folded away.
+    """Draw the capture report: its findings with their marks, and folded details.
 
     Args:
-        findings: the sentences.
-        guesses: the words of the config that no file states, which no report proves.
+        findings: The findings.
+        guesses: Config entries that no file states, and that no report proves.
     """
     with st.container(border=True, key="card-trust"):
         question = say("Is what you will see what the model did?")
@@ -141,7 +141,7 @@ def _items(lines: Iterable[str]) -> str:
 
 
 def contents(found: Inspection) -> None:
-    """Where the parameters are, what the vocabulary holds, and what stands on the card."""
+    """Draw the parameters, the vocabulary, and the text of the model card."""
     with st.container(border=True, key="card-parameters"):
         chart(
             "parameters",
@@ -162,14 +162,14 @@ def contents(found: Inspection) -> None:
 
 def _bars(found: Inspection) -> Any:
     from ...views.charts.parameters import (
-        parameters,  # brings plotly, which no other page needs at once
+        parameters,  # imports plotly, which no other page needs at once
     )
 
     return parameters(block_table(found), dark=visit.dark())
 
 
 def block_table(found: Inspection) -> pd.DataFrame:
-    """A row for each block: the place where its bar stands, its kind, and how many numbers."""
+    """Return a row for each block: position of its bar, kind, and number of parameters."""
     rows = [
         (
             say(block.block)
@@ -218,7 +218,7 @@ def _words(found: Inspection) -> str:
 
 
 def _special(found: Inspection, role: str, token: int, piece: str) -> str:
-    """Return a special token with its id, the list that names it, and whether it is a guess."""
+    """Return a special token with its id, its vocabulary, and the mark of a guess."""
     where = [str(token)]
     if found.vocabulary.two and role in WRITTEN:
         where.append(say("in the target's list"))

@@ -1,4 +1,4 @@
-"""A model of the Hugging Face Hub that is not on this server: how large it is, and a button."""
+"""Download of a model of the Hugging Face Hub: its size, and a button."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOX = "checkpoint-hub"
 
 
 def box(look: Callable[[str], None]) -> None:
-    """The box where an id is typed, with the refusal of the last one."""
+    """Draw the input for an id, with the error of the last one."""
     layout.heading(say("Or a model of the Hugging Face Hub"), 3)
     st.text_input(
         say("Id on the Hub"),
@@ -59,7 +59,7 @@ def _typed(look: Callable[[str], None]) -> None:
 
 
 def offered(engine: Engine, name: str, waiting: DeltaGenerator) -> bool:
-    """Show what fetching a model would bring, or fetch it; whether the page is filled by that."""
+    """Draw the download plan of a model, or download it. Return True if that fills the page."""
     wanted = hub_models.id_of(name)
     if wanted is None or _is_here(engine, name):
         return False
@@ -70,7 +70,7 @@ def offered(engine: Engine, name: str, waiting: DeltaGenerator) -> bool:
         if private.hub_begun == name:
             _fetch(name, plan, waiting)
             return True
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message, with a button to go on
         return True
     except (ValueError, OSError) as error:
         del private.hub_plan, private.hub_begun
@@ -92,7 +92,7 @@ def _begin(name: str) -> None:
 
 
 def _plan(name: str, wanted: HubId, waiting: DeltaGenerator) -> Plan:
-    """What the Hub says of a model, asked once as long as the page looks at it."""
+    """Return the download plan of a model, requested once per visit of the page."""
     known, before = private.hub_plan
     if known == name and before is not None:
         kept: Plan = before
@@ -109,7 +109,7 @@ def _plan(name: str, wanted: HubId, waiting: DeltaGenerator) -> Plan:
 
 
 def _fetch(name: str, plan: Plan, waiting: DeltaGenerator) -> None:
-    """Fetch it, and draw the page anew when it is here."""
+    """Download the model, then draw the page again."""
     st.html(f'<p class="tv-say">{escape(plan.sentence)}</p>')
     run_with_progress(
         lambda task: hub_models.fetch(plan, task),

@@ -1,4 +1,4 @@
-"""The names that a visitor gives to the weights of a file, and what is wrong or open in them."""
+"""Names that a user gives to the weights of a file, and checks of them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .table_lines import star_layers
 if TYPE_CHECKING:
     from ...checkpoints.naming.name_proposals import NameProposal
 
-NAMED = 3  # names that a sentence lists
+NAMED = 3  # names listed in a message
 
 
 @dataclass
 class NameChoice:
-    """The table of one model as a visitor has it now.
+    """Current table of names of one model.
 
     Attributes:
-        about: the model's place and its file.
-        proposal: what was proposed.
-        options: the names of the layout.
-        names: the name of each weight now; None leaves it out.
-        shown: the same when the table was last built; edits are relative to it.
-        together: whether alike layers share a row.
-        turn: how often the table was built.
+        about: The model's name and its files.
+        proposal: The proposed names.
+        options: Names of the layout.
+        names: Current name of each weight; None leaves it out.
+        shown: The same when the table was last built; edits are relative to it.
+        together: True if equal weights of all layers share a row.
+        turn: Number of times the table was built.
     """
 
     about: tuple[Any, ...]
@@ -41,16 +41,16 @@ class NameChoice:
 
     @property
     def renames(self) -> bool:
-        """Return whether any weight was proposed another name than its own."""
+        """True if the proposal renames any weight."""
         return any(row.proposed not in (None, row.key) for row in self.proposal.rows)
 
     def build(self) -> None:
-        """Have the table built anew from the names as they are."""
+        """Build the table anew from the current names."""
         self.shown, self.turn = dict(self.names), self.turn + 1
 
 
 def faults(choice: NameChoice) -> Iterable[str]:
-    """Yield a sentence for each fault that keeps the table from being used."""
+    """Yield a message for each error that makes the table unusable."""
     given = Counter(name for name in choice.names.values() if name)
     twice = [name for name, count in given.items() if count > 1]
     if twice:
@@ -74,7 +74,7 @@ def faults(choice: NameChoice) -> Iterable[str]:
 
 
 def remarks(choice: NameChoice) -> Iterable[str]:
-    """How much is mapped, and what is missing or would be left out."""
+    """Yield how much is mapped, and what is missing or left out."""
     rows = choice.proposal.rows
     named = sum(name is not None for name in choice.names.values())
     yield say("{count} of {whole} weights have a name.", count=named, whole=len(rows))
@@ -106,14 +106,14 @@ def remarks(choice: NameChoice) -> Iterable[str]:
 
 
 def _missing(choice: NameChoice) -> list[str]:
-    """Names of the layout that no weight has, of those that it needs or that were proposed."""
+    """Return unused names of the layout that are required or were proposed."""
     given = set(choice.names.values())
     proposed = [row.proposed for row in choice.proposal.rows if row.proposed]
     return [name for name in (*choice.proposal.missing, *proposed) if name not in given]
 
 
 def _some(names: list[str]) -> str:
-    """Names for a sentence: the first ones, those of alike layers once."""
+    """Return the first names for a message; those of alike layers count once."""
     alike = list(dict.fromkeys(map(star_layers, names))) if len(names) > NAMED else names
     first = [visible(name)[:80] for name in alike[:NAMED]]
     if len(alike) <= NAMED:

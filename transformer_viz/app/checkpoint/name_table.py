@@ -1,4 +1,4 @@
-"""Table of proposed names for the weights of an unknown file, which a visitor confirms."""
+"""Table of proposed names for the weights of an unknown file, to be confirmed by the user."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
     from ..engine.model_catalog import Shelved
 
 Look = Callable[[str], None]  # opens the model of a name
-#: Refusals that a table of names may mend.
+#: Errors that a table of names may solve.
 ABOUT_NAMES = re.compile(r"transformer-viz names|names=|names\.json")
-MANY = 100  # weights from which on alike layers share a row at first
-HEIGHT = 420  # pixels of the table at most
-#: What to do with a file whose names nobody has mapped yet.
+MANY = 100  # number of weights from which on alike layers initially share a row
+HEIGHT = 420  # maximum height of the table in pixels
+#: Advice for a file whose names are not mapped yet.
 OWN_NAMES = mark(
     "This file names its weights in its own way. Check the proposed names below, fill in what no "
     "file says, and open the model."
 )
-#: The end of a refusal that says what the table below it is for.
+#: End of an error message that the table below makes redundant.
 ADVICE = re.compile(r"(;| To open it,) write a table of names with .*", re.DOTALL)
 ROW_HEIGHT = 35  # pixels
 WEIGHT, SHAPE, NAME, WHY = "weight", "shape", "name", "why"  # columns
-LETTER, MARGIN, WIDEST = 5.9, 16, 460  # pixels of a letter, around a text, of a column at most
+LETTER, MARGIN, WIDEST = 5.9, 16, 460  # pixels of a letter, around a text, and maximum of a column
 
 
 def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGenerator) -> bool:
-    """Show the table for a model that could not be opened, where a table may help.
+    """Show the table for a model that could not be opened, if a table may help.
 
     Args:
-        engine: reads the file.
-        name: the model.
-        sentence: why it could not be opened.
-        look: opens a model.
-        waiting: where progress is shown.
+        engine: Reads the file.
+        name: Name of the model.
+        sentence: The error message.
+        look: Opens a model.
+        waiting: Container for progress.
 
     Returns:
-        Whether it is shown.
+        True if it is shown.
     """
     shelved = engine.shelf.get(name)
     if shelved is None or not model_names.is_own(name):
@@ -71,24 +71,24 @@ def ask(engine: Engine, name: str, sentence: str, look: Look, waiting: DeltaGene
 
 
 def is_first(engine: Engine, name: str) -> bool:
-    """Return whether no table of names is there yet, and none was refused."""
+    """Return True if there is no names.json beside the weights yet."""
     return not (engine.shelf[name].folder / NAMES_FILE).is_file()
 
 
 def without_advice(sentence: str) -> str:
-    """Return a refusal without the advice to write a table of names, where the table is shown."""
+    """Return an error message without the advice to write a table, for use above the table."""
     return ADVICE.sub(lambda found: "." if found[1] == ";" else "", sentence)
 
 
 def without_note(found: Inspection) -> Inspection:
-    """Return what was understood without the note about mapped names, which `line` says."""
+    """Return the inspection without the note about mapped names, which `line` shows."""
     from ...checkpoints.common.names import mapped_counts
 
     return replace(found, notes=tuple(one for one in found.notes if not mapped_counts(one)))
 
 
 def line(engine: Engine, found: Inspection, name: str, look: Look, waiting: DeltaGenerator) -> None:
-    """Say how many names were mapped, with a button that shows the table again."""
+    """Draw the number of mapped names, with a button that shows the table again."""
     from ...checkpoints.common.names import mapped_counts
 
     mapped, whole = next(filter(None, map(mapped_counts, found.notes)), (0, 0))
@@ -118,7 +118,7 @@ def _table(
     waiting: DeltaGenerator,
     opened: bool = False,
 ) -> bool:
-    """The table with its form; False where no names can be proposed for the file."""
+    """Draw the table with its form. Return False if no names can be proposed."""
     from ...checkpoints.naming.name_proposals import TARGETS
 
     chosen = st.session_state.get(_key("layout", name))
@@ -127,16 +127,16 @@ def _table(
     wanted = known if chosen is None else chosen
     try:
         choice = _choice(engine, name, shelved, wanted, waiting)
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message, with a button to go on
         return True
     except (ValueError, LookupError, OSError) as error:
         if chosen is None:
             return False
-        st.session_state.pop(_key("layout", name), None)  # the next run takes the best one again
+        st.session_state.pop(_key("layout", name), None)  # the next run uses the best one again
         st.error(escape_markdown(spoken(error)))
         return True
     if not opened and not (choice.renames or (shelved.folder / NAMES_FILE).is_file()):
-        return False  # the names are right, and something else is wrong
+        return False  # the names are right, the error is another one
     with st.container(border=True, key="card-names"):
         layout.heading(say("Which weight is which?"))
         _sentence(
@@ -154,7 +154,7 @@ def _table(
             st.error(escape_markdown(sentence))
         for sentence in () if wrong else remarks(choice):
             _sentence(sentence)
-        if not opened:  # else they stand on the page already
+        if not opened:  # else they are on the page already
             config_table.said_words(name, look)
         _finish(engine, choice, name, look, bool(wrong))
     return True
@@ -174,12 +174,12 @@ def _key(what: str, name: str) -> str:
 def _choice(
     engine: Engine, name: str, shelved: Shelved, wanted: str | None, waiting: DeltaGenerator
 ) -> NameChoice:
-    """The table of a model, proposed once for a file and a layout."""
+    """Return the table of a model, proposed once per file and layout."""
     from ...checkpoints.common.names import read_names
     from ...checkpoints.naming.name_proposals import layout_names
 
     place = model_names.parted(name)[0]
-    upload = place.startswith(model_names.UPLOAD)  # whose names.json is written by the table itself
+    upload = place.startswith(model_names.UPLOAD)  # the table writes its names.json
     about = (place, *(shelved.written[:2] if upload else shelved.written))
     known = private.name_choice
     same = known is not None and known.about == about
@@ -196,7 +196,7 @@ def _choice(
     names = {row.key: row.proposed for row in proposal.rows}
     options = layout_names(proposal)
     before = None if same else read_names(None, shelved.folder)
-    if before is not None:  # the table beside the weights was corrected by a person already
+    if before is not None:  # a user has corrected the table before
         names |= before.of(names)
         options = tuple(dict.fromkeys((*options, *filter(None, names.values()))))
     choice = NameChoice(about, proposal, options, names, together=len(names) > MANY)
@@ -221,7 +221,7 @@ def _choose_layout(choice: NameChoice, name: str) -> None:
 
 
 def _choose_rows(choice: NameChoice, name: str) -> None:
-    """Draw a checkbox for one row for all layers, where layers are alike."""
+    """Draw a checkbox for one row for all layers, if layers are alike."""
     if len(lines_of(choice.proposal.rows, choice.names, True)) == len(choice.names):
         return
     key = _key("together", name)
@@ -232,9 +232,9 @@ def _choose_rows(choice: NameChoice, name: str) -> None:
 
 
 def _edit(choice: NameChoice, name: str) -> None:
-    """The table; what was chosen in it becomes the names of the choice."""
+    """Draw the table, and store the edited names in the choice."""
     key = _key(f"table-{choice.proposal.layout}-{choice.turn}", name)
-    if key not in st.session_state:  # drawn for the first time, or the page was left meanwhile
+    if key not in st.session_state:  # first drawn, or the page was left meanwhile
         choice.shown = dict(choice.names)
     lines = lines_of(choice.proposal.rows, choice.shown, choice.together)
     edited = edit_frame(_frame(lines), _options(choice, lines), key)
@@ -246,7 +246,7 @@ def _edit(choice: NameChoice, name: str) -> None:
 
 
 def edit_frame(frame: pd.DataFrame, options: list[str], key: str) -> pd.DataFrame:
-    """Draw the table and return it as it was edited."""
+    """Draw the table and return the edited one."""
     height = min(HEIGHT, ROW_HEIGHT * (len(frame) + 1) + 3)
     column = st.column_config
     titles = {
@@ -302,7 +302,7 @@ def _shape(row: Line) -> str:
 
 
 def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
-    """The names to choose from: those with a star first, for rows of several layers."""
+    """Return the names to choose from, those with a star first, for rows of several layers."""
     alike = {one.name: None for one in lines if one.name and EVERY in one.name}
     if any(len(one.keys) > 1 for one in lines):
         numbered = (re.sub(r"(?<=\.)\d+(?=\.)", EVERY, name, count=1) for name in choice.options)
@@ -310,11 +310,11 @@ def _options(choice: NameChoice, lines: list[Line]) -> list[str]:
     return [*alike, *choice.options]
 
 
-# ---- What is done with the table ------------------------------------------------------------
+# ---- Use of the table -----------------------------------------------------------------------
 
 
 def _finish(engine: Engine, choice: NameChoice, name: str, look: Look, faulty: bool) -> None:
-    """The form that opens an upload; elsewhere a table to download, and a form where it helps."""
+    """Draw the form that opens an upload, or a download of the table and a form if it helps."""
     upload = name.startswith(model_names.UPLOAD)
     if not upload:
         _download(choice, name, faulty)

@@ -1,4 +1,4 @@
-"""A trace file that a visitor drops: a run that is over, shown as its report."""
+"""Uploaded trace file, shown as its report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,15 @@ SUFFIX = ".safetensors"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What stays of a dropped trace: its file's name, whose it is, what proves it, its page."""
+    """Report of an uploaded trace file.
+
+    Attributes:
+        name: File name.
+        said: Description of the run.
+        manifest: Manifest of the run.
+        findings: Findings of its capture report.
+        page: HTML of the report.
+    """
 
     name: str
     said: str
@@ -42,11 +50,11 @@ class StoredRun:
 
 
 def dropped(name: str, content: IO[bytes]) -> StoredRun | None:
-    """The run that a dropped file holds; None where it is no trace file.
+    """Return the run of an uploaded file; None if it is no trace file.
 
     Raises:
-        ValueError: a trace file that is damaged, or too large for this server; says which.
-        OSError: the disk does not take it.
+        ValueError: The trace file is damaged, or too large for this server.
+        OSError: The file cannot be written to the disk.
     """
     if not name.lower().endswith(SUFFIX):
         return None
@@ -90,7 +98,7 @@ def _told(name: str, path: Path) -> StoredRun:
 
 
 def draw(run: StoredRun) -> None:
-    """The report of the run, what proves it, and a way back to the model."""
+    """Draw the report of the run, its findings, and a button back to the model."""
     layout.heading(escape(run.name), what="stored-run")
     layout.quiet(escape(run.said))
     guess_mark(run.manifest)
@@ -104,7 +112,6 @@ def draw(run: StoredRun) -> None:
             say("one page"), run.page.encode("utf-8"), "report.html", "text/html", key="run-page"
         )
     facts.trust(run.findings, guesses_in(run.manifest))
-    # As an address of data the page has no origin, so nothing in a stranger's file can reach
-    # the app around it.
+    # As a data URI the page has no origin, so nothing in an untrusted file can reach the app.
     letters = base64.b64encode(run.page.encode("utf-8")).decode("ascii")
     st.iframe(f"data:text/html;charset=utf-8;base64,{letters}", height=HEIGHT)

@@ -1,4 +1,4 @@
-"""Rows of the table of names: one for each weight, or one for the same weight of all layers."""
+"""Rows of the table of names: one per weight, or one for the same weight of all layers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ...checkpoints.naming.name_proposals import NameRow
 
-EVERY = "*"  # stands for the number of a layer in a row of several
+EVERY = "*"  # stands for the layer number in a row of several
 NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.)")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the table.
+    """Row of the table.
 
     Attributes:
-        keys: the weights that it stands for.
-        weight: their name in the file, with a star for the number where they are several.
-        shape: the shape that each of them has.
-        name: their name in the layout, likewise; None for none.
-        why: a key of `REASONS`.
-        changed: whether a person gave another name than the proposed one.
+        keys: Weights of the row.
+        weight: Their name in the file, with a star for the number if there are several.
+        shape: Shape of each of them.
+        name: Their name in the layout, likewise; None for none.
+        why: A key of `REASONS`.
+        changed: True if the user changed the proposed name.
     """
 
     keys: tuple[str, ...]
@@ -41,9 +41,9 @@ def lines_of(
     """Return the rows of the table, in the order of the file.
 
     Args:
-        rows: the weights as they were proposed.
-        names: the names that they have now.
-        together: give weights that differ in the number of their layer alone one row.
+        rows: The weights with their proposed names.
+        names: Their current names.
+        together: Use one row for weights that differ in the layer number only.
     """
     groups: dict[tuple[object, ...], list[NameRow]] = {}
     for row in rows:
@@ -78,7 +78,7 @@ def spread(line: Line, name: str | None) -> dict[str, str | None]:
 
 
 def _form(row: NameRow, name: str | None) -> tuple[object, ...] | None:
-    """What weights of one row have in common; None for a weight that is alone."""
+    """Return what weights of one row have in common; None for a weight without a group."""
     number = NUMBER.search(row.key)
     if number is None:
         return None

@@ -1,4 +1,4 @@
-"""The form for words of a config that no file states, before a model is opened."""
+"""Form for config entries that no file states, before a model is opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..ui.text_format import escape_markdown
 from .config_table import read_value
 
 HEADS = "heads"
-#: Words that differ most from model to model; others are folded away.
+#: Entries that differ most between models; others are folded.
 USUAL = (
     *(HEADS, "norm", "activation", "embedding_scale", "positions", "kind", "pooling"),
     *("pad_id", "bos_id", "eos_id"),
@@ -23,19 +23,19 @@ USUAL = (
 
 
 def form(assumed: Mapping[str, Any], name: str, key: str, button: str) -> dict[str, Any] | None:
-    """Ask for the words, and return all words of the model when the button is pressed.
+    """Draw the form. Return all overrides of the model when the button is pressed.
 
-    A word that is left empty keeps its assumed value, which stays marked as a guess; the number of
-    heads has no such value and must be given.
+    An empty entry keeps its assumed value, which stays marked as a guess; the number of heads has
+    no such value and is required.
 
     Args:
-        assumed: the words and the values that opening assumes; None where there is none.
-        name: the model, with the words that were said already.
-        key: of the form.
-        button: the label of its button.
+        assumed: Entries with their assumed values, or None for those without.
+        name: Name of the model, with earlier overrides.
+        key: Key of the form.
+        button: Label of its button.
 
     Returns:
-        None until the button is pressed, and where a word is missing or cannot be read.
+        None until the button is pressed, and if an entry is missing or unreadable.
     """
     said = model_names.parted(name)[1]
     asked = dict(assumed)
@@ -71,7 +71,7 @@ def form(assumed: Mapping[str, Any], name: str, key: str, button: str) -> dict[s
 
 
 def _readable(words: dict[str, Any]) -> dict[str, Any] | None:
-    """The words, if a name can carry them; else the page says which one cannot be read."""
+    """Return the overrides if a name can contain them; else show an error and return None."""
     for word, value in words.items():
         try:
             model_names.read_words(model_names.written({word: value}))
@@ -83,7 +83,7 @@ def _readable(words: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _control(word: str, value: Any, said: Mapping[str, Any], form_key: str) -> Any:
-    """A control for one word; empty, it shows the assumed value as a guess."""
+    """Draw a control for one entry; an empty one shows the assumed value as a guess."""
     from ...model.config import CHOICES
 
     key, now = f"{form_key}-{word}", said.get(word)

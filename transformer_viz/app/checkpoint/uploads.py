@@ -1,4 +1,4 @@
-"""Files that a visitor uploads: they lie in a folder of their own until the visit ends."""
+"""Uploaded files: kept in a folder per session until it ends."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ..engine import model_names
 from ..engine.engine import Engine
 from ..session.keys import private
 
-GRACE = 120.0  # seconds in which a visit that lost its connection may come back to its files
-MAX_UPLOADS = 3  # uploads that one visit keeps
-#: How names end of what stands beside weights.
+GRACE = 120.0  # seconds in which a disconnected session may return to its files
+MAX_UPLOADS = 3  # uploads kept per session
+#: Suffixes of files beside the weights.
 BESIDE = (".json", ".yaml", ".yml", ".toml", ".txt", ".model", ".spm", ".vocab", ".md")
 
 
 class UploadFolder:
-    """A temporary folder for the uploads of one visit.
+    """Temporary folder for the uploads of one session.
 
-    It stays a little while after the visitor has left, since a connection may only be broken.
+    It is kept for a while after the session has ended, since the connection may only be broken.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -45,14 +45,14 @@ class UploadFolder:
         self.end: threading.Timer | None = None
 
     def put(self, files: Sequence[tuple[str, IO[bytes]]], used: str = "") -> str:
-        """Place files side by side, or unpack a zip; the name under which the shelf knows them.
+        """Store files side by side, or unpack a zip. Return the name in the catalog.
 
         Args:
-            files: each file's name and its open content.
-            used: the upload that the visit looks at, which stays however many come after it.
+            files: Name and open content of each file.
+            used: Upload in use, which is kept however many follow.
 
         Raises:
-            ValueError: files that are refused, or more than a visit or the server takes; says why.
+            ValueError: Files were refused, or a limit of session or server is exceeded.
         """
         upload_rooms.require_space(self.folder, sum(_length(content) for _, content in files))
         from ...checkpoints.files.unpacking import place_files, unpack
@@ -91,14 +91,14 @@ class UploadFolder:
         return known
 
     def write_names(self, known: str, names: Mapping[str, str | None]) -> None:
-        """Write a table of names beside the weights of an upload of this visit.
+        """Write a table of names beside the weights of an upload of this session.
 
         Args:
-            known: the name under which `put` placed it.
-            names: the file's names of weights and the layout's.
+            known: Name returned by `put`.
+            names: Names in the file and in the layout.
 
         Raises:
-            ValueError: no upload of this visit, or no room for the table.
+            ValueError: No upload of this session, or no disk space for the table.
         """
         place = next((folder for name, folder in self._uploads if name == known), None)
         if place is None:
@@ -113,18 +113,18 @@ class UploadFolder:
         fresh.replace(folder / NAMES_FILE)
 
     def leave(self) -> None:
-        """The visitor has gone: remove the folder unless they come back soon."""
+        """Schedule the removal of the folder after the session has ended."""
         self.end = threading.Timer(GRACE, self.close)
         self.end.daemon = True
         self.end.start()
 
     def stay(self) -> None:
-        """The visitor is here, or has come back."""
+        """Cancel the removal: the session is active."""
         if self.end is not None:
             self.end.cancel()
 
     def close(self) -> None:
-        """Remove the files, and let go of the models that were loaded from them."""
+        """Remove the files, and drop the models loaded from them."""
         self.open = False
         self._forget(self.name)
         self._remove()
@@ -136,13 +136,13 @@ class UploadFolder:
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=UploadFolder.leave)
 def _attended(name: str, _folder: UploadFolder) -> UploadFolder:
-    """The folder; Streamlit lets go of it when the visit ends or its line breaks."""
+    """Return the folder; Streamlit releases it when the session ends or is disconnected."""
     _folder.stay()
     return _folder
 
 
 def room(engine: Engine) -> UploadFolder:
-    """The folder of this visit."""
+    """Return the folder of this session, created at the first call."""
     if private.upload_folder is None or not private.upload_folder.open:
         private.upload_folder = UploadFolder(engine)
     keep_alive()
@@ -151,14 +151,14 @@ def room(engine: Engine) -> UploadFolder:
 
 
 def keep_alive() -> None:
-    """Keep the folder of a visit that has one: its visitor is here."""
+    """Keep the folder of an active session that has one."""
     found = private.upload_folder
     if found is not None and found.open:
         _attended(found.name, found)
 
 
 def begins(name: str) -> bool:
-    """Whether a file that comes later is another model: weights or a zip, but no further piece."""
+    """Return True if a later file is another model: weights or a zip, but no further shard."""
     from ...checkpoints.files.reading import SUFFIXES
 
     name = name.lower()
@@ -166,12 +166,12 @@ def begins(name: str) -> bool:
 
 
 def _title(name: str) -> str:
-    """A plain name for the folder of an upload, after the file that came."""
+    """Return a plain folder name for an upload, from its file name."""
     return re.sub(r"[^\w.-]+", "_", Path(name).stem).strip("._")[:60] or "upload"
 
 
 def _weighs(file: tuple[str, IO[bytes]]) -> tuple[bool, int]:
-    """By which the file with the weights is told from those beside it."""
+    """Return a sort key by which the file with the weights is the largest."""
     name, content = file
     return not name.lower().endswith(BESIDE), _length(content)
 

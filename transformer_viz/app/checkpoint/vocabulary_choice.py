@@ -1,4 +1,4 @@
-"""Which of a visitor's files holds the words of the source, and which those of the target."""
+"""Choice of the vocabulary files of source and target."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection
 
 Look = Callable[[str], None]  # opens the model of a name
-BY_NAME = ""  # the choice of a visitor who leaves it to the names of the files
+BY_NAME = ""  # the file is found by its name
 
 
 def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
-    """Ask for the file of each side, where names of files do not tell, or did not suffice.
+    """Show the choice of files if their names do not determine the sides, or did not suffice.
 
     Args:
         path: The weights, or their folder.
-        found: What was understood of the model.
-        name: The model.
+        found: Inspection of the model.
+        name: Name of the model.
         look: Opens a model.
     """
     from ...checkpoints.vocabularies.beside import side_files
@@ -45,16 +45,16 @@ def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
 
 
 def choose_again(path: Path, sentence: str, name: str, look: Look) -> bool:
-    """Ask for the file of each side after a refusal that is about such a file.
+    """Show the choice of files after an error about a vocabulary file.
 
     Args:
         path: The weights, or their folder.
-        sentence: Why the model could not be opened.
-        name: The model.
+        sentence: The error message.
+        name: Name of the model.
         look: Opens a model.
 
     Returns:
-        Whether the choice is shown.
+        True if the choice is shown.
     """
     files = _files(path, name)
     about = any(re.search(rf"(?<![\w.-]){re.escape(visible(file))}", sentence) for file in files)
@@ -78,7 +78,7 @@ def _is_chosen(name: str) -> bool:
 
 
 def _draw(files: list[str], name: str, look: Look, taken: dict[str, str]) -> bool:
-    """Draw the choice; `taken` is the file of each side that was taken by its size."""
+    """Draw the choice; `taken` is the file of each side that was chosen by its size."""
     from ...checkpoints.vocabularies.by_size import SIDES
 
     if not files:
@@ -113,7 +113,7 @@ def _shown(by_size: str, file: str) -> str:
 
 
 def _open(word: str, key: str, name: str, look: Look) -> None:
-    """Open the model with the file that was chosen for a side."""
+    """Open the model with the chosen file of a side."""
     place, words = model_names.parted(name)
     words = {other: value for other, value in words.items() if other != word}
     file = st.session_state[key]

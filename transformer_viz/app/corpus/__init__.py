@@ -1,4 +1,4 @@
-"""What the page Corpus is put together from: opening or making an atlas, its heads, one head.
+"""Parts of the page Corpus: opening or making an atlas, its heads, one head.
 
-May import what pages may, but no page.
+May import the same folders as pages, but no page.
 """

@@ -1,6 +1,6 @@
-"""The run behind Corpus: an atlas of the sentences in the box, for one model.
+"""Run of the page Corpus: an atlas of the bundled sentences for one model.
 
-A plain function of a model, which imports torch when it runs.
+A plain function of a model, which imports torch when called.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...checkpoints.common.bundled import PRETRAINED, SENTENCES
 if TYPE_CHECKING:
     from ...checkpoints import Model
 
-SHARD = 100  # sentences: what a stopped run may lose
+SHARD = 100  # sentences; at most this many are lost if a run stops
 
 
 def made(model: Model, folder: str, on_progress: Callable[[int, int], None]) -> Path:
-    """The atlas of the held-out sentences, in a folder; parts that are there are not made again.
+    """Return the atlas of the held-out sentences in a folder; existing parts are reused.
 
     Raises:
-        ValueError: the model reads no sentences.
+        ValueError: The model does not read sentences.
     """
     from ...corpus.engines import run
     from ...corpus.plan import make_plan, settle_plan

@@ -1,4 +1,4 @@
-"""Which atlas: a folder on the server, a zip of one, or one made of the sentences in the box."""
+"""Choice of an atlas: a folder on the server, a zip of one, or one of the bundled sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..ui.progress import run_with_progress
 from ..ui.text_format import escape_markdown, spoken
 from .making import made
 
-BOX = "box"  # names the atlas of the sentences in the box
+BOX = "box"  # name of the atlas of the bundled sentences
 BYTES = 200_000_000
 FILES = ("plan.json", "atlas.parquet", "examples.parquet")
 COMMAND = "transformer-viz atlas en-de pairs.tsv --out atlas"
@@ -33,7 +33,7 @@ ZIPPED = mark(
 
 
 def choices(engine: Engine) -> None:
-    """The three ways to an atlas."""
+    """Draw the three ways to open an atlas."""
     with st.container(border=True, key="card-atlas"):
         if st.button(
             say(
@@ -103,7 +103,7 @@ def _zip(engine: Engine) -> None:
 
 
 def _unpacked(engine: Engine, name: str, content: bytes, number: str) -> str:
-    """Unpack a zip into the visit's folder; the name of the atlas in it."""
+    """Unpack a zip into the session's folder; return the name of its atlas."""
     from ...checkpoints.files.unpacking import unpack
 
     title = re.sub(r"[^\w.-]+", "_", Path(name).stem).strip("._")[:60] or "atlas"
@@ -134,11 +134,12 @@ def _trouble(where: str) -> None:
 
 
 def chosen(engine: Engine) -> AtlasFolder | None:
-    """The atlas that is open; None where none was chosen.
+    """Return the open atlas, or None if none was chosen.
 
     Raises:
-        ValueError: it is not there, not finished, foreign or half-written; says which file.
-        Stopped: the visitor stopped the making of it.
+        ValueError: The atlas is missing, unfinished, incomplete, or of another kind; names the
+            file.
+        Stopped: The user stopped its making.
     """
     name = state.corpus
     if not name:
@@ -156,17 +157,17 @@ def chosen(engine: Engine) -> AtlasFolder | None:
 
 
 def opened(place: Path) -> AtlasFolder:
-    """The atlas in a folder, whole: its files are read once, and again when they change.
+    """Return the complete atlas of a folder; its files are read again when they change.
 
     Raises:
-        ValueError: no atlas, not finished, foreign or half-written; names the file.
+        ValueError: The folder has no atlas, or an unfinished or damaged one; names the file.
     """
     files = [place / name for name in FILES]
     if files[0].is_file():
         atlas = open_atlas(place)
         lacking = [path.name for path in files[1:] if not path.is_file()]
         if lacking:
-            atlas.check()  # a part that does not belong is named first
+            atlas.check()  # reports a foreign part first
             done, total = atlas.progress
             raise ValueError(
                 say(

@@ -1,4 +1,4 @@
-"""The heads of an atlas: all of a block by one measure, their rows, one head's sentences."""
+"""Heads of an atlas: all of a block by one measure, their rows, one head's sentences."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from ..session.state import state
 from ..session.url_state import FIRST_MEASURE
 from ..ui import layout
 
-ABREAST = 3  # maps side by side
+ABREAST = 3  # maps per row
 BLOCK_TEXTS = {
     "encoder": mark("encoder"),
     "decoder": mark("decoder"),
     "cross": mark("cross-attention"),
 }
-BEGINS = "\u2581"  # SentencePiece's sign of a word's beginning
+BEGINS = "\u2581"  # word-start marker of SentencePiece
 KINDS = {"top": mark("most"), "typical": mark("typically")}
 
 
 @lru_cache(maxsize=4)
 def told(atlas: AtlasFolder) -> pd.DataFrame:
-    """The table with roles and states; an atlas is read anew when its files change."""
+    """Return the table with roles and states; cached until the atlas is read again."""
     return roles(atlas.table)
 
 
 def blocks(atlas: AtlasFolder) -> list[str]:
-    """The maps that the atlas has, by their names in the app."""
+    """Return the maps that the atlas has, by their names in the app."""
     there = {head[:2] for head in atlas.heads}
     return [name for name, place in MAPS.items() if place in there]
 
 
 def place_of(atlas: AtlasFolder) -> Site:
-    """The selected head; where the atlas has none there, the first of its block, or of all."""
+    """Return the selected head, or the first of its block or of the atlas if it is missing."""
     names = blocks(atlas)
     name = state.block if state.block in names else names[0]
     wanted = Site(*MAPS[name], state.layer, state.head)
@@ -60,7 +60,7 @@ def place_of(atlas: AtlasFolder) -> Site:
 
 
 def card(atlas: AtlasFolder, engine: Engine) -> None:
-    """The whole atlas on a page."""
+    """Draw the whole atlas."""
     place = place_of(atlas)
     table = told(atlas)
     own = table[(table["stack"] == place.stack) & (table["block"] == place.block)]
@@ -79,8 +79,10 @@ def card(atlas: AtlasFolder, engine: Engine) -> None:
 
 
 def _ask_what_can_be_asked(own: pd.DataFrame) -> None:
-    """The page opens on a measure that heads of this block have: cross-attention has no token
-    before, so the usual first one would show dashes alone."""
+    """Replace the default measure if no head of this block has it.
+
+    Cross-attention has no previous token, so the default would show only dashes.
+    """
     asked = [measure.name for measure in MEASURES if own[measure.name].notna().any()]
     if state.corpus_by == FIRST_MEASURE and asked and FIRST_MEASURE not in asked:
         state.corpus_by = asked[0]
@@ -152,12 +154,12 @@ def _picked() -> None:
 
 
 def _choose(layer: int, head: int) -> None:
-    """In a callback: a head of the block that is shown, which a link may have called otherwise."""
+    """Select a head of the shown block (callback); the link may name another block."""
     widget_sync.choose(block=st.session_state["corpus-block"], layer=layer, head=head)
 
 
 def _rows(own: pd.DataFrame, place: Site) -> None:
-    """The heads of the block, the largest first."""
+    """Draw the heads of the block, largest first."""
     by = state.corpus_by
     ordered = sorted_heads(own, by, {})
     st.html(head_table(ordered, [by], opened=place))
@@ -170,7 +172,7 @@ def _rows(own: pd.DataFrame, place: Site) -> None:
 
 
 def _one(atlas: AtlasFolder, table: pd.DataFrame, place: Site, engine: Engine) -> None:
-    """The chosen head: roles, measures, in how many sentences how much, and which sentences."""
+    """Draw the chosen head: roles, measures, histogram over sentences, and example sentences."""
     head = (place.stack, place.block, place.layer, place.head or 0)
     row = table.iloc[atlas.heads.index(head)]
     by = state.corpus_by
@@ -219,7 +221,7 @@ def _examples(atlas: AtlasFolder, found: list[HeadExample], place: Site, engine:
 
 
 def own_model(atlas: AtlasFolder, engine: Engine) -> str | None:
-    """The name here of the model that an atlas was made with; None where it is not here."""
+    """Return the name of the atlas's model on this server, or None."""
     plan = atlas.plan
     for name in dict.fromkeys((plan.model, state.model)):
         shelved = engine.shelf.get(name)
@@ -229,7 +231,7 @@ def own_model(atlas: AtlasFolder, engine: Engine) -> str | None:
 
 
 def _model(atlas: AtlasFolder, engine: Engine) -> tuple[str, str]:
-    """The model that a sentence is opened with, and what to say where it is not the atlas's own."""
+    """Return the model that opens a sentence, and a note if it is not the atlas's own."""
     own, plan = own_model(atlas, engine), atlas.plan
     if own is not None:
         return own, ""
@@ -242,7 +244,7 @@ def _model(atlas: AtlasFolder, engine: Engine) -> tuple[str, str]:
 
 
 def _example(one: HeadExample, place: Site, model: str) -> None:
-    """One sentence with the head's map of it; the sentence opens in Explore."""
+    """Draw a sentence and the head's map of it; the sentence links to Explore."""
     left_out = ("edits", "target")
     link = {k: v for k, v in st.query_params.to_dict().items() if k not in left_out}
     there = {"model": model, "text": one.text, "block": place.map, "layer": place.layer}
@@ -259,12 +261,12 @@ def _example(one: HeadExample, place: Site, model: str) -> None:
 
 
 def _plain(pieces: tuple[str, ...]) -> list[str]:
-    """Pieces without the sign of a word's beginning."""
+    """Return pieces without the word-start marker."""
     return [piece.removeprefix(BEGINS) or piece for piece in pieces]
 
 
 def _take(atlas: AtlasFolder, table: pd.DataFrame) -> None:
-    """Every number, and the card that says what was measured on what."""
+    """Draw all numbers as a download, and the card of the measurement."""
     plain = table.assign(roles=table["roles"].map(", ".join), states=table["states"].map(", ".join))
     with layout.row("center"):
         table_files(plain, atlas.card, "corpus")

@@ -1,4 +1,4 @@
-"""What a server counts for whoever runs it: numbers only, never a word that a visitor typed.
+"""Counters of a server for its operator: numbers only, never text typed by a user.
 
-Stands below all rooms of the app and knows none of them.
+The lowest layer of the app; imports nothing else of it.
 """

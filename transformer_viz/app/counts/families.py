@@ -1,4 +1,4 @@
-"""Numbers of the server for Prometheus: read on request, and joined over several processes."""
+"""Metrics of the server for Prometheus: read on request, and joined over several processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = tuple[str, ...]
 
-disable_created_metrics()  # two lines a label set that nobody reads
+disable_created_metrics()  # two unused lines per label set
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Asked:
     ask: Callable[[], Mapping[Labels, float]] = dict
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the family with today's numbers."""
+        """Yield the family with its current numbers."""
         family = GaugeMetricFamily(self.name, self.about, labels=self.labels)
         for values, number in self.ask().items():
             family.add_metric(values, number)
@@ -42,8 +42,8 @@ def joined(texts: Mapping[str, str], label: str = "worker") -> str:
     """Join the texts of several processes: each number is labelled with its process.
 
     Args:
-        texts: the answer of each process, by its name.
-        label: name of the added label.
+        texts: Response of each process, by its name.
+        label: Name of the added label.
     """
     families: dict[str, Metric] = {}
     for process, text in texts.items():

@@ -1,4 +1,4 @@
-"""What this process has counted since it started, and the line of the log that each run leaves."""
+"""Counters of this process since its start, and the log line of each run."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ COMPUTED = Counter(
     registry=REGISTRY,
 )
 for _reason in ("host", "frame", "input", "limit"):
-    REFUSALS.labels(_reason)  # told as 0 before the first
+    REFUSALS.labels(_reason)  # shown as 0 before the first
 
-_loop_seconds = 0.0  # CPU seconds of the event loop's thread that are counted so far
+_loop_seconds = 0.0  # counted CPU seconds of the event loop's thread
 _loop_lock = threading.Lock()
 
 
 def process(proc: str = "/proc") -> list[CollectorRegistry | Asked]:
     """Return the collectors of any process: memory, CPU seconds, start, open files, threads.
 
-    Where there is no ``proc`` file system, CPU seconds, start and threads alone.
+    Without a ``proc`` file system there are CPU seconds, start and threads only.
     """
     registry = CollectorRegistry()
     ProcessCollector(proc=proc, registry=registry)
@@ -108,7 +108,7 @@ ALL: list[CollectorRegistry | Asked] = [
 
 
 def text(*more: Asked) -> str:
-    """Return all families, and some more that only the caller knows, in the exposition format."""
+    """Return all families, and further ones of the caller, in the exposition format."""
     global _loop_seconds
     clock, main = getattr(time, "pthread_getcpuclockid", None), threading.main_thread().ident
     if clock is not None and main is not None:  # not on every system
@@ -121,9 +121,9 @@ def text(*more: Asked) -> str:
 
 @contextmanager
 def computing(work: str) -> Iterator[None]:
-    """Count the CPU seconds that this thread spends inside as those of such work.
+    """Count the CPU seconds of this thread within the block under this kind of work.
 
-    Inside another one they are counted twice.
+    Nested blocks are counted twice.
     """
     began = time.thread_time()
     try:
@@ -133,7 +133,7 @@ def computing(work: str) -> Iterator[None]:
 
 
 class Run:
-    """One run of a model: `began` is said when its turn has come."""
+    """Run of a model; call `began` when its turn has come."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -141,12 +141,12 @@ class Run:
         self.turn: float | None = None
 
     def began(self) -> None:
-        """Its turn has come: until now it waited."""
+        """Record the end of its wait."""
         self.turn = time.perf_counter()
         WAITED.observe(self.turn - self.asked)
 
     def ended(self, outcome: str) -> None:
-        """Count it, and write its line where the log is on."""
+        """Count the run, and write its log line if the log is on."""
         now = time.perf_counter()
         turn = now if self.turn is None else self.turn
         RUNS.labels(self.name, outcome).inc()
@@ -158,11 +158,11 @@ class Run:
 
 @contextmanager
 def counted(run: Callable[..., Any], given_up: type[BaseException]) -> Iterator[Run]:
-    """Count a run and how it ends.
+    """Count a run and its outcome.
 
     Args:
-        run: the function that runs; its name is all that is told of it.
-        given_up: what is raised when nobody waits for it any more.
+        run: The function that runs; its name is the only information recorded.
+        given_up: Exception raised when the run was abandoned.
     """
     function = getattr(run, "func", run)  # of a functools.partial
     found = Run(getattr(function, "__name__", "run").lstrip("_"))
@@ -181,7 +181,7 @@ def counted(run: Callable[..., Any], given_up: type[BaseException]) -> Iterator[
 
 
 def log(**what: Any) -> None:
-    """One line on stderr: a JSON object with the time, the process, and numbers and names of ours.
+    """Write one line to stderr: a JSON object with time, process, numbers and names of the app.
 
     Seconds are rounded to milliseconds.
     """

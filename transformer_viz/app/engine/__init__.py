@@ -1,4 +1,4 @@
-"""What computes for all visitors: models, cache, places for runs, jobs. No Streamlit.
+"""Computation for all users: models, cache, run slots, jobs. No Streamlit.
 
-May import everything below the app, and nothing of the app but itself.
+May import everything below the app, but nothing else of the app.
 """

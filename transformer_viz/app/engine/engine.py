@@ -1,7 +1,7 @@
-"""Between pages and models: loads them once, runs them a few at a time, remembers what was run.
+"""Engine between pages and models: loads each model once, limits runs, caches results.
 
 Nothing here imports torch before a model is needed. The stored example of a model answers the
-first question of a visit, so a picture stands before torch does.
+first question of a session, so maps are shown before torch is imported.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from ...inference.generation import Hypothesis
     from ...inference.inspection import Inspection
 
-WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
-QUERIES_AND_KEYS = 200 * MEGABYTE  # those of all layers of a long text, likewise
+WHOLE = 8 * MEGABYTE  # bytes; below this size the matrices of all heads are kept
+QUERIES_AND_KEYS = 200 * MEGABYTE  # bytes; queries and keys of all layers of a long text, likewise
 
 
 class Engine:
-    """The models, and the runs that were asked for. One serves all visitors of a server.
+    """Models and cached runs, shared by all users of a server.
 
-    A run takes a `Task` where somebody waits for it: it says how far it is, and ends when it is
-    abandoned, which leaves nothing behind.
+    A run takes a `Task` if a page waits for it. It reports its progress there, and stops without
+    a result if the task is abandoned.
     """
 
     def __init__(self, first: str, further: str = "", limit: int = 256 * MEGABYTE) -> None:
@@ -61,31 +61,31 @@ class Engine:
         self.shared = SharedSearches(self.gate)
 
     def prepare(self, name: str) -> None:
-        """Begin to load a model a moment later, when the browser has painted what it was sent."""
+        """Schedule the loading of a model, after the browser has painted its first response."""
         self.models.prepare(name)
 
     def ready(self, name: str) -> bool:
-        """Whether a model is loaded."""
+        """Return True if a model is loaded."""
         return self.models.ready(name)
 
     def model(self, name: str, task: Task | None = None) -> Model:
-        """The model, waited for if need be.
+        """Return the model; wait until it is loaded.
 
         Raises:
-            ValueError: the checkpoint is missing or cannot be used, or this visit has loaded too
-                many; says why and what to do.
-            Abandoned: the task was given up; the model goes on loading for the next visitor.
+            ValueError: The checkpoint is missing or unusable, or this session has loaded too
+                many. The message gives the reason and a remedy.
+            Abandoned: The task was abandoned; loading goes on for the next user.
         """
         task = task or Task()
         self.shares.require(task.visitor, name)
         return self.models.get(name, task)
 
     def inspection(self, name: str, task: Task | None = None, *, proved: bool = True) -> Inspection:
-        """Return what a checkpoint holds, and whether a run is seen right (``proved``).
+        """Return the contents of a checkpoint, with a capture check on a run if ``proved``.
 
         Raises:
-            ValueError: the checkpoint is missing or cannot be used; says why and what to do.
-            Abandoned: the task was given up.
+            ValueError: The checkpoint is missing or unusable; the message gives a remedy.
+            Abandoned: The task was abandoned.
         """
         model = self.model(name, task := task or Task())
         key = ("inspection", ref(model), spoken_language(), proved)
@@ -102,19 +102,19 @@ class Engine:
         stepped: bool = False,
         long: bool = False,
     ) -> Any:
-        """What ``run(model, *words)`` gives: made once, through the gate, and remembered.
+        """Return ``run(model, *words)``, computed once through the gate and cached.
 
         Args:
-            name: of the model.
-            run: a plain function, which knows nothing of any visit.
-            words: all that the answer depends on besides the model.
-            task: somebody waits for it.
-            stepped: whether the run is also given ``on_progress``, to say how far it is.
-            long: whether it may take many passes; one that is stepped does.
+            name: Name of the model.
+            run: A plain function that does not depend on a session.
+            words: Further arguments; with the model they determine the result.
+            task: Task of the page that waits.
+            stepped: Pass ``on_progress`` to the run.
+            long: True if the run may take many passes; implied by ``stepped``.
 
         Raises:
-            ValueError: what the model or the run refuses; says why and what to do.
-            Abandoned: the task was given up.
+            ValueError: The model or the run refused; the message gives the reason.
+            Abandoned: The task was abandoned.
         """
         task = task or Task()
         model = self.model(name, task)
@@ -123,14 +123,14 @@ class Engine:
         return self._run(key, task, made, model, *words, long=long or stepped)
 
     def kind(self, name: str) -> Kind | None:
-        """What a model takes and gives; None where only the loaded model can say."""
+        """Return inputs and outputs of a model; None if only the loaded model determines them."""
         if self.ready(name):
             return of_model(self.model(name))
         shelved = self.shelf.get(name)
         return None if shelved is None else shelved.kind
 
     def first(self, name: str) -> dict[str, Any]:
-        """What the boxes of a model hold at first, where that is not the text of all others."""
+        """Return initial inputs of a model, where they differ from the general default text."""
         shelved, kind = self.shelf.get(name), self.kind(name)
         if shelved is None or kind is None or kind.takes != "text":
             return {}
@@ -140,23 +140,23 @@ class Engine:
         return {} if asked is None else {"text": asked.text, "masked": asked.masked}
 
     def example(self, question: Question, detail: DetailRequest | None = None) -> Answer | None:
-        """The stored run, where it answers this very question; it holds no queries and keys."""
+        """Return the stored run if it answers this question; it has no queries and keys."""
         if detail is not None and detail.vectors:
             return None
         shelved = self.shelf[question.model]
         trace, kind = shelved.example, shelved.kind
         if trace is None or kind is None:
             return None
-        beam = question.beam if kind.translates else Question.beam  # it searches for a target
+        beam = question.beam if kind.translates else Question.beam  # only translators search
         if replace(question, beam=beam) != shelved.asked:
             return None
         if trace.target is None or trace.produced is None:
             return Answer(trace)
-        said = trace.produced.pieces[:-1]  # the last one ends the sentence
+        said = trace.produced.pieces[:-1]  # the last token ends the sentence
         return Answer(trace, joined(said, [False] * len(said)))
 
     def opening(self, name: str, block: str) -> dict[str, int]:
-        """The head that a visit without a link begins with: the stored run's most decided one."""
+        """Return layer and head shown first: the stored run's head of lowest entropy."""
         shelved = self.shelf.get(name)
         if shelved is None or shelved.example is None or block not in shelved.example.maps:
             return {}
@@ -166,11 +166,11 @@ class Engine:
         return {"layer": int(best["layer"]), "head": int(best["head"])}
 
     def clean(self, question: Question, detail: DetailRequest, task: Task | None = None) -> Answer:
-        """The run without edits, with what the screen shows of it.
+        """Return the run without edits, with the details that the page shows.
 
         Raises:
-            ValueError: a text that the model cannot take; says why.
-            Abandoned: the task was given up.
+            ValueError: The model cannot read the text; the message gives the reason.
+            Abandoned: The task was abandoned.
         """
         stored = self.example(question, detail)
         if stored is not None:
@@ -187,12 +187,12 @@ class Engine:
         return Answer(self._run(key, task, run, *words), text)
 
     def _target(self, model: Model, question: Question, task: Task) -> tuple[trace_jobs.Held, str]:
-        """The target that is typed, or else searched for: as the decoder reads it, and as text."""
+        """Return the typed or searched target, as decoder input and as text."""
         if question.target:
             return {"target": question.target}, question.target
         best = self._best(question, question.text, Intervention(), task)
         ids = best.ids[:-1] if best.finished else best.ids
-        if model.max_tokens is not None:  # the last word of a full target is never read
+        if model.max_tokens is not None:  # the last token of a full target is never read
             ids = ids[: model.max_tokens - 1]
         return {"target": [model.bos_id, *ids]}, best.text
 
@@ -204,11 +204,11 @@ class Engine:
         detail: DetailRequest,
         task: Task | None = None,
     ) -> Trace:
-        """A run with edits, asked about the same target words as the clean one.
+        """Return a run with edits, with the target tokens of the clean one.
 
         Raises:
-            ValueError: an edit that fits no place of this model; says which there are.
-            Abandoned: the task was given up.
+            ValueError: An edit matches no site of this model; the message lists the sites.
+            Abandoned: The task was abandoned.
         """
         task = task or Task()
         model = self.model(question.model, task)
@@ -225,7 +225,7 @@ class Engine:
     def has_changed(
         self, question: Question, intervention: Intervention, detail: DetailRequest
     ) -> bool:
-        """Whether a run with edits is remembered, so that `changed` gives it at once."""
+        """Return True if the run with edits of `changed` is cached."""
         model = self.model(question.model)
         kept = self._kept(model, question, detail, intervention)
         return ("changed", ref(model), question, intervention.to_json(), kept) in self.cache
@@ -238,11 +238,11 @@ class Engine:
         detail: DetailRequest,
         task: Task | None = None,
     ) -> Trace:
-        """A run of a classifier with d(logit of the chosen class) / d(weights) of one layer.
+        """Return a classifier's run with d(logit of the chosen class) / d(weights) of one layer.
 
         Raises:
-            ValueError: a class that is not there, or an edit that fits no place.
-            Abandoned: the task was given up.
+            ValueError: The class does not exist, or an edit matches no site.
+            Abandoned: The task was abandoned.
         """
         task = task or Task()
         model = self.model(question.model, task)
@@ -254,14 +254,14 @@ class Engine:
         return trace
 
     def picture(self, question: Question) -> np.ndarray:
-        """The picture of a question as the model sees it: uint8 ``[height, width, 3]``.
+        """Return the picture of a question as the model sees it: uint8 ``[height, width, 3]``.
 
         Raises:
-            ValueError: no picture, or one that cannot be read.
+            ValueError: There is no picture, or it cannot be read.
         """
         path = self._picture(question)
         if path is not None and not self.ready(question.model) and self.example(question):
-            return trace_jobs.as_it_is(path)  # a stored picture has the model's own size
+            return trace_jobs.as_it_is(path)  # a stored picture has the model's input size
         model = self.model(question.model)
         if model.eyes is not None:
             return trace_jobs.seen(model.eyes, question.file).shown
@@ -272,7 +272,7 @@ class Engine:
         return self.shelf[question.model].pictures.get(question.picture)
 
     def free(self, question: Question, intervention: Intervention, task: Task | None = None) -> str:
-        """What the model says by itself when nobody holds its words."""
+        """Return the text that the model generates if no target is held fixed."""
         return self._best(question, question.text, intervention, task or Task()).text
 
     def free_ids(
@@ -282,18 +282,18 @@ class Engine:
         intervention: Intervention,
         task: Task | None = None,
     ) -> str:
-        """What the model says by itself of these tokens instead of the sentence's own.
+        """Return the text that the model generates from these ids in place of the sentence's.
 
         Raises:
-            ValueError: ids that the model does not know, or more than it reads.
-            Abandoned: the task was given up.
+            ValueError: Ids unknown to the model, or more than it reads.
+            Abandoned: The task was abandoned.
         """
         return self._best(question, tuple(ids), intervention, task or Task()).text
 
     def reordered(self, question: Question, seed: int) -> tuple[int, ...]:
-        """The sentence's tokens in another order, the same one for the same seed.
+        """Return the ids of the sentence with its words in another order, determined by the seed.
 
-        Special tokens and the punctuation at the end stay where they are.
+        Special tokens and final punctuation keep their positions.
         """
         tokenizer = self._tokenizer(question.model)
         kind = self.kind(question.model)
@@ -302,7 +302,7 @@ class Engine:
         return another_order(tokenizer.tokens(read(question.text)), seed)
 
     def places_of(self, name: str, text: str, word: str) -> tuple[int, ...]:
-        """The numbers of the tokens that make a word of a text, where it stands there first."""
+        """Return the positions of the tokens of a word's first occurrence in a text."""
         tokenizer = self._tokenizer(name)
         tokens = tokenizer.tokens(tokenizer.source_ids(text))
         for number in dict.fromkeys(tokens.words):
@@ -312,15 +312,15 @@ class Engine:
         return ()
 
     def text_of(self, name: str, ids: Sequence[int]) -> str:
-        """The text that tokens make; special tokens are left out."""
+        """Return the text of token ids, without special tokens."""
         return self._tokenizer(name).decode(ids)
 
     def pieces(self, name: str) -> Sequence[str]:
-        """What every token that a model writes is called, ``[id]``; seldom needs the model."""
+        """Return the display names of all output tokens, ``[id]``; seldom needs the model."""
         return Names(target_side(self._tokenizer(name)))
 
     def _tokenizer(self, name: str) -> Tokenizer:
-        """The vocabulary beside the weights, or else the loaded model's."""
+        """Return the bundled vocabulary, or the loaded model's tokenizer."""
         beside = None if self.ready(name) else self.shelf[name].vocabulary
         return beside or self.model(name).tokenizer
 
@@ -344,7 +344,7 @@ class Engine:
         return best
 
     def lost(self, question: Question) -> tuple[str, ...]:
-        """Characters of the text that the model's vocabulary cannot see."""
+        """Return the characters of the text that the vocabulary lacks."""
         if not question.text or self.example(question) is not None:
             return ()
         return self.model(question.model).tokenizer.lost(question.text + question.second)
@@ -358,8 +358,7 @@ class Engine:
         long: bool = False,
         shared: bool = False,
     ) -> Any:
-        """A run that is remembered, made through the gate if nobody asked for it before; a
-        ``shared`` one goes there itself."""
+        """Return a cached run, or run it through the gate; a ``shared`` run enters it by itself."""
 
         def made() -> Any:
             place = nullcontext() if shared else self.gate.place(task, long)
@@ -374,7 +373,7 @@ class Engine:
             except Exception as error:
                 self.models.leave_full_card(error, *words[:1])
                 raise
-            finally:  # one that was given up leaves as much
+            finally:  # an abandoned run leaves as much memory
                 after_a_run(size, long)
 
         return self.cache.get(key, made, task)
@@ -382,7 +381,7 @@ class Engine:
     def _kept(
         self, model: Model, question: Question, detail: DetailRequest, intervention: Intervention
     ) -> tuple[tuple[Site, ...] | None, tuple[str, ...]]:
-        """Of which layers a run keeps the matrices (None: all, while they are small), and what."""
+        """Return the sites whose matrices are kept (None: all, if small), and the kinds of data."""
         tokens = trace_jobs.length(model, question, intervention, detail.long)
         layers = model.size("encoder_layers") + model.size("decoder_layers")
         if trace_jobs.is_long(model, question):

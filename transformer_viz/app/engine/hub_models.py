@@ -1,7 +1,7 @@
-"""Models of the Hugging Face Hub in the app: which a visitor may have, and where they lie.
+"""Models of the Hugging Face Hub in the app: which ones users may open, and their folders.
 
-Names are as in :mod:`.model_names`: ``hub:owner/name@revision``. Asking the Hub and fetching are
-slow and belong into a :class:`.task.Task`; all else here looks at this disk only.
+Names are as in :mod:`.model_names`: ``hub:owner/name@revision``. Requests to the Hub and downloads
+are slow and belong in a :class:`.task.Task`; everything else reads the local disk only.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .task import Task
 if TYPE_CHECKING:
     from ...checkpoints.hub.plan import Plan
 
-#: Ids that the Hub showed to a stranger in this process: only these of its cache are for visitors.
+#: Ids found on the Hub without a token in this process. Others in the cache stay closed to users.
 _shown: set[str] = set()
 _one_at_a_time = threading.Lock()
 
 
 class NotFetched(ValueError):
-    """A model of the Hub that is not on this machine yet, and may be fetched."""
+    """A model of the Hub that is not downloaded yet, and may be."""
 
 
 def name_of(text: str) -> str:
-    """The name of the model whose id a visitor typed.
+    """Return the name of the model with a typed id.
 
     Raises:
-        ValueError: no id, or one that this server does not open; says why and what to do.
+        ValueError: The text is no id, or this server does not open it; the message gives a remedy.
     """
     wanted = parsed(text)
     if wanted is None:
@@ -50,7 +50,7 @@ def name_of(text: str) -> str:
 
 
 def internal(name: str) -> str:
-    """A name from a link as we keep it: an id that is no name in the box is one of the Hub."""
+    """Return the internal name of a model in a link; an id that is not bundled is a Hub id."""
     place, words = parted(name)
     wanted = parsed(place)
     if wanted is None or is_of_the_box(place):
@@ -59,18 +59,18 @@ def internal(name: str) -> str:
 
 
 def id_of(name: str) -> HubId | None:
-    """The id of a model of the Hub; None for any other name."""
+    """Return the id of a model of the Hub; None for any other name."""
     place = parted(name)[0]
     return parsed(place.removeprefix(HUB)) if place.startswith(HUB) else None
 
 
 def require_allowed(wanted: HubId) -> bool | None:
-    """Refuse a model that visitors may not have; else the token for it: None the owner's.
+    """Check that users may open a model. Return the token to use: None for the owner's, else False.
 
-    A stranger is nobody to the Hub, or the owner's private models would be everybody's.
+    Requests are anonymous by default; otherwise the owner's private models would be open to all.
 
     Raises:
-        ValueError: says who decides.
+        ValueError: The model is not allowed; the message names who decides.
     """
     mode = settings.HUB.text
     if mode == settings.OFF:
@@ -88,17 +88,17 @@ def require_allowed(wanted: HubId) -> bool | None:
 
 
 def folder(name: str) -> Path:
-    """The folder of a model of the Hub that lies on this machine.
+    """Return the local folder of a model of the Hub.
 
     Raises:
-        NotFetched: it lies not here, or has to be asked for first.
-        ValueError: this server does not open it; says why.
+        NotFetched: It is not downloaded, or the Hub has to be asked first.
+        ValueError: This server does not open it; the message gives the reason.
     """
     from ...checkpoints.hub.snapshots import cached
 
     wanted = id_of(name)
     if wanted is None:
-        wanted = parsed(name_of(parted(name)[0].removeprefix(HUB)))  # says so
+        wanted = parsed(name_of(parted(name)[0].removeprefix(HUB)))  # raises the error
     assert wanted is not None
     require_allowed(wanted)
     found = cached(wanted) if _is_trusted(wanted) or str(wanted) in _shown else None
@@ -114,10 +114,10 @@ def folder(name: str) -> Path:
 
 
 def base(name: str) -> Path | None:
-    """The folder of the model below an adapter of the Hub; None where it is no adapter.
+    """Return the folder of the base model of an adapter of the Hub; None if it is no adapter.
 
     Raises:
-        ValueError: it is not here any more, or may not be opened.
+        ValueError: The base model is missing, or may not be opened.
     """
     from ...checkpoints.files.adapters import CONFIG, weights_of
     from ...checkpoints.files.reading import read_config
@@ -131,10 +131,10 @@ def base(name: str) -> Path | None:
 
 
 def look(wanted: HubId) -> Plan:
-    """Ask the Hub what fetching a model would bring.
+    """Return the download plan of a model, requested from the Hub.
 
     Raises:
-        ValueError: it may not be had, cannot be opened, or is not there; says why and what to do.
+        ValueError: The model is not allowed, unusable or missing; the message gives a remedy.
     """
     from ...checkpoints.hub.plan import plan
 
@@ -142,11 +142,11 @@ def look(wanted: HubId) -> Plan:
 
 
 def fetch(wanted: Plan, task: Task) -> None:
-    """Fetch a model, one after the other; what came of a stopped transfer is kept.
+    """Download a model, one at a time; the part that a stopped download has read is kept.
 
     Raises:
-        ValueError: a full disk, no network, a changed file; says what to do.
-        Abandoned: nobody waits for it any more.
+        ValueError: Full disk, no network, or a changed file; the message gives a remedy.
+        Abandoned: The task was abandoned.
     """
     from ...checkpoints.hub.plan import download, in_units
 
@@ -176,7 +176,7 @@ def _taken(seconds: float) -> bool:
 
 
 def _is_trusted(wanted: HubId) -> bool:
-    """Whether the owner lets visitors have this model as the owner would."""
+    """Return True if users may open this model with the owner's access."""
     return not reach.reason() or _is_listed(wanted)
 
 

@@ -1,7 +1,7 @@
-"""Memory that was used once is handed back to the system.
+"""Return of freed memory to the system.
 
-The C library keeps what was freed for the next time: after a page of text that can be more than
-all that is remembered of it.
+The C library keeps freed memory for later use. After a page of text that can be more than
+everything cached of it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import gc
 import threading
 from contextlib import suppress
 
-LARGE = 8_000_000  # bytes of a run from which on it is worth while
-CALM = 5.0  # seconds to wait: whoever moves a slider makes many runs, and one hand-over is enough
+LARGE = 8_000_000  # bytes of a result from which on a trim is worth its time
+CALM = 5.0  # seconds to wait: moving a slider makes many runs, and one trim is enough
 
 _waiting = threading.Lock()
 
 
 def after_a_run(size: int, long: bool = False) -> None:
-    """Give freed memory back a moment later, once for all runs until then, if it may be much.
+    """Schedule one return of freed memory for all runs until then, if it may be much.
 
     Args:
-        size: bytes of what the run gave.
-        long: whether it may have taken many passes; what they left is more than it gave.
+        size: Bytes of the result.
+        long: True if the run may have taken many passes, which leave more than the result's size.
     """
     if (long or size >= LARGE) and _waiting.acquire(blocking=False):
         timer = threading.Timer(CALM, _give_back_freed)
@@ -36,9 +36,9 @@ def _give_back_freed() -> None:
 
 
 def give_back() -> None:
-    """Give back the memory of models that were forgotten.
+    """Return the memory of forgotten models to the system.
 
-    Modules may hold each other in a ring, and frozen rings are never looked at.
+    Modules may refer to each other in a cycle, and frozen cycles are never collected.
     """
     gc.unfreeze()
     gc.collect()
@@ -47,6 +47,6 @@ def give_back() -> None:
 
 
 def trim() -> None:
-    """Hand freed memory over; other threads go on meanwhile."""
-    with suppress(OSError, AttributeError):  # only the C library of Linux has this
+    """Return freed memory to the system; other threads go on meanwhile."""
+    with suppress(OSError, AttributeError):  # only the C library of Linux has it
         ctypes.CDLL("libc.so.6").malloc_trim(0)

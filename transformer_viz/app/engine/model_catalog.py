@@ -1,4 +1,4 @@
-"""The models that a visitor can choose, as far as their files tell without torch."""
+"""Catalog of the models that users can open, read from their files without torch."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from .model_kind import Kind, of_config
 from .query import Question
 
 HEADER = 10_000_000  # bytes of a safetensors header that are read at most
-REMEMBERED = 100  # models of visitors whose files need not be looked at again
+REMEMBERED = 100  # users' models whose files are not read again
 
 
 @dataclass(frozen=True)
 class Shelved:
-    """A model that can be chosen, as far as its files tell without loading it.
+    """A model of the catalog, described by its files without loading it.
 
-    ``overrides`` are words of its config that a visitor changed.
+    Attributes:
+        overrides: Entries of its config that a user changed.
     """
 
     name: str
@@ -49,17 +50,17 @@ class Shelved:
 
     @property
     def is_own(self) -> bool:
-        """Whether a visitor brought it or changed its words: then its files are not trusted."""
+        """True if a user supplied the model or its overrides; its files are then untrusted."""
         return model_names.is_own(self.name) or bool(self.overrides)
 
     @property
     def in_the_box(self) -> bool:
-        """Whether its files came with this package."""
+        """True if its files are bundled with this package."""
         return self.path.resolve().is_relative_to(bundled.PRETRAINED.resolve())
 
     @property
     def called(self) -> str:
-        """The name as a reader knows it, with what was changed."""
+        """Display name, with the overrides."""
         name = model_names.parted(self.name)[0]
         if name.startswith(model_names.HUB):
             name = name.removeprefix(model_names.HUB)
@@ -70,13 +71,13 @@ class Shelved:
 
     @property
     def label(self) -> str:
-        """The same with its size, where that is quickly known."""
+        """Display name and size, if the size is quickly known."""
         size = self.parameters
         return self.called if size is None else f"{self.called} · {size / 1e6:.1f} M"
 
     @property
     def written(self) -> tuple[object, ...]:
-        """Where it stands and when its files were written: another one is another model."""
+        """Path, times and sizes of its files; a change means another model."""
         weights = self.weights if self.weights.exists() else self.path
         beside = (self.folder / name for name in (CONFIG, NAMES_FILE))
         files = [path.stat() for path in (weights, *beside) if path.exists()]
@@ -92,7 +93,7 @@ class Shelved:
 
     @cached_property
     def languages(self) -> tuple[str, str]:
-        """The languages of source and target as HTML has them (``en``); empty: not known."""
+        """Languages of source and target as HTML codes (``en``); empty if unknown."""
         found = (*languages_of(self.folder, self.config), "", "")[:2]
         codes = [re.split("[-_]", code.lower())[0] for code in found]
         known = [code if re.fullmatch("[a-z]{2,3}", code) else "" for code in codes]
@@ -100,7 +101,7 @@ class Shelved:
 
     @cached_property
     def hash(self) -> str:
-        """The SHA-256 of the weights file; empty when there is none to read."""
+        """SHA-256 of the weights file; empty if it cannot be read."""
         try:
             with self.weights.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -109,7 +110,7 @@ class Shelved:
 
     @cached_property
     def parameters(self) -> int | None:
-        """How many numbers the file holds, from its header alone; None if it is no safetensors."""
+        """Number of parameters from the file's header; None if it is no safetensors file."""
         if self.weights.suffix != ".safetensors":
             return None
         try:
@@ -123,7 +124,7 @@ class Shelved:
 
     @cached_property
     def example(self) -> Trace | None:
-        """The stored clean run: made with these very weights, and all in it that pages show."""
+        """Stored clean run, if made with these weights and complete enough for the pages."""
         if self.is_own:
             return None
         try:
@@ -135,9 +136,9 @@ class Shelved:
 
     @cached_property
     def vocabulary(self) -> TypedText | None:
-        """The vocabulary beside the weights of a native model in the box; None where there is none.
+        """Vocabulary beside the weights of a bundled native model, or None.
 
-        Others are read in a process of their own, when the model is opened.
+        Other vocabularies are read in a separate process when the model is opened.
         """
         if self.is_own or not self.in_the_box:
             return None
@@ -151,7 +152,7 @@ class Shelved:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The words of config.json; none where there is no such file."""
+        """Entries of config.json; empty if there is no such file."""
         try:
             config = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -160,14 +161,14 @@ class Shelved:
 
     @cached_property
     def kind(self) -> Kind | None:
-        """What it takes and gives, where its files alone tell; else it has to be loaded."""
+        """Inputs and outputs if its files determine them; else None, and it has to be loaded."""
         if self.is_own:
             return None
         return of_config(self.config, vocabulary_of(self.folder).is_file())
 
     @cached_property
     def pictures(self) -> dict[str, Path]:
-        """The example pictures that stand beside the weights, by name, in the card's order."""
+        """Example pictures beside the weights by name, in the order of the config."""
         named = [] if self.is_own else self.config.get("examples") or []
         names = [name for name in named if isinstance(name, str) and Path(name).name == name]
         paths = [self.folder / "examples" / name for name in names]
@@ -175,7 +176,7 @@ class Shelved:
 
     @cached_property
     def asked(self) -> Question | None:
-        """The question that the stored run answers."""
+        """Question that the stored run answers."""
         trace, kind = self.example, self.kind
         if trace is None or kind is None:
             return None
@@ -193,22 +194,22 @@ class Shelved:
 
 
 def joined(pieces: Sequence[str], special: Sequence[bool]) -> str:
-    """Pieces of a sentencepiece vocabulary as text, without the library that made them."""
+    """Return pieces of a sentencepiece vocabulary as text, without its library."""
     kept = (piece for piece, mark in zip(pieces, special, strict=True) if not mark)
     return "".join(kept).replace("▁", " ").strip()
 
 
 def _complete(trace: Trace) -> bool:
-    """Whether a stored run has what older files lack: the residual stream, norms after the gain."""
+    """Return True if a stored run has data that older files lack: hiddens, norms after the gain."""
     norms = trace.norms
     return bool(trace.hiddens) and "output_mean" in norms and norms["output_mean"].notna().all()
 
 
 class Shelf(Mapping[str, Shelved]):
-    """The models to choose from; going through it gives the box, and asking also what visitors own.
+    """Catalog of models. Iteration yields the listed ones; look-up also finds users' models.
 
-    A name of the box or of `own` may carry overridden words. Uploads are known by the name that
-    `put` gave them until `take` removes them.
+    The name of a listed model or of a user's may carry overrides. Uploads are found under the
+    name of `put` until `take` removes them.
     """
 
     def __init__(self, first: str, further: str = "") -> None:
@@ -223,10 +224,10 @@ class Shelf(Mapping[str, Shelved]):
         return len(self._box)
 
     def __getitem__(self, name: str) -> Shelved:
-        """The model of a name, the same object as long as its file stays the same.
+        """Return the model of a name, the same object as long as its files do not change.
 
         Raises:
-            KeyError: there is no such model; says why and what to do.
+            KeyError: There is no such model; the message gives the reason and a remedy.
         """
         if name in self._box:
             return self._box[name]
@@ -247,7 +248,7 @@ class Shelf(Mapping[str, Shelved]):
             return self._box[place].path
         if place in self._uploads:
             return self._uploads[place]
-        beside = shelved(place)  # the labs' tiny models and snapshots are not in the list
+        beside = shelved(place)  # the labs' tiny models and snapshots are not listed
         if beside is not None:
             return beside
         if place.startswith(model_names.PATH):
@@ -271,11 +272,11 @@ class Shelf(Mapping[str, Shelved]):
         )
 
     def put(self, place: str, path: Path) -> None:
-        """Let an uploaded model be found under its name."""
+        """Register an uploaded model under its name."""
         self._uploads[place] = path
 
     def take(self, room: str) -> None:
-        """Forget the uploads of a room, whose files are gone."""
+        """Remove the uploads of a folder whose files are gone."""
         self._uploads = {
             place: path for place, path in self._uploads.items() if not place.startswith(room)
         }
@@ -283,16 +284,16 @@ class Shelf(Mapping[str, Shelved]):
 
 
 def box(first: str, further: str) -> dict[str, Shelved]:
-    """The models to choose from: the wanted one first, then the box, then the further folder.
+    """Return the listed models: the requested one first, bundled ones, then the further folder's.
 
-    Of the further folder those that have a folder of their own there, native or of the library.
+    The further folder is searched for subfolders with a native or a library model.
     """
     found = {name: Shelved(name, PRETRAINED / name) for name in bundled.available()}
     if further:
         offered = {path.parent for name in PREFERRED for path in Path(further).glob(f"*/{name}")}
         for folder in sorted(offered):
             if not folder.name.startswith("."):
-                name = visible(folder.name)  # a disk may hold bytes that are no UTF-8
+                name = visible(folder.name)  # file names may have bytes that are no UTF-8
                 found.setdefault(name, Shelved(name, folder))
     if first not in found and first:
         path, name = Path(first), visible(Path(first).name)

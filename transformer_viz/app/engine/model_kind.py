@@ -1,6 +1,6 @@
-"""What a model takes and gives, as far as pages ask: which boxes, which blocks, which outcome.
+"""Inputs and outputs of a model, as far as pages need them: input fields, maps, outcome.
 
-A kind is told by a folder's config.json before torch is there, or by the loaded model.
+A kind follows from config.json before torch is imported, or from the loaded model.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from .questions import QUESTIONS
 if TYPE_CHECKING:
     from ...checkpoints import Model
 
-#: Languages that models of the box translate from.
+#: Source languages of bundled translation models.
 LANGUAGES = (mark("English"), mark("German"))
-#: Architectures of timm that are Vision Transformers, by how their names begin.
+#: Prefixes of the names of Vision Transformers in timm.
 PICTURES = ("vit_", "deit")
 
-USUAL = "The animal didn't cross the street because it was too tired."  # a visit's first text
+USUAL = "The animal didn't cross the street because it was too tired."  # default text of a session
 LONG, MOST_WORDS = 6, 4  # words of an example for a translator, and for any other model
 _known_examples: WeakKeyDictionary[Model, tuple[str, ...]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a visitor gives a model, and what comes of it; the words are those of ``Model``.
+    """Inputs and outputs of a model; the terms are those of ``Model``.
 
-    ``spelled`` is false where there is no vocabulary, so that a text is token ids; ``padded`` says
-    whether there is a padding token; ``first`` is the text to begin with, where any would not do;
-    ``eyes``: a picture may stand beside the text; ``examples`` are texts of words of its own list,
-    where it cannot read the usual ones.
+    Attributes:
+        spelled: False if there is no vocabulary, so that a text is token ids.
+        padded: True if there is a padding token.
+        first: Initial text, if the usual one cannot be used.
+        examples: Texts of the model's vocabulary, if it cannot read the usual ones.
+        eyes: True if a picture may stand beside the text.
     """
 
     arrangement: str = "encoder-decoder"
@@ -54,57 +56,57 @@ class Kind:
 
     @property
     def unit(self) -> str:
-        """The unit of its scores: ``nats``, or ``logit`` for a regression."""
+        """Unit of the scores: ``nats``, or ``logit`` for a regression."""
         return unit_of(self.task)
 
     @property
     def own(self) -> str:
-        """What a visitor's own file is for it: a picture beside a text, or what it takes."""
+        """Kind of an uploaded input: ``image`` for a model with pictures beside text."""
         return "image" if self.eyes else self.takes
 
     @property
     def translates(self) -> bool:
-        """Whether a target stands beside the source; a classifier's decoder reads that again."""
+        """True if there is a separate target. A classifier's decoder reads the source again."""
         return self.arrangement == "encoder-decoder" and self.gives not in ("classes", "spans")
 
     @property
     def continues(self) -> bool:
-        """Whether it goes on with a text."""
+        """True if the model continues a text."""
         return self.arrangement == "decoder-only" and self.gives == "words"
 
     @property
     def writes(self) -> bool:
-        """Whether it makes words by itself, one after the other."""
+        """True if the model generates tokens one after the other."""
         reads = self.takes in ("text", "audio")
         return self.gives == "words" and reads and self.stacks != ("encoder",)
 
     @property
     def fills(self) -> bool:
-        """Whether it says words at the places of its own source."""
+        """True if the model predicts tokens at positions of the source."""
         return self.arrangement == "encoder-only" and self.gives == "words"
 
     @property
     def thing(self) -> str:
-        """What one token is, in a sentence; of a sound it may be a frame, or a word about it."""
+        """Name of one token in a sentence. For audio it may be a frame, or a word about it."""
         return {"image": "patch", "vectors": "vector", "audio": "vector"}.get(self.takes, "word")
 
     def asked(self, question: str) -> str:
-        """A question about the words of a sentence, as it is asked of what this kind takes.
+        """Return a question about words, reworded for what this kind reads.
 
         Args:
-            question: a marked text; one that speaks of words stands in ``QUESTIONS``.
+            question: A marked text; questions about words are listed in ``QUESTIONS``.
         """
         return say(QUESTIONS.get(question, {}).get(self.thing, question))
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The stacks that it has, of ``encoder`` and ``decoder``."""
+        """Stacks of the model, out of ``encoder`` and ``decoder``."""
         lone = {"encoder-only": STACKS[:1], "decoder-only": STACKS[1:]}
         return lone.get(self.arrangement, STACKS)
 
     @property
     def sentence(self) -> str:
-        """What its source is called above the box where one types it."""
+        """Label of the source's input field."""
         if not self.spelled:
             return say("Token ids")
         if self.continues:
@@ -115,17 +117,17 @@ class Kind:
 
     @property
     def language(self) -> str:
-        """The English name of the language that it translates from, as far as its title says so."""
+        """English name of the source language, if the title has it."""
         name, told, _ = self.title.partition(" to ")
         return name if self.translates and told else ""
 
 
 def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
-    """The kind that a config.json tells; None where only the model itself can say.
+    """Return the kind that a config.json describes; None if only the model can determine it.
 
     Args:
-        config: its words.
-        spelled: whether a vocabulary stands beside it.
+        config: Entries of the file.
+        spelled: True if a vocabulary is stored beside it.
     """
     title = str(config.get("title", ""))
     if str(config.get("architecture", "")).startswith(PICTURES):
@@ -135,7 +137,7 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
             "encoder-only", "image", "classes", padded=False, labels=labels, title=title, task=task
         )
     if "model_type" in config and "layout" not in config:
-        return None  # Hugging Face's: BART and Whisper count their layers in our words
+        return None  # Hugging Face: BART and Whisper name their layer counts as we do
     encoder, decoder = (config.get(f"{stack}_layers") for stack in STACKS)
     if config.get("layout", "transformer_viz") != "transformer_viz" or not (encoder or decoder):
         return None
@@ -161,7 +163,7 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
 
 
 def of_model(model: Model) -> Kind:
-    """The kind of a loaded model."""
+    """Return the kind of a loaded model."""
     from ...preprocessing.vocabularies import types_ids
 
     spelled = model.takes != "text" or not types_ids(model.tokenizer)
@@ -184,11 +186,11 @@ def of_model(model: Model) -> Kind:
 
 
 def _examples(model: Model) -> tuple[str, ...]:
-    """Texts of words of the model's own list, where it cannot read the usual first text."""
+    """Return texts of the model's vocabulary if it cannot read the usual first text."""
     from ...preprocessing.own_sentences import can_read, own_sentences
 
     if model not in _known_examples:
-        room = (model.max_tokens or MOST_WORDS) - 2  # start and end
+        room = (model.max_tokens or MOST_WORDS) - 2  # start and end tokens
         length = min(LONG if model.kind == "encoder-decoder" else MOST_WORDS, max(room, 1))
         readable = can_read(model.tokenizer, USUAL)
         _known_examples[model] = () if readable else own_sentences(model.tokenizer, length)
@@ -196,7 +198,7 @@ def _examples(model: Model) -> tuple[str, ...]:
 
 
 def _ids(config: Mapping[str, Any]) -> str:
-    """A few ids that the vocabulary surely has, start, end and padding left out."""
+    """Return a few ids of the vocabulary, without start, end and padding."""
     size = config.get("source_vocab") or config.get("target_vocab") or config.get("vocab_size")
     marks = {config.get(f"{name}_id") for name in ("pad", "bos", "eos")}
     known = [number for number in range(min(int(size or 12), 64)) if number not in marks]

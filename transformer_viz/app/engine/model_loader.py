@@ -1,4 +1,4 @@
-"""Models that are loaded: each once for all visitors, the ones used last, as many as may stay."""
+"""Loaded models: each once for all users, least recently used ones are dropped."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     from ...checkpoints import Model
     from ...checkpoints.naming.name_proposals import NameProposal
 
-PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
-BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
+PAINTING = 1.5  # seconds that a browser may need for its first paint on a busy machine
+BYTES = 4_000_000_000  # weights of all loaded models together; the newest one stays in any case
 
 
 @dataclass(eq=False)
 class Loading:
-    """A model that is to be loaded, or is, and what it is loaded from.
+    """A model that is loaded or will be, and its files.
 
-    ``begun`` once its turn has come; ``waiting`` counts the visitors who wait for it now, ``left``
-    says that all who ever did have gone.
+    Attributes:
+        written: Paths and times of the files, to notice changes.
+        begun: Set once its turn has come.
+        waiting: Number of users who wait for it now.
+        left: True if all users who waited have given up.
     """
 
     name: str
@@ -60,10 +63,10 @@ class Loading:
 
 
 class Models:
-    """Loads the models of a shelf in the background and forgets those not used for longest.
+    """Loader of the models of a catalog in the background, with a least-recently-used limit.
 
-    What visitors bring is loaded one after the other, so that many links at once take the memory
-    of one; what nobody waits for any more when its turn comes is not loaded at all.
+    Models of users are loaded one after the other, so that many links at once take the memory of
+    one. A model that no user waits for when its turn comes is not loaded.
     """
 
     def __init__(self, shelf: Shelf, most: int | None = None, limit: int = BYTES) -> None:
@@ -72,25 +75,25 @@ class Models:
         self.limit = limit
         self._loadings: OrderedDict[str, Loading] = OrderedDict()
         self._lock = threading.Lock()
-        self._one_at_a_time = threading.Lock()  # of what visitors bring
+        self._one_at_a_time = threading.Lock()  # for models of users
         self._expected = False
-        self._on_processor: set[str] = set()  # names for which the graphics card was too small
+        self._on_processor: set[str] = set()  # models too large for the graphics card
 
     def __contains__(self, name: str) -> bool:
         return name in self._loadings
 
     def start(self, name: str) -> Future[Model]:
-        """Begin to load a model in the background, once; a failed attempt may be tried again.
+        """Start loading a model in the background, once; a failed attempt may be repeated.
 
-        A visitor's file that was written anew since is loaded anew.
+        A user's file that has changed since is loaded again.
 
         Raises:
-            KeyError: there is no such model; says why and what to do.
+            KeyError: There is no such model; the message gives a remedy.
         """
         return self._loading(name).promise
 
     def _loading(self, name: str, waiting: int = 0) -> Loading:
-        """The loading of a model, begun if need be; ``waiting`` more visitors wait for it."""
+        """Return the loading of a model, started if necessary; add ``waiting`` users."""
         shelved = self.shelf[name]
         written = shelved.written if shelved.is_own else ()
         with self._lock:
@@ -108,14 +111,14 @@ class Models:
         return loading
 
     def prepare(self, name: str) -> None:
-        """Begin to load a model a moment later, when the browser has painted what it was sent."""
+        """Schedule the loading of a model, after the browser has painted its first response."""
         if name not in self:
             timer = threading.Timer(PAINTING, self._start_quietly, args=(name,))
             timer.daemon = True
             timer.start()
 
     def expect(self) -> None:
-        """Be ready for a file from outside the box: what opens it takes seconds to start."""
+        """Start the process that opens files that are not bundled; its start takes seconds."""
         if settings.APART.on and not self._expected:
             self._expected = True
             threading.Thread(target=_warm_up, daemon=True).start()
@@ -125,22 +128,22 @@ class Models:
             self.start(name)
 
     def ready(self, name: str) -> bool:
-        """Whether a model is loaded."""
+        """Return True if a model is loaded."""
         loading = self._loadings.get(name)
         return loading is not None and loading.ready
 
     def loaded(self) -> list[int]:
-        """Bytes of the weights of each model that is loaded."""
+        """Return the bytes of the weights of each loaded model."""
         with self._lock:
             return [one.bytes for one in self._loadings.values() if one.ready]
 
     def get(self, name: str, task: Task) -> Model:
-        """The model, waited for if need be.
+        """Return the model; wait until it is loaded.
 
         Raises:
-            ValueError: the checkpoint is missing or cannot be used; says why and what to do.
-            KeyError: there is no such model.
-            Abandoned: the task was given up; the model goes on loading for the next visitor.
+            ValueError: The checkpoint is missing or unusable; the message gives a remedy.
+            KeyError: There is no such model.
+            Abandoned: The task was abandoned; loading goes on for the next user.
         """
         loading = self._loading(name, waiting=1)
         try:
@@ -155,17 +158,17 @@ class Models:
         return loading.promise.result()
 
     def propose(self, name: str, layout: str | None, task: Task) -> NameProposal:
-        """Propose a layout's names for the weights of a visitor's file, one file at a time.
+        """Propose a layout's names for the weights of a user's file, one file at a time.
 
         Args:
-            name: the model.
-            layout: the layout; None takes the one that fits best.
-            task: somebody waits for it.
+            name: Name of the model.
+            layout: The layout; None takes the one that fits best.
+            task: Task of the page that waits.
 
         Raises:
-            ValueError: a file that cannot be read, or that no names can be proposed for.
-            KeyError: there is no such model.
-            Abandoned: the task was given up.
+            ValueError: The file cannot be read, or no names can be proposed for it.
+            KeyError: There is no such model.
+            Abandoned: The task was abandoned.
         """
         shelved = self.shelf[name]
         words = say("Waiting for another model to be loaded ...")
@@ -185,10 +188,10 @@ class Models:
             self._one_at_a_time.release()
 
     def leave_full_card(self, error: BaseException, model: Model | None = None) -> None:
-        """Have a model whose run has filled its graphics card compute on the processor from now on.
+        """Move a model to the processor if its run has filled the memory of its graphics card.
 
         Raises:
-            ValueError: it was that; says so, and to do the same again.
+            ValueError: The card was full; the message asks to repeat the action.
         """
         if model is None or not is_card_full(error) or model.device == "cpu":
             return
@@ -206,9 +209,10 @@ class Models:
         ) from None
 
     def forget(self, unwanted: Callable[[str], bool]) -> bool:
-        """Let go of the models whose names are unwanted; runs that are under way still end.
+        """Drop the models with unwanted names; their current runs still finish.
 
-        Returns whether there were any.
+        Returns:
+            True if there were any.
         """
         with self._lock:
             names = [name for name in self._loadings if unwanted(name)]
@@ -219,7 +223,7 @@ class Models:
         return bool(names)
 
     def _in_turn(self, loading: Loading) -> None:
-        """Load a model of ours at once, one that a visitor brought after those before it."""
+        """Load a model of the server at once, a user's model after those before it."""
         if not loading.shelved.is_own:
             loading.begun.set()
             return self._load(loading)
@@ -250,13 +254,13 @@ class Models:
             return
         too_many = self._too_many(4 * model.parameters)
         if not self.forget(too_many.__contains__):
-            # Torch leaves a great many objects behind; frozen, no later collection walks over them.
+            # Torch creates very many objects. Frozen ones are skipped by later collections.
             gc.collect()
             gc.freeze()
         loading.promise.set_result(model)
 
     def _too_many(self, coming: int) -> set[str]:
-        """The models that have to go for so many bytes, those first that were used longest ago."""
+        """Return the least recently used models to drop for so many new bytes."""
         with self._lock:
             loaded = [(name, one.bytes) for name, one in self._loadings.items() if one.ready]
         gone = set()
@@ -274,7 +278,7 @@ def _warm_up() -> None:
 
 
 def _words_of(shelved: Shelved) -> dict[str, Any]:
-    """The words that a visitor said; vocabulary files are those in the folder of the weights."""
+    """Return a user's overrides; vocabulary files are those in the folder of the weights."""
     return {
         VOCABULARIES.get(word, word): str(shelved.folder / value) if word in VOCABULARIES else value
         for word, value in shelved.overrides.items()
@@ -282,9 +286,9 @@ def _words_of(shelved: Shelved) -> dict[str, Any]:
 
 
 def _base_of(shelved: Shelved) -> dict[str, Any]:
-    """Where the model of a visitor's adapter may stand: below the roots; of an upload, within it.
+    """Return the base model of a user's adapter: below the roots; for an upload, inside of it.
 
-    The adapter's own config names that place, and must lead a visitor nowhere else.
+    The adapter's config names that path, and must not lead to any other folder.
     """
     from ...checkpoints.files.adapters import base_of, weights_of
 
@@ -301,10 +305,10 @@ def _base_of(shelved: Shelved) -> dict[str, Any]:
 
 
 def _bare(error: BaseException, folder: Path) -> BaseException:
-    """An error without the frames it came through, which hold all weights that were read.
+    """Return an error without its traceback frames, which hold all weights that were read.
 
-    Nor does its sentence say where on the server the model's ``folder`` is. What no checkpoint
-    should raise is first told to the operator.
+    Its message does not name the path of the model's ``folder`` on the server. Errors that no
+    checkpoint should raise are first printed to the operator's log.
     """
     if not isinstance(error, ValueError | OSError):
         traceback.print_exception(error)

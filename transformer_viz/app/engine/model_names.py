@@ -1,9 +1,9 @@
-"""Names of models that a visitor brings: a path on the server or an upload, with changed words.
+"""Names of a user's models: a path on the server, an upload or a Hub id, with overrides.
 
-A name says everything that is needed to open the model, so that a link can carry it:
-``path:runs/ckpt.pt``, or ``path:runs/ckpt.pt//{"heads":8}`` where a word of its config was
-overridden; a model of the Hugging Face Hub is ``hub:owner/name@revision``, and in a link without
-the first word. No path holds two strokes in a row once it is tidy, so they part the two.
+A name contains everything needed to open the model, so that a link can carry it:
+``path:runs/ckpt.pt``, or ``path:runs/ckpt.pt//{"heads":8}`` with an override of its config. A model
+of the Hugging Face Hub is ``hub:owner/name@revision``, in a link without the prefix. A normalized
+path never contains two slashes in a row, so they separate the two parts.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from ...core.errors import whole
 from ...i18n import say
 
 PATH, UPLOAD, HUB, MORE = "path:", "upload:", "hub:", "//"
-MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
-#: What `load` itself is told; no words of a config, and places on the server among them.
+MAX_OVERRIDE_CHARACTERS = 4_000  # characters of the overrides in a name
+#: Arguments of `load` that are no entries of a config; some are paths on the server.
 NOT_WORDS = (
     *("thing", "device", "tokenizer", "target_tokenizer", "max_memory", "offload_folder", "base"),
     *("revision", "allow_pickle", "names"),
 )
-#: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
+#: Entries that name a vocabulary file beside the weights, and the arguments of `load` they set.
 VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}
 FILE = re.compile(r"\w[\w. +-]{0,199}")
 
 
 class NotHere(KeyError):
-    """A model that cannot be chosen here; the message says why and what to do."""
+    """A model that cannot be opened here; the message gives the reason and a remedy."""
 
 
 def named(place: str, options: Mapping[str, Any]) -> str:
-    """The name of a model at a place (``path:...``, ``upload:...``, or a name in the box)."""
+    """Return the name of a model at a place (``path:...``, ``upload:...``, or a bundled name)."""
     return place + MORE + written(options) if options else place
 
 
 def written(options: Mapping[str, Any]) -> str:
-    """Overridden words as JSON, the same text for the same words."""
+    """Return overrides as JSON, the same text for the same overrides."""
     return json.dumps(options, sort_keys=True, separators=(",", ":"))
 
 
 def parted(name: str) -> tuple[str, dict[str, Any]]:
-    """The place and the overridden words of a name; what cannot be read belongs to the place."""
+    """Return the place and the overrides of a name; unreadable overrides belong to the place."""
     place, _, text = name.partition(MORE)
     try:
         options = read_words(text)
@@ -56,10 +56,10 @@ def parted(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_words(text: str) -> dict[str, Any]:
-    """Overridden words from JSON; an empty text has none.
+    """Return overrides from JSON; an empty text has none.
 
     Raises:
-        ValueError: no object of plain values; says what it should be.
+        ValueError: The text is no object of plain values; the message describes the format.
     """
 
     def refuse(constant: str) -> None:
@@ -71,7 +71,7 @@ def read_words(text: str) -> dict[str, Any]:
     try:
         if len(text) <= MAX_OVERRIDE_CHARACTERS:
             words = json.loads(text, parse_constant=refuse)
-        plain = whole(json.dumps(words, ensure_ascii=False))  # no half of a character
+        plain = whole(json.dumps(words, ensure_ascii=False))  # no lone surrogates
     except (ValueError, RecursionError):
         plain = False
     if not plain or not isinstance(words, dict) or not all(map(_is_word, words.items())):
@@ -88,12 +88,12 @@ def _is_word(item: tuple[str, Any]) -> bool:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name stands for a model that a visitor brought."""
+    """Return True if a name stands for a user's model."""
     return name.startswith((PATH, UPLOAD, HUB))
 
 
 def public_name(name: str) -> str:
-    """The name as a link says it: that of an upload without the room where it lies."""
+    """Return the name as links contain it: an upload is named without its folder on the server."""
     place, words = parted(name)
     if place.startswith(UPLOAD):
         place = UPLOAD + place.removeprefix(UPLOAD).rpartition("/")[2]
@@ -101,16 +101,16 @@ def public_name(name: str) -> str:
 
 
 def roots() -> tuple[Path, ...]:
-    """The folders below which a visitor may open a path: those that the operator named."""
+    """Return the folders below which users may open a path, as set by the operator."""
     given = settings.ROOTS.text.split(os.pathsep)
     return tuple(Path(folder) for folder in given if folder) or (Path.cwd(),)
 
 
 def path_name(text: str) -> str:
-    """The name of the model at a path that a visitor typed, absolute or below one of the roots.
+    """Return the name of the model at a typed path, absolute or below one of the roots.
 
     Raises:
-        ValueError: a path outside of the roots, or one that is not there; names the roots.
+        ValueError: The path is outside of the roots, or missing; the message names the roots.
     """
     path = find_below(text)
     for root in map(Path.resolve, roots()):
@@ -122,10 +122,10 @@ def path_name(text: str) -> str:
 
 
 def find_below(text: str) -> Path:
-    """The file or folder below the roots that a text names, links in it followed.
+    """Return the file or folder below the roots that a text names, with links resolved.
 
     Raises:
-        ValueError: outside of the roots, or not there; names the roots. No paths are opened here.
+        ValueError: Outside of the roots, missing, or paths disabled; the message names the roots.
     """
     from ...checkpoints.files.unpacking import allowed
 
@@ -136,11 +136,11 @@ def find_below(text: str) -> Path:
 
 
 def veiled(sentence: str, *places: Path) -> str:
-    """A sentence without the server's own paths: what lies below is named from there on.
+    """Return a message without the server's own paths; files below them keep their relative path.
 
     Args:
-        sentence: what an error says.
-        places: folders to leave out besides the roots.
+        sentence: Message of an error.
+        places: Folders to leave out besides the roots.
     """
     known = {place for root in roots() for place in (root, root.resolve())}
     for place in sorted((*places, *known), key=lambda one: -len(one.parts)):

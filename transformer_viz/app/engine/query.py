@@ -1,4 +1,4 @@
-"""What a visitor asks of a model, and the clean run that answers."""
+"""Question of a user about a model, and the clean run that answers it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...core.trace import Trace
 
 @dataclass(frozen=True)
 class File:
-    """A file that a visitor gave. It is known by its digest, so that questions compare fast."""
+    """An uploaded file, compared by its digest, so that questions compare fast."""
 
     digest: str
     name: str = field(compare=False)
@@ -19,12 +19,16 @@ class File:
 
 @dataclass(frozen=True)
 class Question:
-    """What a visitor asks of one model; what a model of its kind does not take is left empty.
+    """Input of one run of a model; fields that its kind does not read stay empty.
 
-    ``text`` is a sentence, or token ids; ``second`` the other text of a pair; ``masked`` are the
-    numbers of tokens that are hidden behind the mask; ``target`` is a typed translation, or else
-    ``beam`` says how widely to search; ``picture`` is the name of an example; ``seed`` draws
-    vectors; a ``file`` of the visitor's own takes the place of either, or of the example sound.
+    Attributes:
+        text: A sentence, or token ids.
+        target: A typed translation; if empty, ``beam`` is the width of the search.
+        second: Second text of a pair.
+        masked: Positions of masked tokens.
+        picture: Name of an example picture.
+        seed: Seed of random vectors.
+        file: Uploaded file; replaces picture, vectors or the example sound.
     """
 
     model: str
@@ -40,7 +44,7 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The clean run: its trace, and the text of the target words that every edit holds."""
+    """The clean run: its trace, and the text of the target tokens that every edit holds fixed."""
 
     trace: Trace
     text: str = ""
@@ -48,10 +52,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class DetailRequest:
-    """What the screen shows of a run in full: all heads of some layers, the opened one first.
+    """Data of a run that the page shows in full: all heads of some layers, the opened one first.
 
-    ``vectors``: the queries and keys of the opened layer too; then nothing of the others.
-    ``long``: the page can show a text of which there are only tiles.
+    Attributes:
+        vectors: Keep queries and keys of the opened layer too, and nothing of the others.
+        long: True if the page can show a text for which there are only tiles.
     """
 
     sites: tuple[Site, ...]
@@ -60,11 +65,11 @@ class DetailRequest:
 
 
 def whole_layer(block: str, layer: int) -> DetailRequest:
-    """All heads of a layer."""
+    """Return a request for all heads of a layer."""
     return DetailRequest((Site(*MAPS[block], layer),))
 
 
 def whole_maps(trace: Trace, *blocks: str) -> DetailRequest:
-    """All heads of all layers of some maps that a run has."""
+    """Return a request for all heads of all layers of some maps of a run."""
     layers = ((MAPS[block], layer) for block in blocks for layer in range(trace.layers(block)))
     return DetailRequest(tuple(Site(*place, layer) for place, layer in layers))

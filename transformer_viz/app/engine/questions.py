@@ -1,10 +1,10 @@
-"""Questions about the words of a sentence, as they are asked of pictures and of vectors."""
+"""Questions about the words of a sentence, reworded for pictures and vectors."""
 
 from __future__ import annotations
 
 from ...i18n import mark
 
-#: Each such question, and how it is asked where the source is patches of a picture, or vectors.
+#: Each question, and its wording if the source is patches of a picture, or vectors.
 QUESTIONS: dict[str, dict[str, str]] = {
     "How far is each word's vector shifted as a whole?": {
         "patch": mark("How far is each patch's vector shifted as a whole?"),

@@ -1,4 +1,4 @@
-"""The searches behind the page Play. Torch is imported inside, when one is really made."""
+"""Searches of the page Play. Torch is imported inside, when a search runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...inference.hearing import Heard
     from ...inference.search import Tell
 
-MAX_ROWS_BYTES = 32_000_000  # bytes that the rows of a search may take, of all layers
+MAX_ROWS_BYTES = 32_000_000  # bytes of the attention rows of a search, over all layers
 
 
 def searched(
@@ -27,19 +27,19 @@ def searched(
     edits: str,
     on_progress: Tell | None = None,
 ) -> Search:
-    """How a model writes, step by step.
+    """Return the recorded search of a model, step by step.
 
     Args:
-        model: one that writes.
-        question: what it reads; a target that it holds is not looked at.
-        beam: texts that are kept; 1 is greedy.
-        drawing: the output temperature at which tokens are drawn; None: none is drawn.
-        seed: of the draws.
-        edits: an intervention's JSON.
-        on_progress: hears how far it is.
+        model: A model that generates text.
+        question: Input; its target is ignored.
+        beam: Number of texts kept; 1 is greedy.
+        drawing: Sampling temperature; None for no sampling.
+        seed: Seed of the sampling.
+        edits: JSON of an intervention.
+        on_progress: Called with the progress.
 
     Raises:
-        ValueError: a text or an edit that the model cannot take; says why.
+        ValueError: The model cannot take the text or an edit; the message gives the reason.
     """
     from ...inference.hearing import hear
     from ...inference.search_recorder import record
@@ -52,10 +52,10 @@ def searched(
 
 
 def _require_room(model: Model, source: str | Heard, beam: int) -> None:
-    """Refuse a text whose steps, with all that they look at, would be too much for a browser.
+    """Check that the steps of a search, with their attention rows, are not too large for a browser.
 
     Raises:
-        ValueError: says how many tokens it has and what to do.
+        ValueError: They are; the message gives the number of tokens and a remedy.
     """
     from ...inference.hearing import Heard
     from ...inference.search import limit_of

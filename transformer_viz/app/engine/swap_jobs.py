@@ -1,4 +1,4 @@
-"""The runs behind Swap: two sentences with a pair of words, and grids of single swaps.
+"""Runs of the page Swap: two sentences with a pair of words, and grids of single patches.
 
 Plain functions of a model, which import torch when they run.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...checkpoints import Model
 
 Ids = tuple[int, ...]
-Text = str | tuple[str, str]  # one text, or the two of a model that reads pairs
+Text = str | tuple[str, str]  # a text, or the two of a model that reads pairs
 KINDS: dict[str, type[SwapHead | SwapPattern | SwapStream]] = {
     "heads": SwapHead,
     "patterns": SwapPattern,
@@ -30,14 +30,19 @@ KINDS: dict[str, type[SwapHead | SwapPattern | SwapStream]] = {
 
 @dataclass(frozen=True)
 class Compared:
-    """Two clean runs and the pair of words that tells them apart.
+    """Two clean runs and the pair of words in which they differ.
 
-    ``held`` are the ids of the output words before the place that is asked; ``wanted`` the ids of
-    the two ``words``; ``outputs`` what each run writes, empty where nothing is written.
-    ``chances`` are the words' probabilities by run (of a regression its scores), and ``leads`` by
-    how many nats the first is more probable than the second, in ``unit``; of one output alone its
-    score. ``source`` and ``target`` are the names of the rows, ``lone`` of the tokens without a
-    counterpart; ``tagged`` is the token whose class is asked, of a tagger.
+    Attributes:
+        held: Ids of the output tokens before the position of the pair.
+        wanted: Ids of the ``words``.
+        outputs: Text that each run generates; empty if none is generated.
+        chances: Probabilities of the words by run; scores for a regression.
+        leads: Nats by which the first word is more probable than the second, by run, in ``unit``;
+            for a single output its score.
+        source: Token labels of the sentence; ``variant`` of the other one, ``target`` of the
+            output.
+        lone: Labels of tokens without a counterpart.
+        tagged: For a tagger, the token whose class is measured.
     """
 
     held: Ids
@@ -66,10 +71,11 @@ def compared(
     before: str | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Compared:
-    """Both sentences, clean, and where a pair of words tells their outputs apart.
+    """Return both sentences' clean runs, with a pair of words in which their outputs differ.
 
-    ``own`` are the ids of the sentence's output, where it is known; ``before`` is the text behind
-    which the pair is asked about, where that is settled: then nothing is written.
+    Args:
+        own: Ids of the sentence's output if known.
+        before: Text before the pair, if fixed; then nothing is generated.
     """
     from ...inference.patching.question import ask, clean_pair
     from ...preprocessing.tokenizers import target_side
@@ -114,7 +120,7 @@ def _outputs(
     beam: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Ids, Ids] | None:
-    """Write what both runs write; None where nothing is written."""
+    """Return the ids that both runs generate; None if nothing is generated."""
     from ...inference.outputs import JUDGED
 
     if model.kind == "encoder-only" or model.gives in JUDGED:
@@ -132,8 +138,7 @@ def _outputs(
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Swaps of one part, ``moved`` float64 ``[layer, head]`` or ``[layer, token]``, and their run
-    card."""
+    """Effects ``moved``, float64 ``[layer, head]`` or ``[layer, token]``, of single patches."""
 
     moved: np.ndarray
     card: dict[str, Any]
@@ -150,10 +155,10 @@ def grids(
     masked: Ids,
     on_progress: Callable[[int, int], None],
 ) -> Grid:
-    """Every swap of one kind in one part: a map, or a stack for the stream.
+    """Measure all patches of one kind in one part: a map, or a stack of the residual stream.
 
     Raises:
-        ValueError: nothing can be swapped; says why.
+        ValueError: Nothing can be patched; the message gives the reason.
     """
     from ...inference.patching.question import ask
     from ...inference.patching.swapping import measured
@@ -173,9 +178,9 @@ def together(
     wanted: tuple[int, int],
     heads: tuple[tuple[str, int, int], ...],
 ) -> float:
-    """How far some heads together move the pair, each with what it gives in the other sentence.
+    """Return the joint effect of patching some heads (map, layer, head) from the other sentence.
 
-    ``heads`` are (map, layer, head).
+    0 is the pair's lead in the sentence's run, 1 that in the other one's.
     """
     from ...inference.patching.question import ask
     from ...inference.patching.swapping import Bench
@@ -186,7 +191,7 @@ def together(
 
 
 def edit_of(what: str, part: str, other: Text, row: int, column: int) -> Edit:
-    """One cell of a grid as an edit."""
+    """Return the patch of one cell of a grid."""
     if what == "stream":
         return SwapStream(source=other, stack=part, layer=row, token=column)
     stack, block = MAPS[part]

@@ -1,6 +1,6 @@
-"""Work that a visitor waits for: how far it is, what it is busy with, whether it is still wanted.
+"""Progress and cancellation of work that a user waits for.
 
-One thread works and says how far it is, another one looks; both know nothing else of each other.
+The working thread reports its progress, and another thread reads it. They share nothing else.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from contextlib import contextmanager
 
 from ...i18n import mark, say
 
-POLL = 0.1  # seconds after which work that waits looks whether it is still wanted
+POLL = 0.1  # seconds between two checks of waiting work for its abandonment
 WAITING = mark("Waiting for another run to end ...")
 
 
 def waiting_for(others: int) -> str:
-    """What is said to who waits for so many other runs."""
+    """Return the message shown while a run waits for other runs."""
     return say(WAITING) if others < 2 else say("Waiting for {others} other runs ...", others=others)
 
 
 class Abandoned(Exception):
-    """Nobody waits for this work any more."""
+    """The work was abandoned: no user waits for it any more."""
 
 
 class Task:
-    """One piece of work in progress.
+    """Unit of work in progress.
 
-    ``done`` is the part that is done (0...1), ``words`` what it is busy with if that is something
-    else than was asked for; empty otherwise. ``visitor`` is whoever asked: the runs of one take
-    turns with those of others. ``rest`` is set by a gate that may make the work wait between two
-    steps.
+    Attributes:
+        done: Finished part (0...1).
+        words: Description of the current work if it differs from the request, else empty.
+        visitor: The user; runs of one user take turns with those of others.
+        rest: Set by a gate that may make the work wait between two steps.
     """
 
     def __init__(self, visitor: object = None) -> None:
@@ -42,27 +43,27 @@ class Task:
 
     @property
     def abandoned(self) -> bool:
-        """Whether it has been told to stop."""
+        """True if the work has to stop."""
         return self._abandoned.is_set()
 
     def abandon(self) -> None:
-        """Tell the work to stop; it does so at its next step."""
+        """Stop the work at its next step."""
         self._abandoned.set()
 
     def check(self) -> None:
-        """Go on if this is still wanted.
+        """Check that the work is still wanted.
 
         Raises:
-            Abandoned: nobody waits for it any more.
+            Abandoned: The task was abandoned.
         """
         if self.abandoned:
             raise Abandoned("Nobody waits for this work any more.")
 
     def step(self, done: int, of: int) -> None:
-        """Say how far the work is: so many steps of at most so many.
+        """Report progress: ``done`` steps of at most ``of``.
 
         Raises:
-            Abandoned: nobody waits for it any more.
+            Abandoned: The task was abandoned.
         """
         self.check()
         self.done = min(1.0, done / max(1, of))
@@ -71,7 +72,7 @@ class Task:
 
     @contextmanager
     def busy(self, words: str) -> Iterator[None]:
-        """Say what the work is busy with meanwhile."""
+        """Set the description of the current work within the block."""
         outer, self.words = self.words, words
         try:
             yield
@@ -79,12 +80,14 @@ class Task:
             self.words = outer
 
     def until(self, ready: Callable[[float], bool], words: Callable[[], str]) -> None:
-        """Wait for something that tells, within the seconds it is given, whether it is there.
+        """Wait until ``ready`` returns True.
 
-        ``words`` gives what to say meanwhile, at each look anew.
+        Args:
+            ready: Called with the seconds it may wait.
+            words: Returns the message shown meanwhile; called at each check.
 
         Raises:
-            Abandoned: nobody waits for this work any more.
+            Abandoned: The task was abandoned.
         """
         if ready(0):
             return

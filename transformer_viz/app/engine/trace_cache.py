@@ -1,4 +1,4 @@
-"""Runs that somebody has asked for before: a cache bounded in bytes, shared by all visitors."""
+"""Cache of runs, bounded in bytes and shared by all users."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .task import WAITING, Task
 from .turns.priority import PRIORITY
 
 MEGABYTE = 1_000_000
-PAIR = 2  # runs that a visitor compares: the clean one and the changed one
-CELL = 16  # bytes a cell of a table costs at most, of the short words in ours too
+PAIR = 2  # runs that a user compares: the clean and the changed one
+CELL = 16  # maximum bytes of a table's cell, short strings included
 ATOMS = frozenset((int, float, bool, type(None), complex, bytes))
 _NOBODY = object()
-SMALL = 200  # bytes that anything costs: keys, names, numbers
+SMALL = 200  # bytes counted for any object: keys, names, numbers
 
 
 def size_of(value: Any) -> int:
-    """Bytes of the arrays and tables in a trace, or in any nest of plain containers of them."""
+    """Return the bytes of the arrays and tables in a trace or a nested container."""
     size, left = 0, [value]
-    while left:  # without a call for each of the many small things that a trace names
+    while left:  # no recursion: a trace has many small objects
         one = left.pop()
         size += SMALL
         kind = type(one)
@@ -49,7 +49,7 @@ def size_of(value: Any) -> int:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A value, the bytes that it takes, and the visitor for whom it was made."""
+    """A value, its bytes, and the user it was made for."""
 
     value: Any
     size: int
@@ -57,25 +57,24 @@ class _Kept:
 
 
 class Cache:
-    """Keeps the values used last, as many as fit into ``limit`` bytes.
+    """Least-recently-used cache of at most ``limit`` bytes, fair between users.
 
-    Who fills it loses: where there is no room, what goes is that of the visitor for whom most is
-    kept, so a flood of frames puts out its own runs and nobody else's. The two values that each
-    visitor used last are spared as long as there are others.
+    If space is needed, the user with most bytes loses the oldest value. A flood of frames thus
+    evicts its own runs only. Two values per user are kept as long as there are others.
 
-    Of values larger than half of the bound, such as the runs of a page of text, the two used last
-    are kept beside the others; a visitor who moves a slider needs both again.
+    Values larger than half of the limit, such as runs of a page of text, are kept in addition, the
+    two used last. A user who moves a slider needs both again.
 
-    Values are shared between threads, so they must never be changed. Visitors who ask for the
-    same missing value at once wait for one computation; other keys go on meanwhile.
+    Values are shared between threads and must never be changed. Users who request the same missing
+    value at once wait for one computation; other keys are not blocked.
     """
 
     def __init__(self, limit: int = 256 * MEGABYTE) -> None:
         self.limit = limit
         self.size = 0
-        self._values: OrderedDict[Hashable, _Kept] = OrderedDict()  # the one used last is last
-        self._large: OrderedDict[Hashable, int] = OrderedDict()  # their sizes, likewise
-        self._keys: dict[Hashable, OrderedDict[Hashable, None]] = {}  # of the others, by maker
+        self._values: OrderedDict[Hashable, _Kept] = OrderedDict()  # least recently used first
+        self._large: OrderedDict[Hashable, int] = OrderedDict()  # sizes by key, in the same order
+        self._keys: dict[Hashable, OrderedDict[Hashable, None]] = {}  # of the others, by user
         self._bytes: Counter[Hashable] = Counter()
         self._making: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -87,10 +86,10 @@ class Cache:
         return key in self._values
 
     def get(self, key: Hashable, make: Callable[[], Any], task: Task | None = None) -> Any:
-        """The value of a key, made now if it is not there; an error while making is not kept.
+        """Return the value of a key, computed if missing; errors are not cached.
 
         Raises:
-            Abandoned: the task was given up while somebody else made the value.
+            Abandoned: The task was abandoned while another thread computed the value.
         """
         with self._lock:
             if key in self._values:
@@ -103,7 +102,7 @@ class Cache:
                 )
         try:
             with self._lock:
-                if key in self._values:  # another visitor was faster
+                if key in self._values:  # another thread was faster
                     return self._used(key)
             try:
                 value = make()
@@ -138,7 +137,7 @@ class Cache:
                 self._drop(self._next_to_go())
 
     def _next_to_go(self) -> Hashable:
-        """The oldest value of whoever has most of those who have more than a pair."""
+        """Return the oldest value of the user with most bytes among those with more than a pair."""
         able = (maker for maker, keys in self._keys.items() if len(keys) > PAIR)
         most = max(able, key=self._bytes.__getitem__, default=_NOBODY)
         if most is not _NOBODY:

@@ -1,6 +1,6 @@
-"""The runs behind the pages: a question becomes what `trace` and `translate` are given.
+"""Runs of the pages: conversion of a question to the arguments of `trace` and `translate`.
 
-Torch is imported inside, when a run is really made.
+Torch is imported inside, when a run is made.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ TOO_LONG = {
         "transformer-viz trace for longer texts."
     ),
 }
-MAX_TOKENS = 1024  # tokens of a text that every page takes; the model itself may take more
-MOST_TOKENS = 32_768  # tokens of a text of which Explore draws maps in tiles
-EXAMPLE = "house"  # the name of the picture that stands beside a text as an example
-AROUND = 6  # marks that may stand around a picture in a text, at most
-KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
-LONG = ("tiles",)  # and what Explore shows of a long one
-ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
+MAX_TOKENS = 1024  # tokens of a text that every page accepts; the model may accept more
+MOST_TOKENS = 32_768  # tokens of a text for which Explore draws tiled maps
+EXAMPLE = "house"  # name of the example picture beside a text
+AROUND = 6  # maximum number of marker tokens around a picture in a text
+KEEP = ("weights", "scores", "hidden")  # data that pages show
+LONG = ("tiles",)  # data that Explore shows of a long text
+ROWS = {"source": 12, "target": 9}  # random vectors, by sentence
 
 Held = dict[str, Any]
 
 
 def source_of(model: Model, question: Question, picture: Path | None = None) -> Any:
-    """What the model is given: text, two texts, a picture, a sound, or vectors.
+    """Return the input of the model: text, two texts, a picture, a sound, or vectors.
 
     Raises:
-        ValueError: a file that cannot be read, or nothing to read.
+        ValueError: The file cannot be read, or there is no input.
     """
     if model.takes == "image":
         assert model.image is not None
@@ -90,7 +90,7 @@ def source_of(model: Model, question: Question, picture: Path | None = None) -> 
 
 
 def beside(model: Model, question: Question, text: Any) -> Any:
-    """A text, or ids, with the question's picture beside it, where there is one."""
+    """Return a text or ids, together with the question's picture if there is one."""
     if model.eyes is None or not (question.file or question.picture == EXAMPLE):
         return text
     from ...inference.seeing import Pictured
@@ -99,17 +99,17 @@ def beside(model: Model, question: Question, text: Any) -> Any:
 
 
 def seen(eyes: Eyes, file: File | None) -> Seen:
-    """A visitor's own picture as the model sees it, or the example.
+    """Return an uploaded picture, or the example, as the model sees it.
 
     Raises:
-        ValueError: a file that is no picture, or none that this model can see.
+        ValueError: The file is no picture, or the model cannot read it.
     """
     return _seen(ref(eyes), file)
 
 
 @lru_cache(maxsize=4)
 def _seen(of: ref[Eyes], file: File | None) -> Seen:
-    """Remembered without keeping the eyes, which are a part of their model."""
+    """Return the picture, cached without a strong reference to the eyes, a part of their model."""
     eyes = of()
     assert eyes is not None
     return eyes.look(example_picture() if file is None else file.content)
@@ -117,18 +117,18 @@ def _seen(of: ref[Eyes], file: File | None) -> Seen:
 
 @lru_cache(maxsize=8)
 def samples(reader: AudioReader, file: File | None) -> np.ndarray:
-    """A visitor's own sound as the model hears it, or the example: float32 ``[sample]``.
+    """Return an uploaded sound, or the example, as model input: float32 ``[sample]``.
 
     Raises:
-        ValueError: a file that is no sound, or none that this model can hear.
+        ValueError: The file is no sound, or the model cannot read it.
     """
     found = reader.example() if file is None else reader.samples(file.content)
-    found.setflags(write=False)  # it is remembered for all
+    found.setflags(write=False)  # the cached array is shared by all
     return found
 
 
 def as_it_is(path: Path) -> np.ndarray:
-    """A picture in its own size and colours: uint8 ``[height, width, 3]``."""
+    """Return a picture in its original size and colours: uint8 ``[height, width, 3]``."""
     from PIL import Image
 
     with Image.open(path) as picture:
@@ -136,7 +136,7 @@ def as_it_is(path: Path) -> np.ndarray:
 
 
 def plain_ids(model: Model, question: Question) -> list[int]:
-    """The ids of a question's text, or of both its texts, before anything is masked."""
+    """Return the ids of a question's text, or of both its texts, before masking."""
     from ...inference.token_ids import reads_prompt
 
     goes_on = reads_prompt(model)
@@ -145,8 +145,10 @@ def plain_ids(model: Model, question: Question) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _ids(of: ref[Any], text: str, second: str, goes_on: bool) -> tuple[int, ...]:
-    """Remembered, as each tile of a long text asks for its length; without keeping the tokenizer,
-    with which a process of its own would live on."""
+    """Return the ids, cached, since each tile of a long text needs their number.
+
+    A weak reference keeps neither the tokenizer nor its process alive.
+    """
     tokenizer: Any = of()
     if second:
         return tuple(tokenizer.pair_ids(text, second)[0])
@@ -154,10 +156,10 @@ def _ids(of: ref[Any], text: str, second: str, goes_on: bool) -> tuple[int, ...]
 
 
 def beginning_of(model: Model, text: str, most: int) -> str:
-    """The beginning of a text that has at most so many tokens, as the model reads it.
+    """Return the longest beginning of a text with at most ``most`` tokens of the model.
 
     Raises:
-        ValueError: not even its first word has room.
+        ValueError: Not even the first word fits.
     """
     from ...inference.long_texts import beginning
     from ...inference.token_ids import reads_prompt
@@ -168,10 +170,10 @@ def beginning_of(model: Model, text: str, most: int) -> str:
 
 
 def held_of(model: Model, question: Question, clean: Trace | None, changes: Intervention) -> Held:
-    """What both runs of a question are asked about: target and produced ids, and the masks.
+    """Return what both runs of a question hold fixed: target ids, produced ids and masks.
 
     Args:
-        clean: the clean run that a changed one is held to; None while that is being made.
+        clean: The clean run that fixes a changed one; None while the clean one is being made.
     """
     if model.takes == "vectors":
         lone = model.kind != "encoder-decoder"
@@ -199,9 +201,11 @@ def traced(
     on_progress: Callable[[int, int], None] = lambda done, of: None,
     known: ReadSources | None = None,
 ) -> Trace:
-    """One run, watched; that of a long text says how far it is, and ends if ``on_progress`` raises.
+    """Run the model once with capture; a long text reports its progress.
 
-    ``known``: sources that the models of this server have read before.
+    Args:
+        on_progress: Called for long texts; an exception from it ends the run.
+        known: Sources that this server's models have read before.
     """
     from ...inference import tracing
     from ...inference.long_texts.stopping import report_attentions
@@ -210,18 +214,18 @@ def traced(
     options: dict[str, Any] = {"keep": keep, "only": only, "check": False, **held}
     if tuple(keep) != LONG:
         return tracing.traced(model, source, intervention=intervention, known=known, **options)
-    length(model, question, intervention, long=True)  # refuses more than there is room for
+    length(model, question, intervention, long=True)  # refuses texts that need too much memory
     layers = int(model.config.get("encoder_layers") or model.config.get("decoder_layers") or 1)
     with report_attentions(on_progress, layers):
         made = tracing.trace(model, source, intervention=intervention, **options)
     if made.logits is None or made.logits.ndim == 1:
         return made
-    # A row of the vocabulary for each token: what Explore shows of them is in `produced`.
+    # A vocabulary row per token; Explore reads `produced` instead.
     return dataclasses.replace(made, logits=None)
 
 
 def may_share(model: Model, source: Any, intervention: Intervention) -> bool:
-    """Whether a search may be made together with those of others, and give the same."""
+    """Return True if a search can share passes with others and give the same result."""
     from ...inference.batching.shared_passes import may_share
 
     return may_share(model, source, intervention)
@@ -234,20 +238,20 @@ def search(
     intervention: Intervention,
     task: Task,
 ) -> Hypothesis:
-    """What the model writes by itself."""
+    """Return the best hypothesis of the model."""
     from ...inference.generation import translate
 
     return translate(model, source, beam=beam, intervention=intervention, on_progress=task.step)[0]
 
 
 def length(model: Model, question: Question, intervention: Intervention, long: bool = False) -> int:
-    """How many tokens the longer sentence has, those included that an edit appends.
+    """Return the number of tokens of the longer sentence, appended ones included.
 
     Args:
-        long: whether a text may be longer than most pages take.
+        long: True if a text may be longer than most pages accept.
 
     Raises:
-        ValueError: nothing to read, or more than the app takes.
+        ValueError: There is no input, or more than the app accepts.
     """
     if model.image is not None:
         return len(model.image.tokens())
@@ -285,8 +289,10 @@ def length(model: Model, question: Question, intervention: Intervention, long: b
 
 
 def is_long(model: Model, question: Question) -> bool:
-    """Whether a text is longer than most pages take, and one whose maps are drawn in tiles: that
-    of a model with one stack, and nothing beside it."""
+    """Return True if a text is longer than most pages accept and its maps are drawn in tiles.
+
+    Only models with one stack and a single text have tiles.
+    """
     lone = model.kind != "encoder-decoder" and model.takes == "text"
     if not lone or model.eyes is not None or question.second:
         return False
@@ -314,7 +320,7 @@ def _padding(intervention: Intervention) -> int:
 
 
 def _vectors(model: Model, question: Question, side: str) -> np.ndarray:
-    """Vectors ``[token, d_model]`` of a file, or drawn at random; a target is always drawn."""
+    """Return vectors ``[token, d_model]`` of a file, or random ones; a target is always random."""
     if question.file is not None and side == "source":
         return _of_file(question.file.content)
     width = model.config.get("d_model")

@@ -1,6 +1,6 @@
-"""The runs behind Step inside: what is on the screen becomes one chain, and the sum of a number.
+"""Runs of the page Step inside: the chain of one head and row, and the sum of a number.
 
-Torch is imported inside, when a run is really made.
+Torch is imported inside, when a run is made.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def inside_of(
     row: int,
     task: Task | None = None,
 ) -> Walkthrough:
-    """The chain of one head for one query word, under the changes.
+    """Return the chain of one head for one query token, under the changes.
 
     Args:
-        before: the clean run, to whose target words the chain is held.
-        site: names a head.
+        before: The clean run, whose target tokens are held fixed.
+        site: Site with a head.
 
     Raises:
-        LookupError: a row that the sentence does not have; names those there are.
-        ValueError: what a run refuses; says why.
-        Abandoned: the task was given up.
+        LookupError: The sentence has no such row; the message lists the rows.
+        ValueError: A run refused; the message gives the reason.
+        Abandoned: The task was abandoned.
     """
     model = engine.model(question.model, task)
     held: Held = ()
-    if model.takes != "vectors":  # those are drawn again, from the question's seed
+    if model.takes != "vectors":  # vectors are drawn again from the question's seed
         found = trace_jobs.held_of(model, question, before, changes)
         held = tuple((name, tuple(ids)) for name, ids in found.items())
     picture = engine.shelf[question.model].pictures.get(question.picture)
@@ -57,11 +57,11 @@ def inside_of(
 def terms_of(
     engine: Engine, model: str, chain: Walkthrough, number: Number, task: Task | None = None
 ) -> Terms:
-    """The sum behind one number of a chain.
+    """Return the sum behind one number of a chain.
 
     Raises:
-        LookupError: a number that is no sum; says so.
-        Abandoned: the task was given up.
+        LookupError: The number is no sum.
+        Abandoned: The task was abandoned.
     """
     opened: Terms = engine.ask(model, summed, chain, number, task=task)
     return opened
@@ -76,7 +76,7 @@ def stepped(
     site: Site,
     row: int,
 ) -> Walkthrough:
-    """One run, and the chain of one head and row in it."""
+    """Run the model once and return the chain of one head and row."""
     from ...walkthrough import step_inside
 
     intervention = Intervention.from_json(changes)
@@ -93,7 +93,7 @@ def stepped(
 
 
 def summed(model: Model, chain: Walkthrough, number: Number) -> Terms:
-    """The sum behind one number, from the model's weights."""
+    """Return the sum behind one number, from the model's weights."""
     from ...walkthrough import terms
 
     return terms(model, chain, number)

@@ -1,4 +1,4 @@
-"""The runs behind Why this word: all methods on one word of the output, and the deletion curve.
+"""Runs of the page Why this word: all methods on one output word, and the deletion curve.
 
 Plain functions of a model, which import torch when they run.
 """
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 
 Ids = tuple[int, ...]
 Text = str | tuple[str, str]
-#: The methods with a number for each word, in the order in which they stand side by side: first
-#: the one that is measured on the word itself.
+#: Methods with a number per word, in display order; the first one is measured on the word itself.
 OVER_WORDS = ("removal", "weights", "gradient", "contribution", "rollout")
 METHODS = (*OVER_WORDS, "lens", "logits")
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What one method says, without the run that it was read from; see `Explanation`."""
+    """Result of one method, without the run it was read from; see `Explanation`."""
 
     method: str
     values: pd.DataFrame
@@ -38,10 +37,14 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """All methods on one word: ``found`` by method, and of the others the sentence why not.
+    """Results of all methods for one word.
 
-    ``word`` is what the word is called, ``probability`` the model's own, None without an output
-    layer and for a regression; ``value`` is its score in ``unit``, None without an output layer.
+    Attributes:
+        word: Label of the word.
+        probability: Its probability; None without an output layer and for a regression.
+        found: Result by method.
+        refused: Message by method that has no result.
+        value: Score in ``unit``; None without an output layer.
     """
 
     word: str
@@ -61,17 +64,17 @@ def answers(
     language: str,
     on_progress: Callable[[int, int], None],
 ) -> Answers:
-    """Every method's answer.
+    """Return the results of all methods.
 
     Args:
-        text: a text, or two that the model reads together.
-        target: ids of the decoder's input, start mark included; of a classifier the class; None
-            where the text itself is all.
-        word: number of the word; of a model that marks an answer 0 for its start, 1 for its end.
-        language: of the captions, which are remembered with the numbers.
+        text: A text, or two that the model reads together.
+        target: Ids of the decoder's input with its start token; the class for a classifier; None
+            if the text is the only input.
+        word: Index of the word; for a model that marks an answer, 0 is its start, 1 its end.
+        language: Language of the captions, which are cached with the numbers.
 
     Raises:
-        ValueError: no such word.
+        ValueError: There is no such word.
     """
     from ...inference.explanation.explaining import Explainer
 
@@ -98,7 +101,7 @@ def answers(
 
 @dataclass(frozen=True, eq=False)
 class Deleted:
-    """A deletion curve: its table and card; see `DeletionCurve`."""
+    """Deletion curve: its table and card; see `DeletionCurve`."""
 
     table: pd.DataFrame
     card: dict[str, Any]
@@ -112,10 +115,10 @@ def deleted(
     masked: Ids,
     on_progress: Callable[[int, int], None],
 ) -> Deleted:
-    """The deletion curves of all methods with a number for each word.
+    """Return the deletion curves of all methods with a number for each word.
 
     Raises:
-        ValueError: no output layer, or fewer than two words.
+        ValueError: There is no output layer, or there are fewer than two words.
     """
     from ...inference.explanation.deletion import deletion_curve
     from ...inference.explanation.explaining import Explainer

@@ -1,4 +1,4 @@
-"""What the page Heads is put together from: sentences, jobs, the table, what a removal costs.
+"""Parts of the page Heads: sentences, jobs, the table, the ranking by removal.
 
-May import what pages may, but no page.
+May import the same folders as pages, but no page.
 """

@@ -1,6 +1,6 @@
-"""The runs behind Heads: every head measured over sentences, and ranked by removal.
+"""Runs of the page Heads: all heads measured over sentences, and ranked by removal.
 
-Plain functions of a model, which import torch when they run.
+Plain functions of a model, which import torch when called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...inference.head_means import HeadMeans
     from ...metrics.head_measures.evidence import HeadEvidence
 
-#: A sentence, or a pair of source and target: texts, or ids.
+#: Sentence, or pair of source and target; texts or ids.
 Item = str | tuple[Any, ...]
 ORDERS = ("most", "least", "random")
 
@@ -25,7 +25,7 @@ ORDERS = ("most", "least", "random")
 def measured(
     model: Model, sentences: tuple[Item, ...], on_progress: Callable[[int, int], None]
 ) -> HeadEvidence:
-    """The measures of every head, its roles, and the sentences that show them."""
+    """Return the measures of every head, its roles, and the sentences that show them."""
     from ...inference.head_metrics.evidence import evidence
 
     return evidence(model, list(sentences), lambda done, of, _: on_progress(done, of))
@@ -33,9 +33,16 @@ def measured(
 
 @dataclass(frozen=True, eq=False)
 class Removals:
-    """A ranking by removal: its table, the card, and what must be said beside it; ``means`` are
-    what removed heads gave, where that is their mean and it lies in no file; ``by_class`` the
-    effects in each class, of a classifier."""
+    """Ranking of heads by removal.
+
+    Attributes:
+        table: One row per head.
+        card: Card of the measurement.
+        notes: Remarks to show with the ranking.
+        means: Outputs that replaced the removed heads, if these are means that no file has; else
+            None.
+        by_class: Effects in each class of a classifier, or None.
+    """
 
     table: pd.DataFrame
     card: dict[str, Any]
@@ -47,7 +54,7 @@ class Removals:
 def ranked(
     model: Model, sentences: tuple[Item, ...], method: str, on_progress: Callable[[int, int], None]
 ) -> Removals:
-    """All heads by what the removal of each costs on these sentences."""
+    """Return all heads ranked by the cost of their removal on these sentences."""
     from ...inference.ablation.ranking import rank
 
     found = rank(
@@ -61,7 +68,7 @@ def ranked(
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Heads removed together: pairs of the strongest, groups, and curves by their order."""
+    """Heads removed together: pairs of the strongest, groups, and curves by order."""
 
     pairs: pd.DataFrame
     groups: pd.DataFrame
@@ -69,7 +76,7 @@ class Together:
     card: dict[str, Any]
 
 
-#: Heads that are removed at once, under a name.
+#: Name, and heads that are removed together.
 Group = tuple[str, tuple[tuple[str, str, int, int], ...]]
 
 
@@ -80,9 +87,9 @@ def together(
     roles: tuple[Group, ...],
     on_progress: Callable[[int, int], None],
 ) -> Together:
-    """What heads cost together, which the removal of each alone does not tell.
+    """Measure heads removed together, which single removals do not determine.
 
-    ``roles`` are further groups besides blocks and layers; their name stands as ``role``.
+    ``roles`` are further groups besides blocks and layers; their names are the column ``role``.
     """
     from ...inference.ablation.ranking import rank
 
@@ -110,7 +117,7 @@ def together(
 
 @dataclass(frozen=True, eq=False)
 class SmallMap:
-    """One head's map of one sentence: ``weights`` ``[row, column]`` and the words of both."""
+    """Map of a head on a sentence: ``weights`` ``[row, column]``, and the labels of both axes."""
 
     weights: np.ndarray
     rows: tuple[str, ...]
@@ -125,7 +132,7 @@ def maps_of(
     head: int,
     on_progress: Callable[[int, int], None],
 ) -> tuple[SmallMap, ...]:
-    """The map of one head in each of some sentences."""
+    """Return the map of one head on each of some sentences."""
     from ...inference.model_inputs import source_and_target
     from ...inference.tracing import trace
     from ...metrics.attention.map_cells import cells

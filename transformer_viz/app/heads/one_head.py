@@ -1,4 +1,4 @@
-"""The selected head of Heads: its measures, the sentences that show its roles, and its switch."""
+"""Card of the selected head: its measures, sentences that show its roles, and its switches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .jobs import Item, Removals, SmallMap, maps_of
 
 
 def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals | None) -> None:
-    """The selected head: its roles, its switch, every measure, and where a role shows."""
+    """Draw the selected head: roles, switches, all measures, and example sentences."""
     place = scene.place
     site = Site(*MAPS[place.map_name], place.layer, place.head)
     table = found.table
@@ -45,7 +45,7 @@ def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals | None
 
 
 def _switches(site: Site, ranked: Removals | None) -> None:
-    """The head off, or what the ranking let it give instead; each once more takes it back."""
+    """Draw toggles that ablate the head, to zero or as in the ranking."""
     at = {"stack": site.stack, "block": site.block, "layer": site.layer, "head": site.head}
     off = ScaleHead(value=0, **at)  # type: ignore[arg-type]
     same = None if ranked is None else removal.as_ranked(site, ranked)
@@ -63,14 +63,14 @@ def _switch(key: str, label: str, edit: Edit) -> None:
 
 
 def _toggle(edit: Edit) -> None:
-    """In a callback: the head changed, or as it was again."""
+    """Add an edit, or remove it if it is already set (callback)."""
     now = changes.intervention()
     edits = (*now.edits, edit)
     changes.change(now.without(edit) if edit in now.edits else type(now)(edits))
 
 
 def _examples(scene: Scene, found: HeadEvidence, source: str, number: int, role: str) -> None:
-    """The sentences in which a role shows best, and some in which it shows as it mostly does."""
+    """Draw the sentences that show a role best, and some typical ones."""
     layout.heading(escape(say("{role}: where it shows", role=say(ROLE_TEXTS[role]))), 3)
     best, typical = found.examples.get((number, role), ((), ()))
     if not best:
@@ -83,7 +83,7 @@ def _examples(scene: Scene, found: HeadEvidence, source: str, number: int, role:
 
 
 def _where_it_looks(scene: Scene, source: str) -> None:
-    """Maps of a head without a role: sentences that nobody chose, since nothing stands out."""
+    """Draw a head without a role on the first sentences, unselected."""
     layout.heading(escape(say("no role found: where it looks in the first sentences")), 3)
     chosen = sentences.asked(scene, source)[:SHOWN]
     _draw(scene, chosen, [f"{number}" for number in range(1, len(chosen) + 1)], "none")
@@ -110,7 +110,7 @@ def _maps(scene: Scene, chosen: Sequence[Item], role: str) -> Sequence[SmallMap]
 
 
 def _example(scene: Scene, item: Item, one: SmallMap, title: str, role: str) -> str:
-    """One sentence with the head's map of it, as HTML; the sentence opens in Explore."""
+    """Return a sentence and the head's map of it as HTML; the sentence links to Explore."""
     place = scene.place
     text = str(item if isinstance(item, str) else item[0])
     link = {

@@ -1,4 +1,4 @@
-"""What happens without each head: ranked by removal, alone and together."""
+"""Ranking of heads by removal, alone and together."""
 
 from __future__ import annotations
 
@@ -52,20 +52,22 @@ SAID = {
         "passes on stays."
     ),
 }
-#: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
+#: Sentences of the first, quick ranking and of each later step; the last step uses all.
 STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
-CONSTANT = 8  # heads that hardly vary and are named
+CONSTANT = 8  # nearly constant heads to list
 
 
 def known(
     scene: Scene, source: str, stored: sentences.Stored | None
 ) -> tuple[Removals | None, str]:
-    """The ranking on the chosen sentences as far as it was measured, at first on a few of them; or
-    why there is none (nothing where the visitor stopped it)."""
+    """Return the ranking measured so far (first on a few sentences), or None and the reason.
+
+    The reason is empty if the user stopped the run.
+    """
     try:
         return _known(scene, source, stored), ""
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message and a button to resume
         return None, ""
     except (ValueError, LookupError) as error:
         return None, spoken(error)
@@ -83,7 +85,7 @@ def _known(scene: Scene, source: str, stored: sentences.Stored | None) -> Remova
 
 
 def _steps(items: tuple[Item, ...]) -> list[int]:
-    """On how many sentences heads are ranked, one step after the other."""
+    """Return the increasing numbers of sentences to rank on."""
     return [*(step for step in STEPS if step < len(items)), len(items)]
 
 
@@ -96,7 +98,7 @@ def _done(scene: Scene, items: tuple[Item, ...]) -> int:
 
 
 def _ranked(scene: Scene, items: tuple[Item, ...], count: int, where: Any = None) -> Removals:
-    method, some = state.removal, items[:count]  # the thread that works has no session
+    method, some = state.removal, items[:count]  # the worker thread has no session
     found: Removals = run_with_progress(
         lambda task: scene.engine.ask(
             scene.question.model, ranked, some, method, task=task, stepped=True
@@ -119,10 +121,10 @@ def card(
     refused: str,
     evidence: HeadEvidence,
 ) -> Callable[[], None] | None:
-    """The ranking on the chosen sentences, or why there is none, and what heads cost together.
+    """Draw the ranking or the reason for its absence, and the cost of heads removed together.
 
-    Gives back what makes the numbers surer once the page stands; None where they are as sure as
-    these sentences make them.
+    Returns:
+        A function that refines the numbers after drawing, or None if all sentences are used.
     """
     layout.heading(escape(say("What happens without each head?")), 3)
     st.segmented_control(
@@ -149,16 +151,16 @@ def card(
 
 
 def _sharpen(scene: Scene, items: tuple[Item, ...], count: int, waiting: Any) -> None:
-    """Rank on more sentences, and draw the page anew with what they say."""
+    """Rank on more sentences, and rerun the page with the result."""
     try:
         _ranked(scene, items, count, waiting)
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message and a button to resume
         return
     st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
 def as_ranked(site: Site, found: Removals) -> Edit | None:
-    """The edit that removes a head as this ranking did; None where no edit can say it."""
+    """Return the edit that removes a head as this ranking did; None if there is no such edit."""
     at: Any = {"stack": site.stack, "block": site.block, "layer": site.layer, "head": site.head}
     method = str(found.card["method"])
     if method == "zero":
@@ -173,7 +175,7 @@ def as_ranked(site: Site, found: Removals) -> Edit | None:
 
 
 def said_of_switch(same: Edit | None, off: Edit) -> str:
-    """What the two switches do, and how that differs from the ranking."""
+    """Return a sentence on both switches, and their difference to the ranking."""
     if same is None:
         return say("Off, it gives nothing; what the ranking lets it give, no change can say.")
     if same == off:
@@ -243,7 +245,7 @@ def _take(found: Removals) -> None:
 
 
 def _together(scene: Scene, source: str, evidence: HeadEvidence) -> None:
-    """Groups, pairs and curves: measured once they are asked for."""
+    """Draw groups, pairs and curves; measured when the expander is open."""
     folded = st.expander(
         say("Several heads at once: groups, pairs, curves"), key="heads-together", on_change="rerun"
     )
@@ -269,7 +271,7 @@ def _together(scene: Scene, source: str, evidence: HeadEvidence) -> None:
 
 
 def _groups(evidence: HeadEvidence) -> tuple[Group, ...]:
-    """The heads of each role that two heads or more have."""
+    """Return the heads of each role that at least two heads have."""
     table = evidence.table
     found = []
     for role in ROLE_TEXTS:
@@ -306,7 +308,7 @@ def _in_unit(card: dict[str, Any]) -> str:
 
 
 def _curves(found: Together) -> Any:
-    """The costliest first, the cheapest first, and at random with the band of its orders."""
+    """Return a chart: costliest first, cheapest first, and random order with its band."""
     names = {
         "most": say("costliest first"),
         "least": say("cheapest first"),
@@ -331,7 +333,7 @@ def _curves(found: Together) -> Any:
 
 
 def _named(groups: pd.DataFrame) -> pd.DataFrame:
-    """Groups with "all" where they hold every block, layer or role."""
+    """Return the groups with "all" for a missing block, layer or role."""
     names = [name for name in ("role", "stack", "block", "layer") if name in groups]
     return groups.assign(
         **{

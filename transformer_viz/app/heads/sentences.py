@@ -1,4 +1,4 @@
-"""What heads are measured on: the visitor's sentence, those in the box, or those of a file."""
+"""Data on which heads are measured: the current, the bundled, or uploaded sentences."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SOURCES = {
     "sentence": mark("this sentence"),
     "file": mark("your file"),
 }
-REMOVED_ON = 50  # sentences, while somebody waits
+REMOVED_ON = 50  # sentences in an interactive run
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What stands beside a model in the box: its heads measured, and ranked."""
+    """Measures and ranking of the heads, stored beside a bundled model."""
 
     evidence: HeadEvidence
     ranking: dict[str, Any]
 
 
 def chosen(scene: Scene) -> str:
-    """The source that is chosen; where it cannot be had, the next one that can."""
+    """Return the chosen source, or the next available one."""
     wanted = state.heads_on
     if wanted == "file" and private.heads_file is not None:
         return wanted
@@ -44,19 +44,19 @@ def chosen(scene: Scene) -> str:
 
 
 def available(scene: Scene) -> list[str]:
-    """The sources that this model has."""
+    """Return the sources that this model has."""
     return [name for name in SOURCES if name != "stored" or stored(scene) is not None]
 
 
 def stored(scene: Scene) -> Stored | None:
-    """What stands beside this very model; none for others, and for another file of that name."""
+    """Return the stored result for exactly this model; None for others, also with the same name."""
     found = _beside(scene)
     shelf: Shelved = scene.engine.shelf[scene.question.model]
     return found if found and found.evidence.card["model_hash"] == shelf.hash else None
 
 
 def broken(scene: Scene) -> bool:
-    """Whether a file stands beside the model that cannot be read."""
+    """Return True if the model has a stored result that cannot be read."""
     folder = shelved(scene.question.model)
     return folder is not None and (folder / HEADS).is_file() and _beside(scene) is None
 
@@ -70,7 +70,7 @@ def _beside(scene: Scene) -> Stored | None:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, changed: int) -> Stored | None:
-    """What a file holds; None if that is not what was once written."""
+    """Return the contents of a file, or None if its format is wrong."""
     try:
         words = json.loads(path.read_text(encoding="utf-8"))
         return Stored(HeadEvidence.from_dict(words), words["ranking"])
@@ -80,13 +80,13 @@ def _read(path: Path, changed: int) -> Stored | None:
 
 @lru_cache(maxsize=1)
 def in_the_box() -> tuple[tuple[str, str], ...]:
-    """The held-out pairs in the box, source and target."""
+    """Return the bundled held-out pairs of source and target."""
     lines = (PRETRAINED / SENTENCES).read_text(encoding="utf-8").splitlines()
     return tuple((one, other) for one, _, other in (line.partition("\t") for line in lines))
 
 
 def asked(scene: Scene, source: str) -> tuple[Item, ...]:
-    """The sentences of a source, as the model takes them."""
+    """Return the sentences of a source as the model takes them."""
     if source == "file":
         assert private.heads_file is not None
         return private.heads_file.sentences

@@ -1,4 +1,4 @@
-"""The heads of Heads as tiles and as rows: one order, one set of numbers."""
+"""Heads of the page Heads as tiles and as rows, in the same order and with the same numbers."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ..session.url_state import HEADS_BY
 from ..ui import layout
 
 HEAD = ["stack", "block", "layer", "head"]
-#: Columns that always stand; the one that is sorted by is added.
+#: Fixed columns; the sort column is added.
 SHOWN = {"cross": ("diagonality", "coverage", "entropy"), "self": ("previous", "self", "entropy")}
 Costs = Mapping[Site, Cost]
 
 
 def order_name(name: str) -> str:
-    """What heads are sorted by, in words."""
+    """Return the title of a sort order."""
     names = {"layer": say("layer"), "role": say("role"), "effect": say("what its removal costs")}
     return names.get(name) or say(MEASURE_BY_NAME[name].title)
 
 
 def tiles(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
-    """Every head of the chosen block as a tile, in the table's order, coloured by any number."""
+    """Draw the heads of the chosen block as tiles, in the table's order, coloured by any number."""
     numbers = [_number(scene, found.table, name) for name in MEASURE_BY_NAME]
     if costs:
         numbers.insert(0, _effects(scene, costs))
@@ -71,7 +71,7 @@ def _empty(scene: Scene) -> dict[str, np.ndarray]:
 
 
 def _drawn(said: object) -> None:
-    """What was chosen at the tiles: their order is the table's, the rest is as elsewhere."""
+    """Store the tiles' settings: the order is shared with the table, the rest with other pages."""
     if not isinstance(said, Mapping):
         return
     order = said.get("sort")
@@ -82,7 +82,7 @@ def _drawn(said: object) -> None:
 
 
 def rows(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
-    """The heads of the chosen block in the chosen order; by role, those of all blocks in groups."""
+    """Draw the chosen block's heads in the chosen order; by role, all blocks' heads in groups."""
     place = scene.place
     stack, block = MAPS[place.map_name]
     table = found.table
@@ -112,7 +112,7 @@ def rows(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
 
 
 def sorted_heads(table: pd.DataFrame, by: str, costs: Costs) -> pd.DataFrame:
-    """The largest first, heads without a value last; by layer, as the model has them."""
+    """Return the heads, largest first and missing values last; by layer in the model's order."""
     if by in ("layer", "role") or (by == "effect" and not costs):
         return table
     if by == "effect":
@@ -127,7 +127,7 @@ def sorted_heads(table: pd.DataFrame, by: str, costs: Costs) -> pd.DataFrame:
 
 
 def _by_role(table: pd.DataFrame) -> list[Section]:
-    """The heads of each role, the surest first, and those without any."""
+    """Return the heads of each role, largest first, and those without a role."""
     found = []
     for role, text in ROLE_TEXTS.items():
         own = table[[role in roles for roles in table["roles"]]].sort_values(role, ascending=False)
@@ -138,7 +138,7 @@ def _by_role(table: pd.DataFrame) -> list[Section]:
 
 
 def addresses(sites: Iterable[Site]) -> dict[Site, str]:
-    """Where each head is opened: Explore, with all else as it is."""
+    """Return the link that opens each head in Explore and keeps all other settings."""
     here = st.query_params.to_dict()
     found = {}
     for site in sites:
@@ -148,7 +148,7 @@ def addresses(sites: Iterable[Site]) -> dict[Site, str]:
 
 
 def take(found: HeadEvidence) -> None:
-    """Every number of every head, and the card that says what was measured."""
+    """Draw all numbers of all heads, and a download with the card of the measurement."""
     panel = layout.unfolding(say("all numbers"), "heads-numbers")
     if panel is None:
         return

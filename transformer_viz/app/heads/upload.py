@@ -1,4 +1,4 @@
-"""A text file of the visitor's own, on which heads are measured."""
+"""Uploaded text file on which heads are measured."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..session.keys import private
 from ..ui.text_format import escape_markdown, spoken
 from .jobs import Item
 
-MOST = 1000  # sentences that are measured while somebody waits
+MOST = 1000  # sentences measured interactively
 BYTES = 20_000_000
 BOX = "heads-file"
 
 
 @dataclass(frozen=True)
 class SentenceFile:
-    """The sentences of a file, and what it was called; ``left`` are more than are measured."""
+    """Sentences of an uploaded file, its name, and the number ``left`` out of the measurement."""
 
     name: str
     sentences: tuple[Item, ...]
@@ -30,7 +30,7 @@ class SentenceFile:
 
 
 def file() -> bool:
-    """The box for the file, and what came of it; whether there are sentences."""
+    """Draw the file uploader and its messages; return True if there are sentences."""
     given = st.file_uploader(
         say("A text of one sentence a line, or source and target with a tabulator between"),
         type=["txt", "tsv"],
@@ -65,10 +65,14 @@ def file() -> bool:
 
 
 def read(name: str, content: bytes) -> SentenceFile:
-    """The sentences of a file of this name.
+    """Return the sentences of a file.
+
+    Args:
+        name: Original name of the file.
+        content: Its bytes.
 
     Raises:
-        ValueError: too large, empty, no text, or lines of different kinds; says which.
+        ValueError: The file is too large, empty, not text, or has lines of different kinds.
     """
     if len(content) > BYTES:
         raise ValueError(

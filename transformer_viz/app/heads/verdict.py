@@ -1,4 +1,4 @@
-"""Which head matters most, in one sentence, in the unit that was measured."""
+"""Sentence that names the head with the largest effect, in the unit of the measurement."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ...i18n import numeral, say
 from .jobs import Removals
 from .table import addresses
 
-HERE = "\0"  # where a sentence takes in the head's link
+HERE = "\0"  # placeholder of the head's link
 
 
 def verdict(found: Removals) -> None:
-    """Which head matters most, in one sentence, with a way to it."""
+    """Draw a sentence that names the head with the largest effect, and links to it."""
     most = found.table.iloc[0]
     site = Site(most["stack"], most["block"], int(most["layer"]), int(most["head"]))
     link = f'<a href="{escape(addresses([site])[site])}" target="_self">{escape(str(site))}</a>'
@@ -27,7 +27,7 @@ def verdict(found: Removals) -> None:
         _say_verdict(_of_score(most), link)
         return
     share, nats = -math.expm1(-most["effect"]), most["effect"]
-    told = {  # of a classifier that is very sure little is lost, and yet not nothing
+    told = {  # a confident classifier loses little, so small numbers need more digits
         "share": numeral(share, ".0%" if share >= 0.01 else ".2%"),
         "nats": f"{nats:.3f}" if nats >= 0.001 else f"{nats:.1e}",
         "low": f"{most['low']:.3f}",
@@ -57,7 +57,7 @@ def verdict(found: Removals) -> None:
 
 
 def _of_score(most: pd.Series) -> str:
-    """Which head the score of a regression needs most."""
+    """Return the sentence for a regression, as HTML."""
     if most["effect"] <= 0:
         return escape(
             say("No single head raises the score here: without any of them it does not fall.")
@@ -80,5 +80,5 @@ def _say_verdict(text: str, link: str) -> None:
 
 
 def scored(card: dict[str, Any]) -> bool:
-    """Whether scores were measured, and no probabilities."""
+    """Return True if scores were measured instead of probabilities."""
     return card.get("unit") == LOGIT

@@ -1,4 +1,4 @@
-"""What the labs share: a lab's type, its page, its jobs, the tiny models.
+"""Shared code of the labs: the type of a lab, its page, its jobs, the tiny models.
 
 May import cards and everything below them.
 """

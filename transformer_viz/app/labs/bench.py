@@ -1,4 +1,4 @@
-"""The bench of a lab: controls, whose values stand in the link, runs, and what is shown."""
+"""Bench of a lab: controls whose values are stored in the link, runs, and output elements."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from ..ui import layout
 from ..ui.progress import run_with_progress
 from . import lab_state
 
-TYPED = 120  # characters of a typed text; it has to fit into the link with the other settings
+TYPED = 120  # characters of a typed text, which shares the link with the other settings
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """What an experiment works with: the class's scene, controls, and runs.
+    """Scene, controls and runs of an experiment.
 
-    ``where`` is the place above the lab at which waiting is shown.
+    Attributes:
+        lab: Name of the lab.
+        scene: The current scene.
+        where: Container above the lab for progress bars.
     """
 
     lab: str
@@ -38,15 +41,15 @@ class Bench:
 
     @property
     def dark(self) -> bool:
-        """Whether pictures are drawn for a dark background."""
+        """True if charts are drawn for a dark background."""
         return visit.dark()
 
-    # ---- controls: each gives its value, and keeps it in the link under `name`
+    # ---- controls: each returns its value and stores it in the link under `name`
 
     def choose(
         self, name: str, label: str, options: Mapping[str, str], default: str, **settings: Any
     ) -> str:
-        """One of a few: ``options`` are values of the link to what is shown of them."""
+        """Return the choice of a segmented control; ``options`` maps link values to labels."""
         key = self._settle(name, list(options), default)
         st.segmented_control(
             label,
@@ -62,7 +65,7 @@ class Bench:
     def pick(
         self, name: str, label: str, options: Mapping[str, str], default: str, **settings: Any
     ) -> str:
-        """One of many, from a list that folds out."""
+        """Return the choice of a drop-down list; ``options`` as in `choose`."""
         key = self._settle(name, list(options), default)
         st.selectbox(
             label,
@@ -82,7 +85,7 @@ class Bench:
         shown: Callable[[str], str] = str,
         **settings: Any,
     ) -> float:
-        """A number on a slider of given steps; ``shown`` turns its text into what is read."""
+        """Return the value of a slider with given steps; ``shown`` formats the text of a step."""
         options = [f"{step:g}" for step in steps]
         key = self._settle(name, options, f"{default:g}")
         st.select_slider(
@@ -95,7 +98,7 @@ class Bench:
         return float(st.session_state[key])
 
     def switch(self, name: str, label: str, default: bool = False, **settings: Any) -> bool:
-        """On or off."""
+        """Return True if a toggle is on."""
         states = {"on": True, "off": False}
         default_text = "on" if default else "off"
         key = self._key(name)
@@ -105,7 +108,7 @@ class Bench:
         return bool(st.session_state[key])
 
     def press(self, name: str, label: str, **settings: Any) -> int:
-        """A button that counts how often it was pressed: a seed for something drawn at random."""
+        """Return the press count of a button, for use as a random seed."""
         count = lab_state.counted(name)
         st.button(
             label,
@@ -117,7 +120,7 @@ class Bench:
         return count
 
     def write(self, name: str, label: str, default: str, **settings: Any) -> str:
-        """A short text that is typed; emptied, it is the default again."""
+        """Return the text of an input field; an empty field resets it to the default."""
         key = self._key(name)
         widget_sync.show({key: lab_state.written(name, default)})
         st.text_input(
@@ -126,7 +129,7 @@ class Bench:
         return lab_state.written(name, default)
 
     def _key(self, name: str) -> str:
-        """A key of its own for each language: the browser keeps the words of a widget."""
+        """Return the widget key in this language, since browsers keep a widget's text by key."""
         return f"try-{self.lab}-{name}-{spoken_language()}"
 
     def _settle(self, name: str, allowed: Sequence[str], default: str) -> str:
@@ -147,14 +150,14 @@ class Bench:
         says: str | None = None,
         stepped: bool = False,
     ) -> Any:
-        """What ``run(model, *words)`` gives; waited for with a bar where it takes a while.
+        """Return the result of ``run(model, *words)``; a progress bar is shown if it is slow.
 
         Args:
-            model: its name, such as that of the scene, or ``labs/additive``.
-            run: a plain function of a module, which imports floors 1 and 2 inside.
-            words: all that the answer depends on besides the model; they can be hashed.
-            says: what stands beside the bar.
-            stepped: whether the run is also given ``tell``, to say how far it is.
+            model: Name of the model, such as the scene's, or ``labs/additive``.
+            run: Plain function of a module, which imports architecture layers 1 and 2 inside.
+            words: All other inputs of the result; they must be hashable.
+            says: Label of the progress bar.
+            stepped: True if the run also takes ``on_progress``, to report its progress.
         """
         return run_with_progress(
             lambda task: self.scene.engine.ask(
@@ -167,9 +170,9 @@ class Bench:
         )
 
     def whole(self, *blocks: str, under: Intervention | None = None) -> Trace:
-        """The clean run, or one under changes, with all heads of all layers of some maps.
+        """Return the clean run, or one under edits, with all heads of some maps.
 
-        What the page shows of a long sentence are the heads of the opened layer alone.
+        For a long sentence the page's own run has the heads of the opened layer only.
         """
         scene, detail = self.scene, whole_maps(self.scene.before, *blocks)
         if under:
@@ -184,7 +187,7 @@ class Bench:
         return found
 
     def changed(self, intervention: Intervention, detail: DetailRequest | None = None) -> Trace:
-        """The scene's sentence under other changes, asked about the same target words."""
+        """Return the run of the scene's sentence under other edits, with the same target tokens."""
         scene = self.scene
         detail = detail or detail_request(scene.place, scene.look)
         if not intervention:
@@ -201,7 +204,7 @@ class Bench:
         return found
 
     def free(self, intervention: Intervention) -> str:
-        """What the scene's model writes by itself under these changes."""
+        """Return the text that the scene's model generates under these edits."""
         scene = self.scene
         found: str = run_with_progress(
             lambda task: scene.engine.free(scene.question, intervention, task),
@@ -212,18 +215,18 @@ class Bench:
         )
         return found
 
-    # ---- what is shown
+    # ---- output
 
     def chart(self, name: str, question: str, draw: Callable[[], Any]) -> None:
-        """A plotly figure of a view under its question, with its caption and its table."""
+        """Draw a plotly figure of a view under its question, with its caption and its table."""
         plotly_chart.chart(f"lab-{self.lab}-{name}", question, draw)
 
     def tell(self, *sentences: str) -> None:
-        """Sentences in running text; terms in square brackets explain themselves."""
+        """Draw running text; glossary terms in square brackets get an explanation."""
         st.html(f'<p class="tv-lab-text">{" ".join(map(explained, sentences))}</p>')
 
     def quiet(self, *sentences: str) -> None:
-        """What must be said of a measurement, small below it."""
+        """Draw a note on a measurement in small print."""
         layout.quiet(" ".join(map(escape, sentences)))
 
     def table(
@@ -233,9 +236,13 @@ class Bench:
         marked: int | None = None,
         texts: Sequence[int] = (),
     ) -> None:
-        """Numbers in rows; the first column names the row, ``marked`` is a row to point out.
+        """Draw a table of numbers.
 
-        ``texts`` are the columns that hold sentences, which may need several lines.
+        Args:
+            heads: Titles of the columns.
+            rows: Cells of each row; the first one names the row.
+            marked: Index of the row to highlight.
+            texts: Indices of columns with sentences, which may wrap.
         """
         st.html(table(heads, rows, marked, texts))
 
@@ -246,7 +253,7 @@ def table(
     marked: int | None = None,
     texts: Sequence[int] = (),
 ) -> str:
-    """A table as HTML, its words escaped; see `Bench.table`."""
+    """Return a table as HTML with escaped cells; see `Bench.table`."""
     top = "".join(
         f'<th scope="col"{_kind(column in texts)}>{escape(head)}</th>'
         for column, head in enumerate(heads)
@@ -270,12 +277,12 @@ def _kind(text: bool) -> str:
 
 
 def _typed(name: str, key: str) -> None:
-    """In a callback: a text was typed, unless the browser only repeats what was written over."""
+    """Store a typed text (callback), unless the browser repeats an overwritten value."""
     text = str(st.session_state[key])
     widget_sync.moved(key, lambda: lab_state.put_text(name, text))
 
 
 def _moved(name: str, key: str, write: Mapping[object, str]) -> None:
-    """In a callback: a control was moved, unless the browser only repeats what was written over."""
+    """Store a control's new value (callback), unless the browser repeats an overwritten one."""
     value = st.session_state[key]
     widget_sync.moved(key, lambda: lab_state.put(name, write.get(value, str(value))))

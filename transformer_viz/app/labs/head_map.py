@@ -1,4 +1,4 @@
-"""One head of any trace as a map, small and for looking: several stand beside one another."""
+"""Small map of one head of any trace; several fit beside one another."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def head(
     direction: str | None = None,
     token: int | None = None,
 ) -> None:
-    """A head of a trace; a click chooses the row on every map that has one.
+    """Draw a head of a trace; a click selects the row on every map that has it.
 
     Args:
-        bench: the lab's.
-        name: tells the map from others of the lab.
-        trace, block, layer, head: what to show.
-        most: the weight at the dark end of the colours, common to maps that are compared.
-        numbers: what to say about the head; left out, its entropy and mean distance.
-        direction: what rows and columns are to each other; left out, that of `row_meaning`.
-        token: the row to point out; left out, the one that is chosen on every map.
+        bench: Bench of the lab.
+        name: Unique name of the map in the lab.
+        trace, block, layer, head: The head to draw.
+        most: Weight at the dark end of the colour scale, common to compared maps.
+        numbers: Text about the head; by default its entropy and mean distance.
+        direction: Meaning of rows and columns; by default that of `row_meaning`.
+        token: Row to highlight; by default the one selected on every map.
     """
     look = bench.scene.look
     rows = trace.thumbnail(block).shape[-2]
@@ -62,4 +62,4 @@ def _pick(said: object) -> None:
 
 
 def _ignore(said: object) -> None:
-    """Nothing is enlarged here."""
+    """Ignore events: this map has no zoom."""

@@ -1,4 +1,4 @@
-"""What the held words cost under many changes, one small run for each, remembered."""
+"""Surprisal of fixed tokens, and generated texts, under many edits: one small cached run each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Held = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def wordless(scene: Scene) -> str | None:
-    """Why a model without words to hold cannot serve a lab."""
+    """Return a reason if the model has no probabilities of tokens or classes, else None."""
     if scene.before.produced is not None and scene.kind.unit == LOGIT:
         return say("This model gives a score, which has no probability that could become less.")
     if scene.before.produced is not None:
@@ -38,7 +38,7 @@ def wordless(scene: Scene) -> str | None:
 
 
 def speechless(scene: Scene) -> str | None:
-    """Why a model that writes nothing by itself cannot serve a lab."""
+    """Return a reason if the model cannot generate text, or reads audio; else None."""
     if scene.kind.writes and scene.kind.takes == "audio":
         return say("This lab runs a text again and again, and this model hears; choose en-de.")
     if scene.kind.writes:
@@ -50,12 +50,12 @@ def speechless(scene: Scene) -> str | None:
 
 
 def costs(bench: Bench, changes: Sequence[Intervention], says: str) -> list[np.ndarray]:
-    """The bits of each held word under each change, ``[row]`` float64; see `held_bits`.
+    """Return the bits of each fixed token under each edit, ``[row]`` float64; see `held_bits`.
 
     Args:
-        bench: the lab's.
-        changes: what is changed, one run for each.
-        says: what stands beside the bar while one waits.
+        bench: Bench of the lab.
+        changes: The edits of each run.
+        says: Label of the progress bar.
     """
     scene = bench.scene
     picture = scene.engine.shelf[scene.question.model].pictures.get(scene.question.picture)
@@ -71,7 +71,7 @@ def costs(bench: Bench, changes: Sequence[Intervention], says: str) -> list[np.n
 
 
 def texts(bench: Bench, changes: Sequence[Intervention], says: str) -> list[str]:
-    """What the model writes by itself under each change."""
+    """Return the text that the model generates under each edit."""
     scene = bench.scene
 
     def one(edits: Intervention, task: Task) -> str:
@@ -87,7 +87,7 @@ def _each(
     name: str,
     says: str,
 ) -> list[T]:
-    """What ``one`` gives for each change, one after the other, behind a bar that counts them."""
+    """Return the results of ``one`` for each edit, in order, with a progress bar."""
 
     def work(task: Task) -> list[T]:
         found = []
@@ -103,7 +103,7 @@ def _each(
 
 
 def shown(text: str) -> str:
-    """What a model wrote, or that it wrote nothing."""
+    """Return a generated text, or a placeholder if it is empty."""
     return text or say("(no word, only marks)")
 
 
@@ -114,7 +114,7 @@ def _packed(held: trace_jobs.Held) -> Held:
 def _bits(
     model: Model, question: Question, picture: Path | None, held: Held, edits: str
 ) -> np.ndarray:
-    """One forced pass under edits; nothing of it is kept but the words' bits."""
+    """Return the tokens' bits of one teacher-forced pass under edits; discard the rest."""
     words = {name: list(ids) for name, ids in held}
     changes = Intervention.from_json(edits)
     found = held_bits(trace_jobs.traced(model, question, picture, words, changes, (), ()))

@@ -1,4 +1,4 @@
-"""What the labs ask of a model: plain functions, which import floors 1 and 2 when they run."""
+"""Model jobs of the labs: plain functions that import architecture layers 1 and 2 when called."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from ...inference.experiments.initial_gradients import Beginning
 
 Ids = tuple[int, ...]
-#: A source, the target up to a word, and the words that might come there.
+#: Source, target up to a word, and the candidates for that word.
 HeldWords = tuple[str, str, tuple[str, ...]]
 
 
 def spreads(
     model: Model, question: Question, picture: Path | None, target: Ids | None
 ) -> tuple[HeadSpread, ...]:
-    """How large q·k gets in every head on a sentence; see `metrics.dots.head_spreads`."""
+    """Return the spread of q·k in every head on a sentence; see `score_variance.head_spreads`."""
     held: dict[str, Any] = trace_jobs.held_of(model, question, None, Intervention())
     if target is not None:
         held = {"target": list(target)}
@@ -43,7 +43,7 @@ def spreads(
 
 
 def translated(model: Model, text: str, beam: int, changes: str) -> tuple[str, Ids]:
-    """What a model writes by itself under edits (their JSON): the text, and its ids."""
+    """Return the model's best generated text under edits (as JSON), and its token ids."""
     from ...inference.generation import translate
 
     best = translate(model, text, beam=beam, intervention=Intervention.from_json(changes))[0]
@@ -57,7 +57,7 @@ def watched(
     changes: str,
     keep: tuple[str, ...] = ("weights", "scores"),
 ) -> Trace:
-    """One watched run of a text, or ids, with a target as the decoder reads it."""
+    """Return the trace of one run on a text, or ids, with a target as the decoder reads it."""
     from ...inference.tracing import trace
 
     source = text if isinstance(text, str) else list(text)
@@ -72,7 +72,7 @@ def watched(
 
 
 def own_run(model: Model, text: str, changes: str) -> tuple[str, Trace, int]:
-    """A model's own greedy translation under edits, the run over it, and how large the model is."""
+    """Return the greedy translation under edits, the run on it, and the parameter count."""
     said, ids = translated(model, text, 1, changes)
     words = ids[:-1] if ids and ids[-1] in model.end_ids else ids
     target = (model.bos_id or 0, *words)
@@ -81,7 +81,7 @@ def own_run(model: Model, text: str, changes: str) -> tuple[str, Trace, int]:
 
 
 def chances(model: Model, text: str, target: Ids, produced: Ids) -> np.ndarray:
-    """ln p of given target tokens for a source: float64 ``[row]``."""
+    """Return ln p of the given target tokens for a source: float64 ``[row]``."""
     found = watched(model, text, target, Intervention().to_json(), ("weights",))
     assert found.logits is not None
     return read_only(log_softmax_at(found.logits, produced))
@@ -89,16 +89,16 @@ def chances(model: Model, text: str, target: Ids, produced: Ids) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """One sentence of a batch: ``rows`` ``[token + padding, d_model]``, and its own tokens."""
+    """Sentence of a batch: ``rows`` ``[token + padding, d_model]``, and its number of tokens."""
 
     rows: np.ndarray
     tokens: int
 
 
 def streams(model: Model, texts: tuple[str, ...], layer: int) -> tuple[Stream, ...]:
-    """The residual stream before a layer of the first stack, sentence by sentence.
+    """Return the residual stream before a layer of the first stack, sentence by sentence.
 
-    Each is filled up with masked padding to the longest, where the model has padding.
+    Each is filled with masked padding up to the longest one, if the model has padding.
     """
     from ...inference.token_ids import source_ids
 
@@ -117,7 +117,7 @@ def streams(model: Model, texts: tuple[str, ...], layer: int) -> tuple[Stream, .
 
 
 def held_run(model: Model, text: str, before: str) -> Trace:
-    """The watched run of a source with its translation held up to a place, all maps in full."""
+    """Return the trace of a source with a fixed start of its translation, all maps in full."""
     from ...inference.token_ids import target_ids
 
     return watched(
@@ -127,8 +127,14 @@ def held_run(model: Model, text: str, before: str) -> Trace:
 
 @dataclass(frozen=True, eq=False)
 class WithoutHeads:
-    """ln p of the held words, float64: as it is ``[sentence, word]``, and without each head alone
-    ``each`` ``[head, sentence, word]``; ``sites`` are the heads, ``seconds`` what all runs took."""
+    """Log-probabilities of fixed words with and without each head.
+
+    Attributes:
+        clean: ln p without ablation, float64 ``[sentence, word]``.
+        each: ln p with one head ablated, float64 ``[head, sentence, word]``.
+        sites: The heads.
+        seconds: Duration of all runs.
+    """
 
     clean: np.ndarray
     each: np.ndarray
@@ -139,7 +145,11 @@ class WithoutHeads:
 def without_heads(
     model: Model, rows: tuple[HeldWords, ...], most: int, on_progress: Callable[[int, int], None]
 ) -> WithoutHeads:
-    """Switch off every head alone, where there are not more than ``most``; see `held_pronouns`."""
+    """Ablate every head alone and return ln p of the fixed words; see `held_pronouns`.
+
+    Raises:
+        ValueError: The model has more than ``most`` heads.
+    """
     from ...inference.experiments import held_pronouns as held
 
     began = perf_counter()
@@ -160,7 +170,7 @@ def without_heads(
 
 
 def without_all(model: Model, rows: tuple[HeldWords, ...], sites: tuple[Site, ...]) -> np.ndarray:
-    """ln p of the held words with some heads switched off together: float64 [sentence, word]."""
+    """Return ln p of the fixed words with some heads ablated together: float64 [sentence, word]."""
     from ...inference.experiments import held_pronouns as held
 
     return held.log_probabilities(model, [held.Held(*row) for row in rows], held.off(sites))
@@ -169,7 +179,10 @@ def without_all(model: Model, rows: tuple[HeldWords, ...], sites: tuple[Site, ..
 def began(
     model: Model, texts: tuple[str, ...], layers: int, seeds: tuple[int, ...]
 ) -> tuple[Beginning, Beginning]:
-    """Fresh models shaped like this one, norm before and after; it translates the batch first."""
+    """Measure new models of this model's shape, pre-norm and post-norm, on one batch.
+
+    The targets are this model's greedy translations of the texts.
+    """
     from ...inference.experiments.initial_gradients import beginning
     from ...inference.generation import translate_lines
     from ...inference.token_ids import source_ids

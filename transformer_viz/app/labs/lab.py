@@ -1,4 +1,4 @@
-"""What a lab is: a question, what one may predict, an experiment, and what it says."""
+"""Type of a lab: a question, options to predict, an experiment, and an explanation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ if TYPE_CHECKING:
 
 
 def serves_all(scene: Scene) -> str | None:
-    """For labs that any model can serve."""
+    """Return None: the lab accepts any model."""
     return None
 
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab; see `frame` for the contract, and how the page goes through it.
+    """A lab; `lab_page` documents the contract and the order of the steps.
 
-    ``name`` stands in the link; ``title``, ``question`` and ``options`` are English texts, marked
-    for translation; ``experiment`` draws the controls and the live measurement, and gives back
-    what was found; ``answer`` says which option that bears out (from 0; None: neither);
-    ``reveal`` draws what it means; ``lacks`` is a sentence why a scene's model cannot serve.
+    Attributes:
+        name: Name in the link.
+        title, question, options: English texts, marked for translation.
+        experiment: Draws the controls and the live measurement, and returns the result.
+        answer: Returns the index of the option that the result supports, or None if it decides
+            nothing.
+        reveal: Draws the explanation.
+        lacks: Returns a reason if a scene's model cannot be used, else None.
     """
 
     name: str

@@ -1,26 +1,27 @@
-"""The page of the labs: a question, a prediction, an experiment, a reveal.
+"""Page of the labs: a question, a prediction, an experiment, a reveal.
 
-A lab is one file in this folder with one `Lab` (its fields: `lab.py`), and one line in ``LABS``.
-How the page goes through it:
+A lab is one file in `experiments/` with one `Lab` (its fields: `lab.py`), and one line in ``LABS``.
+The page runs these steps:
 
-1. The question stands large, its options below. Nothing is measured or shown before an option or
+1. The question is shown large, its options below. Nothing is measured or shown before an option or
    "show me" is chosen (``guess`` in the link's ``tried``).
-2. ``experiment(bench)`` draws controls and live measurements, and gives back what was found, any
-   frozen value. ``bench`` (`bench.py`) has the class's ``scene`` (clean run ``scene.before``,
-   ``scene.question``, ``scene.place``, ``scene.kind``), controls whose values stand in the link
-   (``choose``, ``pick``, ``slide``, ``switch``, ``press``, ``write``), runs (``ask`` for a plain
-   function of a model, cached; ``changed``, ``free`` under edits) and what shows (``chart`` for a
-   figure of a view, ``table``, ``tell``, ``quiet``). Anything else of Streamlit is at hand as on
-   every page.
-3. ``answer(found)`` is the number of the option that the measurement bears out, None where it
-   decides nothing. It is computed, never written down.
-4. ``reveal(bench, found)`` draws why. Whether the prediction held is said above the experiment,
-   beside the prediction: there the reader looks who has just chosen.
+2. ``experiment(bench)`` draws controls and live measurements, and returns the result, any frozen
+   value. ``bench`` (`bench.py`) has the ``scene`` (clean run ``scene.before``, ``scene.question``,
+   ``scene.place``, ``scene.kind``). Its controls store their values in the link (``choose``,
+   ``pick``, ``slide``, ``switch``, ``press``, ``write``). Its runs are ``ask`` (a plain function of
+   a model, cached), ``changed`` and ``free`` (under edits). Its outputs are ``chart`` (a figure of
+   a view), ``table``, ``tell`` and ``quiet``. Other Streamlit elements may be used as on every
+   page.
+3. ``answer(found)`` returns the index of the option that the measurement supports, or None. It is
+   computed, never written down.
+4. ``reveal(bench, found)`` draws the explanation. The verdict on the prediction is shown above the
+   experiment, beside the prediction, where the user looks after choosing.
 
-A ValueError or LookupError inside is read as a sentence in its place. ``lacks(scene)`` is the
-sentence why the chosen model cannot serve the lab; then nothing else of it is drawn.
+A ValueError or LookupError inside is shown as a message in place of the result. If ``lacks(scene)``
+returns a reason why the model cannot be used, only the question and the reason are drawn.
+
 Texts: ``mark("...")`` in the fields of a Lab, ``say("...")`` elsewhere. Pictures for several labs:
-``views.curves`` (lines over numbers), ``maps.head`` (one head of any trace).
+``views.curves`` (lines over numbers), ``head_map.head`` (one head of any trace).
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from .bench import Bench
 from .lab import Lab
 
 GUESS = "guess"  # in `tried`: the number of the chosen option
-SHOW = "show"  # the visitor wants to see it without a prediction
+SHOW = "show"  # shown without a prediction
 
 
 def body(scene: Scene, labs: Sequence[Lab]) -> None:
-    """The page for a scene: the list of labs, and the open one."""
+    """Draw the page of a scene: the list of labs, and the open lab."""
     by_name = {lab.name: lab for lab in labs}
     lab = by_name[lab_state.opened(list(by_name))]
     with st.container(key="fold-labs"):
@@ -70,13 +71,13 @@ def _open(scene: Scene, lab: Lab) -> None:
             return
         with st.container(key="lab-predicted", gap="xsmall"):
             _predicted(lab, guess)
-            said = st.container()  # its room is kept: it is known once it has been measured
+            said = st.container()  # reserved for the verdict, which follows the measurement
         waiting = st.container(key="waiting-lab")
         _measured(lab, guess, Bench(lab.name, scene, waiting), said)
 
 
 def _beside(names: list[str], name: str) -> None:
-    """The lab before this one, and the one after it."""
+    """Draw buttons for the previous and the next lab."""
     place = names.index(name)
     with layout.row(spread=True, key="lab-steps"):
         for key, label, at in (
@@ -113,7 +114,7 @@ def _numbers(lab: Lab) -> list[str]:
 
 
 def _options(lab: Lab) -> None:
-    """What one may predict; nothing else is shown before."""
+    """Draw the options to predict; nothing else is shown before a choice."""
     st.html(f'<p class="tv-lab-ask">{say("What do you think? Choose before you look.")}</p>')
     with st.container(key="lab-options"):
         for number, option in enumerate(lab.options):
@@ -150,9 +151,9 @@ def _predicted(lab: Lab, guess: str) -> None:
 
 
 def _measured(lab: Lab, guess: str, bench: Bench, said: DeltaGenerator) -> None:
-    """The experiment, the verdict where the prediction stands, and why.
+    """Draw the experiment, the verdict beside the prediction, and the explanation.
 
-    What cannot be measured is said in its place.
+    Errors of the measurement are shown as messages in its place.
     """
     try:
         with st.container(border=True, key="card-experiment"):
@@ -167,7 +168,7 @@ def _measured(lab: Lab, guess: str, bench: Bench, said: DeltaGenerator) -> None:
 
 
 def verdict(lab: Lab, guess: str, found: Any) -> str:
-    """Whether the prediction held, as HTML."""
+    """Return HTML that compares the prediction with the measurement."""
     right = lab.answer(found)
     if right is None:
         held, said = "open", say("This measurement does not decide it.")

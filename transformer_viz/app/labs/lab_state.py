@@ -1,4 +1,4 @@
-"""What was set in a lab, as the link's ``tried`` holds it: ``guess=1;width=64``."""
+"""Settings of a lab as stored in ``tried`` of the link: ``guess=1;width=64``."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from ..session import notices, url_values
 from ..session.keys import private
 from ..session.state import state
 
-LAB = "lab"  # the key of the link
-MAX_NAMED = 9  # values, or digits, that are too many to name
+LAB = "lab"  # key in the link
+MAX_NAMED = 9  # values to list in a message, or digits of a count: fewer than this
 
 
 def read(text: str) -> dict[str, str]:
-    """The settings of a text; parts that are none are left out."""
+    """Return the settings in a text; invalid parts are skipped."""
     parts = (part.partition("=") for part in text.split(";"))
     return {name: value for name, found, value in parts if name and found and value}
 
 
 def write(settings: dict[str, str]) -> str:
-    """The inverse of `read`."""
+    """Return settings as text; the inverse of `read`."""
     return ";".join(f"{name}={value}" for name, value in settings.items())
 
 
 def settings() -> dict[str, str]:
-    """What is set in the present lab."""
+    """Return the settings of the current lab."""
     return read(state.tried)
 
 
 def put(name: str, value: str | None) -> None:
-    """Set something in the present lab; None takes it back."""
+    """Store a setting of the current lab; None removes it."""
     others = {key: kept for key, kept in settings().items() if key != name}
     state.tried = write(others | ({} if value is None else {name: value}))
 
 
 def valid_setting(name: str, allowed: Sequence[str], default: str) -> str:
-    """What is set, or the default; what the link sets in vain is said, and dropped."""
+    """Return a setting or its default; report and drop an invalid value."""
     value = settings().get(name, default)
     if value in allowed:
         return value
@@ -46,17 +46,17 @@ def valid_setting(name: str, allowed: Sequence[str], default: str) -> str:
 
 
 def written(name: str, default: str) -> str:
-    """A text that was typed, or the default."""
+    """Return a typed text, or the default."""
     return _unpacked(settings().get(name, "")) or default
 
 
 def put_text(name: str, text: str) -> None:
-    """Keep a typed text; an empty one takes it back."""
+    """Store a typed text; an empty one removes the setting."""
     put(name, _packed(text.strip()) or None)
 
 
 def _packed(text: str) -> str:
-    """A text without the sign that stands between settings."""
+    """Return a text with the separator of the settings escaped."""
     return text.replace("%", "%25").replace(";", "%3B")
 
 
@@ -65,7 +65,7 @@ def _unpacked(text: str) -> str:
 
 
 def counted(name: str) -> int:
-    """How often a button was pressed."""
+    """Return the press count of a button."""
     value = settings().get(name, "0")
     if value.isascii() and value.isdecimal() and len(value) < MAX_NAMED:
         return int(value)
@@ -74,7 +74,7 @@ def counted(name: str) -> int:
 
 
 def _refuse(name: str, value: str, allowed: str) -> None:
-    """Drop a setting that cannot be had; if the link has just asked for it, say so."""
+    """Drop an invalid setting; report it if the link has just set it."""
     put(name, None)
     notices.about_link(
         say(
@@ -87,7 +87,7 @@ def _refuse(name: str, value: str, allowed: str) -> None:
 
 
 def opened(names: Sequence[str]) -> str:
-    """The lab that is open: the first one unless the link names another that there is."""
+    """Return the open lab: the one in the link if it exists, else the first."""
     if state.lab not in names:
         if state.lab:
             notices.about_link(
@@ -107,12 +107,12 @@ def opened(names: Sequence[str]) -> str:
 
 
 def turn() -> None:
-    """In a callback: another lab was chosen; each finds its settings as they were left."""
+    """Restore the settings of the selected lab and keep those of the previous one (callback)."""
     private.other_labs = private.other_labs | {private.lab: state.tried}
     state.tried = private.other_labs.get(state.lab, "")
 
 
 def turn_to(name: str) -> None:
-    """In a callback: open another lab."""
+    """Open another lab (callback)."""
     state.lab = name
     turn()

@@ -19,13 +19,13 @@ from .snapshots import Moment, logged, measured
 def curves(
     bench: Bench, moments: Sequence[Moment], entropies: Mapping[str, np.ndarray], now: int
 ) -> None:
-    """Three charts side by side; the present moment is marked in each.
+    """Draw three charts side by side, with the current snapshot marked in each.
 
     Args:
-        bench: the lab's.
-        moments: the snapshots.
-        entropies: map to mean entropy of its heads, bits ``[moment]``.
-        now: the number of the moment to mark.
+        bench: Bench of the lab.
+        moments: The snapshots.
+        entropies: Mean entropy of the heads by map, bits ``[moment]``.
+        now: Index of the snapshot to mark.
     """
     steps = np.array([moment.step for moment in moments])
     across = say("updates")
@@ -66,7 +66,7 @@ def curves(
 
 
 def _few_ticks(picture: Any, steps: np.ndarray) -> Any:
-    """Name the snapshots alone along the axis: the log has a line every few hundred updates."""
+    """Label only the snapshots on the axis: the log has a line every few hundred updates."""
     return picture.update_xaxes(tickvals=list(steps), ticktext=[f"{step:g}" for step in steps])
 
 

@@ -1,4 +1,4 @@
-"""What one head does, in its measures, over the updates of a training."""
+"""Measures of one head over the updates of a training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..ui.progress import run_with_progress
 from .bench import Bench
 from .snapshots import Moment
 
-#: The measures in three pictures, each with the question that they share.
+#: Title of each of the three charts, by group of measures.
 QUESTIONS = {
     "looks": mark("Where does it look?"),
     "parks": mark("How sharply does it look, and does it park?"),
@@ -36,7 +36,7 @@ GROUPS = {
 def measured_at(
     bench: Bench, moments: Sequence[Moment], source: str, target: str
 ) -> list[pd.DataFrame]:
-    """The measures of every head at every moment, on one sentence with one target held."""
+    """Return a table of all heads' measures per snapshot, on one sentence with a fixed target."""
     engine, items = bench.scene.engine, ((source, target),)
 
     def work(task: Any) -> list[pd.DataFrame]:
@@ -56,7 +56,7 @@ def measured_at(
 
 
 def lines_of(tables: Sequence[pd.DataFrame], block: str, layer: int, head: int) -> pd.DataFrame:
-    """The rows of one head, a row a moment."""
+    """Return the rows of one head, one per snapshot."""
     stack, kind = MAPS[block]
     rows = []
     for table in tables:
@@ -73,14 +73,14 @@ def measure_curves(
     place: tuple[str, int, int],
     now: int,
 ) -> None:
-    """Three pictures side by side, and the numbers of the present moment with their chance.
+    """Draw three charts of a head's measures, and a table of the current snapshot with chance.
 
     Args:
-        bench: the lab's.
-        moments: the snapshots.
-        texts: the sentence, and the translation that every snapshot is given.
-        place: map, layer and head.
-        now: the number of the moment to mark.
+        bench: Bench of the lab.
+        moments: The snapshots.
+        texts: The sentence, and the translation that is fixed for all snapshots.
+        place: Map, layer and head.
+        now: Index of the snapshot to mark.
     """
     block, layer, head = place
     name = f"{called(block)} L{layer} H{head}"
@@ -145,7 +145,7 @@ def _picture(
 
 
 def _table(bench: Bench, rows: pd.DataFrame, now: int) -> None:
-    """The present moment: value, chance and rows of each measure that has one, and its way."""
+    """Draw a table: each measure at the first, the current and the last snapshot; chance; rows."""
     first, row, last = rows.iloc[0], rows.iloc[now], rows.iloc[-1]
     names = [name for _, group in GROUPS.values() for name in group]
     lines = [

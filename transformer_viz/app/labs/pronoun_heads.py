@@ -1,4 +1,4 @@
-"""What becomes of a pronoun without each head, and the heads whose pictures speak of it."""
+"""Effect of each head on a pronoun, and the heads with the most weight on a noun."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from . import jobs
 from .sentence_pairs import SentencePair
 
 ALL = "all"
-PICTURED = ("encoder", "cross")  # the maps of which a head is shown
+PICTURED = ("encoder", "cross")  # maps with a head to draw
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A head to look at: where its look falls in each sentence.
+    """A head to draw, and its weights on the nouns.
 
-    ``row`` are the tokens that look, ``weights`` ``[sentence, noun]``.
+    Attributes:
+        site: The head.
+        row: Query tokens.
+        nouns: The nouns.
+        weights: ``[sentence, noun]``.
     """
 
     site: Site
@@ -32,14 +36,20 @@ class Picture:
 
     @property
     def most(self) -> tuple[str, ...]:
-        """In each sentence the noun with the most weight."""
+        """Noun with the most weight in each sentence."""
         return tuple(self.nouns[int(row.argmax())] for row in self.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """How far each head moves the pronoun, from 0 (as in the first sentence) to 1 (as in the
-    second): ``moved`` ``[head]`` for ``sites``; ``few`` heads of the largest together."""
+    """Effect of patching heads on the pronoun: 0 as in the first sentence, 1 as in the second.
+
+    Attributes:
+        sites: The heads.
+        moved: Effect of each head alone, ``[head]``.
+        few: The heads with the largest effects.
+        together: Effect of ``few`` patched together.
+    """
 
     sites: tuple[Site, ...]
     moved: np.ndarray
@@ -48,20 +58,28 @@ class Carried:
 
     @property
     def ranked(self) -> list[int]:
-        """The heads' numbers, the one that moves it farthest first."""
+        """Indices of the heads, largest effect first."""
         return [int(n) for n in np.argsort(-self.moved, kind="stable")]
 
     def of(self, site: Site) -> float:
-        """One head's part."""
+        """Return the effect of one head."""
         return float(self.moved[self.sites.index(site)])
 
 
 @dataclass(frozen=True, eq=False)
 class WhoIsItResult:
-    """What was measured of a pair: ``right`` the number of the right word in each sentence,
-    ``ranked`` the heads' numbers, the one that costs most bits first, ``pictures`` by map, and ln p
-    without ``few`` heads together: the first of the ranking, and as many others by chance;
-    ``carried`` is what each head carries, None where no difference could be swapped."""
+    """Measurements of a pair of sentences.
+
+    Attributes:
+        pair: The pair.
+        measured: ln p with and without each head.
+        right: Index of the right word in each sentence.
+        pictures: The heads to draw, by map.
+        first: ln p without the first ``few`` heads of the ranking.
+        chance: ln p without ``few`` random other heads.
+        few: Number of heads that are ablated together.
+        carried: Effects of patching, or None if no difference could be patched.
+    """
 
     pair: SentencePair
     measured: jobs.WithoutHeads
@@ -74,12 +92,12 @@ class WhoIsItResult:
 
     @property
     def pictured(self) -> tuple[Site, ...]:
-        """The heads of the pictures."""
+        """Sites of the heads to draw."""
         return tuple(picture.site for picture in self.pictures.values())
 
     @property
     def lost(self) -> np.ndarray:
-        """Bits by which the right pronoun's lead shrinks without each head, ``[head]``."""
+        """Bits that the right pronoun's lead loses without each head, ``[head]``."""
         wrong = self.right[::-1]
         clean = margins(self.measured.clean, self.right, wrong)
         return np.asarray((clean - margins(self.measured.each, self.right, wrong)).mean(axis=-1))
@@ -89,23 +107,23 @@ class WhoIsItResult:
         return [int(one) for one in np.argsort(-self.lost, kind="stable")]
 
     def hits(self, logs: np.ndarray) -> int:
-        """In how many of the two sentences the right one of er, sie and es is the most probable."""
+        """Return the number of sentences, 0 to 2, whose right pronoun is the most probable."""
         return int((logs.argmax(axis=-1) == self.right).sum())
 
     def number(self, site: Site) -> int:
-        """A head's number among all."""
+        """Return the index of a head among all heads."""
         return self.measured.sites.index(site)
 
     def place(self, site: Site) -> int:
-        """A head's place in the ranking, from 1."""
+        """Return the rank of a head, from 1."""
         return self.ranked.index(self.number(site)) + 1
 
 
 def it_of(trace: Trace, pair: SentencePair) -> Word:
-    """The "it" of a sentence that the pair is about.
+    """Return the "it" of a sentence that the pair is about.
 
     Raises:
-        ValueError: the model's tokens have no such word.
+        ValueError: The model's tokens have no such word.
     """
     found = its(trace.source)
     if len(found) <= pair.number:
@@ -116,14 +134,14 @@ def it_of(trace: Trace, pair: SentencePair) -> Word:
 
 
 def earlier(trace: Trace, it: Word) -> list[Word]:
-    """The words of the source that stand before "it"."""
+    """Return the words of the source before "it"."""
     return [word for word in words(trace.source) if word.tokens[-1] < it.tokens[0]]
 
 
 def pictures_of(pair: SentencePair, traces: list[Trace], noun: str) -> dict[str, Picture]:
-    """By map the head that gives a noun the most weight, in either sentence.
+    """Return, by map, the head with the largest weight on a noun in either sentence.
 
-    ``noun`` is the one to look for, or ``all``: those that `it_head.candidates` finds.
+    ``noun`` is a word, or ``all`` for the words that `it_head.candidates` finds.
     """
     sides = []
     for trace in traces:

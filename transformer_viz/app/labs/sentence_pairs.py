@@ -1,4 +1,4 @@
-"""Two sentences that differ behind "it", and the German that is held up to the pronoun."""
+"""Pairs of sentences that differ after "it", with a fixed German text up to the pronoun."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import jobs
 from .bench import Bench
 
 OWN = "own"
-#: Pairs to take where the class's sentence has no "it": the beginning, and two ways to go on.
+#: Example pairs, used if the sentence has no "it": the beginning, two endings, and a title.
 EXAMPLES = {
     "street": (
         "The animal didn't cross the street because it",
@@ -34,10 +34,14 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class SentencePair:
-    """Two sentences ``start + rest``, and the place in their German where the pronoun comes.
+    """Two sentences ``start + rest``, and the position of the pronoun in their German text.
 
-    ``number`` says which "it" of the sentence it is, from 0; ``said`` is the German that the model
-    wrote, or that was typed, and ``place`` where it breaks off.
+    Attributes:
+        start: The common beginning, up to "it".
+        rests: The two endings.
+        number: Index of this "it" in the sentence, from 0.
+        said: The German text, generated or typed.
+        place: Position of the pronoun, at which the German text is cut off.
     """
 
     start: str
@@ -48,28 +52,28 @@ class SentencePair:
 
     @property
     def sentences(self) -> tuple[str, str]:
-        """Both sentences, whole."""
+        """Both sentences in full."""
         first, second = (f"{self.start} {rest}" for rest in self.rests)
         return first, second
 
     @property
     def named(self) -> tuple[str, str]:
-        """Both in few words: from "it" on."""
+        """Both sentences from "it" on, as short names."""
         it = self.start.rpartition(" ")[2]
         first, second = (f"{it} {rest}" for rest in self.rests)
         return first, second
 
     @property
     def held(self) -> tuple[jobs.HeldWords, ...]:
-        """What the model is asked of each."""
+        """Source, fixed target and candidate words of each sentence."""
         return tuple((text, self.place.before, self.place.words) for text in self.sentences)
 
 
 def chosen(bench: Bench) -> SentencePair:
-    """The pair that the controls say, with the German of the model at hand.
+    """Draw the controls; return the chosen pair with the German text of the scene's model.
 
     Raises:
-        ValueError: two equal sentences, or a translation without er, sie and es; says what to do.
+        ValueError: Both sentences are equal, or the translation has no er, sie or es.
     """
     text = " ".join(bench.scene.question.text.split())
     parts = _parts(text)
@@ -92,7 +96,7 @@ def chosen(bench: Bench) -> SentencePair:
 
 
 def _parts(text: str) -> list[tuple[str, str]]:
-    """For each "it" of a sentence what stands up to it and behind it; none that ends with it."""
+    """Return the text up to and after each "it"; skip an "it" without words after it."""
     cut = [(text[: found.end()], text[found.end() :].strip()) for found in IT.finditer(text)]
     return [(start, rest) for start, rest in cut if rest and any(c.isalpha() for c in rest)]
 
@@ -100,7 +104,7 @@ def _parts(text: str) -> list[tuple[str, str]]:
 def _written(
     bench: Bench, which: str, parts: Sequence[tuple[str, str]]
 ) -> tuple[str, tuple[str, str], int]:
-    """The common start, both ends, and which "it" it is."""
+    """Return the common beginning, both endings, and the index of "it"."""
     if which != OWN:
         start, first, second, _ = EXAMPLES[which]
         return start, (first, second), 0
@@ -115,7 +119,7 @@ def _written(
 
 
 def _last(start: str) -> str:
-    """The last few words of a beginning."""
+    """Return the last two words of a text."""
     return " ".join(start.split()[-2:])
 
 
@@ -159,7 +163,7 @@ def _translated(bench: Bench, text: str) -> str:
 
 
 def lacks(scene: Scene) -> str | None:
-    """Why a model cannot be asked about a pair."""
+    """Return a reason if the model cannot run a pair, else None."""
     kind = scene.kind
     if kind.translates and kind.takes == "text" and kind.spelled and kind.writes:
         return None

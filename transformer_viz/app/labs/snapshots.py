@@ -1,4 +1,4 @@
-"""The moments of a training that were kept, and how good the model was at each."""
+"""Snapshots of a training, and the quality of the model at each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL = "en-de-small"
 
 @dataclass(frozen=True)
 class Moment:
-    """A snapshot: update, what opens it, BLEU (greedy) and loss (nats a piece) on unseen text."""
+    """Snapshot: update, model name, BLEU (greedy) and loss (nats per piece) on unseen text."""
 
     step: int
     name: str
@@ -28,7 +28,7 @@ class Moment:
 
 @cache
 def measured(folder: Path = PRETRAINED / MODEL) -> tuple[dict[str, Any], tuple[Moment, ...]]:
-    """How the snapshots were measured, and the moments; see ``training.snapshots``."""
+    """Return the settings of the measurement, and the snapshots; see ``training.snapshots``."""
     words = json.loads((folder / SNAPSHOTS).read_text(encoding="utf-8"))
     rows = words.pop("snapshots")
     last = max(row["step"] for row in rows)
@@ -45,7 +45,7 @@ def measured(folder: Path = PRETRAINED / MODEL) -> tuple[dict[str, Any], tuple[M
 
 @cache
 def logged(folder: Path = PRETRAINED / MODEL) -> tuple[np.ndarray, np.ndarray]:
-    """The updates at which the loss on the validation text was logged, and that loss."""
+    """Return the updates with a logged loss on the validation text, and that loss."""
     with (folder / "log.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["valid_loss"]]
     return (

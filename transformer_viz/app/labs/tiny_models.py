@@ -1,4 +1,4 @@
-"""The tiny models that are compared: one recipe, one choice changed."""
+"""Tiny models for comparison: one recipe, with one choice changed in each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ LABS = "labs/"
 
 @dataclass(frozen=True, eq=False)
 class Tiny:
-    """One tiny model on the class's sentence.
+    """A tiny model and its run on the scene's sentence.
 
-    ``bleus`` are those of its config.json: its own, and of the same training with other seeds
-    (empty: not measured); ``text`` is what it writes by itself, ``trace`` the run over those words.
+    Attributes:
+        name: Name of the model.
+        parameters: Number of parameters.
+        bleus: BLEU of this model and of trainings with other seeds, from its config.json; empty if
+            not measured.
+        text: Its greedy translation.
+        trace: The run on that translation.
     """
 
     name: str
@@ -32,12 +37,12 @@ class Tiny:
 
     @property
     def bleu(self) -> float | None:
-        """The mean over its trainings."""
+        """Mean BLEU over the trainings, or None."""
         return sum(self.bleus) / len(self.bleus) if self.bleus else None
 
     @property
     def score(self) -> str:
-        """That mean, with the least and the most where there are several; empty: not measured."""
+        """Mean BLEU as text, with the range of several trainings; empty if not measured."""
         if not self.bleus:
             return ""
         spread = f" ({min(self.bleus):.1f}–{max(self.bleus):.1f})" if len(self.bleus) > 1 else ""
@@ -45,12 +50,12 @@ class Tiny:
 
 
 def trainings(models: Iterable[Tiny | None]) -> int:
-    """How often each of the models that are here was trained and measured, at least."""
+    """Return the smallest number of measured trainings among the models that are present."""
     return min((len(model.bleus) for model in models if model), default=0)
 
 
 def reads_english(scene: Scene) -> str | None:
-    """Why the class's input is nothing that the tiny models can translate."""
+    """Return a reason if the tiny models cannot translate the scene's input, else None."""
     if scene.kind.takes != "text" or not scene.kind.spelled:
         return say(
             "This lab gives one English sentence to several tiny models. The chosen model does "
@@ -60,10 +65,10 @@ def reads_english(scene: Scene) -> str | None:
 
 
 def translation(bench: Bench, name: str, changes: Intervention) -> Tiny:
-    """A tiny model's own translation of the class's sentence, under changes.
+    """Return a tiny model and its translation of the scene's sentence under edits.
 
     Raises:
-        LookupError: the model is not in this box; says so.
+        LookupError: The model is not bundled.
     """
     engine, text = bench.scene.engine, bench.scene.question.text
     try:
@@ -83,10 +88,10 @@ def translation(bench: Bench, name: str, changes: Intervention) -> Tiny:
 def translations(
     bench: Bench, names: tuple[str, ...], changes: Intervention
 ) -> tuple[Tiny | None, ...]:
-    """The same of several; None for one that is not here.
+    """Return several tiny models as `translation` does; None for one that is not bundled.
 
     Raises:
-        LookupError: none is here.
+        LookupError: No model is bundled.
     """
     found: list[Tiny | None] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Whole maps: what the labs that speak of all heads ask for, and when that is too much."""
+"""Size limit of labs that measure all heads of a map together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..session.scene import Scene
 
 MAX_MAP_BYTES = (
     192 * MEGABYTE
-)  # weights and scores of the maps of one run; the cache has to hold them
+)  # weights and scores of one run's maps, which have to fit into the cache
 
 
 def too_long(scene: Scene, *blocks: str) -> str | None:
-    """Why all heads of some maps cannot be measured together; None where they can."""
+    """Return a reason if all heads of some maps are too large to measure together, else None."""
     if sum(_size(scene, block) for block in blocks) <= MAX_MAP_BYTES:
         return None
     return say(
@@ -23,7 +23,7 @@ def too_long(scene: Scene, *blocks: str) -> str | None:
 
 
 def _size(scene: Scene, block: str) -> int:
-    """Bytes of the weights and scores of a map: float32 ``[layer, head, query, key]`` of both."""
+    """Return the bytes of a map: weights and scores, float32 ``[layer, head, query, key]`` each."""
     trace = scene.before
     if block not in trace.maps:
         return 0

@@ -1,4 +1,4 @@
-"""The strip of a lesson's station over every page, and the way between stations.
+"""The strip of a lesson's station above each page, and the navigation between stations.
 
 May import shell and everything below it.
 """

@@ -1,6 +1,6 @@
-"""What was predicted at the stations: kept in the link, and told apart from other sentences'.
+"""Predictions at the stations, stored in the link and separated by sentence.
 
-The first answer counts, and is what the link keeps. What is tried after it is kept in this visit.
+The link stores the first answer. Later attempts are stored in the session.
 """
 
 from __future__ import annotations
@@ -10,40 +10,41 @@ from ..engine.query import Question
 from ..session.keys import private
 from ..session.state import state
 
-SHOWN = -1  # among those: the answer was asked for
-ELSEWHERE = 9  # in the place of an option: answered about an earlier sentence or model
+SHOWN = -1  # among the attempts: the answer was requested
+ELSEWHERE = 9  # instead of an option: answered for an earlier sentence or model
 
 Answers = dict[int, int]
 
 
 def answers() -> Answers:
-    """The chosen option by station; of stations that there are."""
+    """Return the chosen option by station, for existing stations."""
     pairs: tuple[tuple[int, int], ...] = state.predicted
     return {number: option for number, option in pairs if 1 <= number <= len(STATIONS)}
 
 
 def answered(number: int) -> bool:
-    """Whether something was predicted at a station, on whatever sentence."""
+    """Return True if a station has a prediction, for any sentence."""
     return number in answers()
 
 
 def chosen(number: int, options: int) -> int | None:
-    """The option that was chosen at a station for the sentence of now; None: none of them."""
+    """Return the option chosen at a station for the current sentence, or None."""
     option = answers().get(number)
     return option if option is not None and option < options and option != ELSEWHERE else None
 
 
 def tried(number: int, options: int) -> tuple[int, ...]:
-    """What was chosen at a station, the first answer first; `SHOWN` where the answer was asked for.
+    """Return the attempts at a station, the first answer first.
 
-    Empty where nothing was chosen for the sentence of now.
+    `SHOWN` stands for a requested answer. The result is empty if nothing was chosen for the current
+    sentence.
     """
     first = chosen(number, options)
     return () if first is None else (first, *private.tried_later.get(number, ()))
 
 
 def answer(number: int, option: int, options: int) -> None:
-    """In a callback: keep a prediction, or, after the first one, another try."""
+    """Store a prediction, or a later attempt (callback)."""
     if chosen(number, options) is None:
         _keep(answers() | {number: option})
         private.tried_later = {n: one for n, one in private.tried_later.items() if n != number}
@@ -52,7 +53,7 @@ def answer(number: int, option: int, options: int) -> None:
 
 
 def show(number: int) -> None:
-    """In a callback: the answer was asked for."""
+    """Show the answer on request (callback)."""
     _try(number, SHOWN)
 
 
@@ -62,11 +63,10 @@ def _try(number: int, option: int) -> None:
 
 
 def forget_stale(question: Question) -> None:
-    """When another sentence or model is asked, options mean other things: only that they were
-    answered is kept.
+    """Keep only which stations were answered, if the sentence or model has changed.
 
-    Every page with a sentence asks this, also without a lesson: a link would say else that the
-    answers are about the new one.
+    Options then have another meaning. Each page with a sentence calls this, also outside a lesson,
+    since the link would otherwise assign old answers to the new sentence.
     """
     about = (question.model, question.text)
     if not question.text:
@@ -78,12 +78,12 @@ def forget_stale(question: Question) -> None:
 
 
 def read_again() -> None:
-    """The state is about to be read from a link: its answers are about the sentence there."""
+    """Clear the session's part before the state is read from a link with its own answers."""
     del private.predicted_about, private.tried_later
 
 
 def forget() -> None:
-    """In a callback: begin the lesson anew."""
+    """Delete all answers (callback)."""
     del private.tried_later
     _keep({})
 

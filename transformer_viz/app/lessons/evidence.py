@@ -1,4 +1,4 @@
-"""The runs behind a station's question: asked of the engine, so made once for a whole class."""
+"""Runs behind a station's question; the engine caches them for all users."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..engine.why_jobs import deleted
 if TYPE_CHECKING:
     from ...checkpoints import Model
 
-HIDDEN = 2  # source words at once
-MOST_HIDDEN = 64  # tokens of a sentence whose words are hidden one by one
-ORDERS = 6  # seeds that are tried until the words really stand in another order
+HIDDEN = 2  # source words hidden together
+MOST_HIDDEN = 64  # tokens; each word of the sentence is hidden separately
+ORDERS = 6  # seeds to try until the order really differs
 
 
 def maps_of(kind: Kind) -> tuple[str, ...]:
-    """The maps that a model of this kind has."""
+    """Return the maps that a model of this kind has."""
     both = ("encoder", "decoder", "cross")
     return both if kind.stacks == ("encoder", "decoder") else kind.stacks
 
 
 def serves(station: Station, kind: Kind) -> bool:
-    """Whether a model of this kind can show a station."""
+    """Return True if a model of this kind can show a station."""
     reads = kind.takes == "text" and kind.gives == "words"
     writes = kind.writes or not (station.sayings or "decoder" in station.maps[:1])
     writes = writes and (kind.translates or not station.translates)
@@ -41,11 +41,11 @@ def serves(station: Station, kind: Kind) -> bool:
 def spot_of(
     engine: Engine, question: Question, station: Station, kind: Kind, task: Task | None = None
 ) -> tuple[Spot, Answer]:
-    """The place that a station speaks of in this sentence, and the clean run that has it.
+    """Return the station's site in this sentence, and the clean run that contains it.
 
     Raises:
-        ValueError: this sentence or model has no such place; says why.
-        Abandoned: the task was given up.
+        ValueError: This sentence or model has no such site.
+        Abandoned: The task was abandoned.
     """
     block = station.map_name(maps_of(kind))
     question = replace(question, target="") if station.free else question
@@ -59,11 +59,11 @@ def spot_of(
 def seen_of(
     engine: Engine, question: Question, station: Station, kind: Kind, task: Task | None = None
 ) -> Seen:
-    """All runs that a station's question is answered from; asks nothing of the visit.
+    """Return all runs that a station's question needs, without access to the session.
 
     Raises:
-        ValueError: this sentence or model cannot be asked; says why.
-        Abandoned: the task was given up.
+        ValueError: The station cannot use this sentence or model.
+        Abandoned: The task was abandoned.
     """
     spot, answer = spot_of(engine, question, station, kind, task)
     question = replace(question, target="") if station.free else question
@@ -86,18 +86,18 @@ def seen_of(
 def _costs(
     engine: Engine, question: Question, answer: Answer, kind: Kind, task: Task | None
 ) -> dict[Site, float]:
-    """What the removal of each head costs on this sentence; nothing where that cannot be told."""
+    """Return the cost of removing each head on this sentence; empty if it cannot be measured."""
     target = answer.trace.target if kind.translates else None
     item = question.text if target is None else (question.text, tuple(target.ids))
     try:
         found: dict[Site, float] = engine.ask(question.model, removed, item, task=task, long=True)
-    except ValueError:  # a model whose heads cannot be taken apart: the question stands without
+    except ValueError:  # heads cannot be separated: the question omits the costs
         return {}
     return found
 
 
 def removed(model: Model, item: str | tuple[str, tuple[int, ...]]) -> dict[Site, float]:
-    """By head what its removal costs on one sentence, in nats per token; it gives its mean."""
+    """Return the cost of mean-ablating each head on one sentence, in nats per token."""
     from ...inference.ablation.ranking import rank
 
     table = rank(model, [item]).table
@@ -110,8 +110,10 @@ def removed(model: Model, item: str | tuple[str, tuple[int, ...]]) -> dict[Site,
 def _hidden(
     engine: Engine, question: Question, station: Station, trace: Trace, task: Task | None
 ) -> Hidden | None:
-    """What one word loses when the source words that methods name first are hidden; None where the
-    sentence has too few words, or too many to hide each."""
+    """Return a token's losses when the source words that each method ranks first are hidden.
+
+    The result is None if the sentence has too few words, or too many to hide each.
+    """
     assert station.hides is not None
     target, produced = trace.target, trace.produced
     if target is None or produced is None or len(trace.source) > MOST_HIDDEN:
@@ -130,7 +132,7 @@ def _hidden(
 def _with_sayings(
     engine: Engine, question: Question, station: Station, seen: Seen, task: Task | None
 ) -> Seen:
-    """What the model writes by itself, of the sentence and of the same words mixed."""
+    """Return the runs with texts that the model generates, also from reordered tokens."""
     ids = _mixed(engine, question, seen.clean)
     if ids is None:
         return seen
@@ -148,7 +150,7 @@ def _said(
 
 
 def _mixed(engine: Engine, question: Question, clean: Trace) -> tuple[int, ...] | None:
-    """The sentence's tokens in another order; None where it has no other."""
+    """Return the sentence's tokens in another order, or None if it has no other."""
     orders = (engine.reordered(question, seed) for seed in range(ORDERS))
     return next((ids for ids in orders if ids != clean.source.ids), None)
 

@@ -1,4 +1,4 @@
-"""Going from station to station: which page a station opens, and in which state."""
+"""Navigation between stations: the page that a station opens, and its state."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from ..ui.streamlit_private import came_by_history
 from . import answers as lessons_answers
 from .evidence import serves, spot_of
 
-CHOSEN, THERE = "chosen", "there"  # who goes on from an arriving station's page is not brought back
+CHOSEN, THERE = "chosen", "there"  # a user who leaves an arriving station's page is not sent back
 HOME = "lessons"
-FIRST = "explore"  # the page that has no name in an address
-#: What every station begins with, whatever was chosen before: the model's own pieces, no changes.
+FIRST = "explore"  # the page with an empty address
+#: Settings that each station resets to their defaults: the model's own pieces, no edits.
 PLAIN = ("words", "special", "view", "compare", "key", "zoom", "overlay", "number", "top")
 
 
 def register_pages(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
-    """Note the pages of the app by their addresses, and which one is open."""
+    """Store the pages of the app by address, and the open one."""
     private.pages = {page.url_path or FIRST: page for page in pages}
     private.here = chosen.url_path or FIRST
     _notice()
@@ -44,9 +44,9 @@ def register_pages(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> Non
 
 
 def _notice() -> None:
-    """Note that the page of the chosen station is open; gone from it again, the wish is over.
+    """Note that the page of the chosen station is open; cancel its setup if it was left again.
 
-    Its state may never come about there: no sentence, a stopped run, a model still loading.
+    The setup may never complete there: no sentence, a stopped run, a model that is still loading.
     """
     if not private.arriving:
         return
@@ -57,33 +57,33 @@ def _notice() -> None:
 
 
 def _page() -> str:
-    """The address of the page of the station that is open."""
+    """Return the address of the open station's page."""
     station = numbered(st.session_state.get("station", 0))
     return HOME if station is None else station.page
 
 
 def at(station: Station) -> bool:
-    """Whether the page of this station is the one that is open."""
+    """Return True if the page of this station is open."""
     return private.here == station.page
 
 
 def open_station(number: int) -> None:
-    """In a callback: go to a station; 0 goes back to the page Lessons, and leaves the lesson."""
+    """Open a station (callback); 0 leaves the lesson for the page Lessons."""
     state.station, private.arriving = number, CHOSEN
 
 
 def leave() -> None:
-    """In a callback: put the strip away; all else stays as it is."""
+    """Close the strip and keep all other state (callback)."""
     state.station = 0
     del private.arriving
 
 
 def go_to_station(engine: Engine) -> None:
-    """Open the page of the station that was chosen, if it is another one than this."""
+    """Open the page of the chosen station, unless it is already open."""
     _notice()
     page = _page()
     if page == HOME == private.here:
-        del private.arriving  # nothing is to be set up there
+        del private.arriving  # that page needs no setup
     if not private.arriving or private.here == page:
         return
     visit.save(engine)
@@ -91,29 +91,29 @@ def go_to_station(engine: Engine) -> None:
 
 
 def open_page(address: str) -> None:
-    """Go to the page of this address; the run ends here."""
+    """Switch to the page of this address; the current run ends here."""
     st.switch_page(private.pages[address])
 
 
 def lab_address(name: str) -> str:
-    """The address of a lab for the sentence and model of now, without the lesson and changes."""
+    """Return a lab's address for the current sentence and model, without lesson and edits."""
     here = ("station", "predicted", "tried", "edits")
     kept = {key: text for key, text in st.query_params.to_dict().items() if key not in here}
     return f"labs?{urlencode(kept | {'lab': name})}"
 
 
 def why_address(row: int) -> str:
-    """The address of Why this word for one word of the sentence and model of now."""
+    """Return the address of Why this word for a word of the current sentence, without edits."""
     here = ("station", "predicted", "edits")
     kept = {key: text for key, text in st.query_params.to_dict().items() if key not in here}
     return f"why?{urlencode(kept | {'answer': row})}"
 
 
 def open_station_state(scene: Scene) -> None:
-    """Bring the page into the state that the station begins with, once, and draw it anew.
+    """Set the state with which the station begins, once, and rerun the page.
 
     Raises:
-        Stopped: the visitor stopped it; the station is still to be set up.
+        Stopped: The user stopped the run; the station remains to be set up.
     """
     if not private.arriving:
         return
@@ -135,15 +135,15 @@ def open_station_state(scene: Scene) -> None:
 
 
 def set_up(scene: Scene, station: Station, task: Task) -> dict[str, Any]:
-    """The state of a station: sentence and model stay. Asks nothing of the visit.
+    """Return the state of a station, without access to the session; sentence and model stay.
 
     Raises:
-        Abandoned: the task was given up.
+        Abandoned: The task was abandoned.
     """
     found = {name: DEFAULTS[name] for name in PLAIN}
     try:
         spot, _ = spot_of(scene.engine, scene.question, station, scene.kind, task)
-    except ValueError:  # the strip says why this sentence will not do
+    except ValueError:  # the strip shows the reason
         return found
     found |= station.state(spot)
     if station.stage:
@@ -154,20 +154,20 @@ def set_up(scene: Scene, station: Station, task: Task) -> dict[str, Any]:
 
 
 def _step(scene: Scene, spot: Spot, stage: str, task: Task) -> int:
-    """At which step of Step inside a kind of stage stands for this head and word."""
+    """Return the step of Step inside that shows a kind of stage for this head and word."""
     place = Place(spot.map_name, spot.layer, spot.head)
     clean = replace(scene, place=place, changes=Intervention(), now=scene.before)
     try:
         stages = clean.inside(spot.row, task).stages
-    except (ValueError, LookupError):  # the page says why
+    except (ValueError, LookupError):  # the page shows the reason
         return 0
     return next((n for n, one in enumerate(stages) if one.kind == stage), 0)
 
 
 def _search(scene: Scene, task: Task) -> str:
-    """How Play is to search, so that it writes the words that the question is about.
+    """Return the search of Play that finds the text of the question.
 
-    The plain way is greedy; where the model's beam finds other words, it is the beam.
+    The default is greedy search; it is beam search if the model's beam finds another text.
     """
     question = replace(scene.question, target="")
     answers = [
@@ -178,7 +178,7 @@ def _search(scene: Scene, task: Task) -> str:
 
 
 def clamp_station() -> None:
-    """Let the station of the link be one that there is; an unknown one is told."""
+    """Reset a station that does not exist, and report it if the link set it."""
     if state.station > len(STATIONS):
         notices.about_link(
             say(

@@ -1,4 +1,4 @@
-"""The lesson's strip above a page: the station's text, its question, and the ways on and back."""
+"""Strip of a lesson above a page: the station's text, its question, and the navigation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .evidence import seen_of, serves
 
 
 def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
-    """The strip, as far as it needs no run; what is given back is the place of its question.
+    """Draw the parts of the strip that need no run; return the container of the question.
 
-    None where no lesson is going on, or the model at hand cannot show this station: then the
-    strip says which one can.
+    The result is None without a lesson. It is also None if the model cannot show the station; the
+    strip then offers one that can.
     """
     navigation.clamp_station()
     navigation.go_to_station(engine)
@@ -50,14 +50,14 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
 
 
 def _both_sides(station: Station, only_looks: bool) -> DeltaGenerator:
-    """The text, and the place of the question beside it."""
+    """Draw the text; return the container of the question beside it."""
     text, question = st.columns(layout.WIDER_LEFT, gap="medium")
     text.html(_text(station) + (_later() if only_looks else ""))
     return question.container(key="station-question")
 
 
 def _one_side(station: Station) -> DeltaGenerator | None:
-    """While presenting, either the text or the place of the question: one thing at a time."""
+    """Draw the text, or return the container of the question; for presenting."""
     if not _asking():
         st.html(_text(station))
         return None
@@ -69,7 +69,7 @@ def _text(station: Station) -> str:
 
 
 def _later() -> str:
-    """When the controls come, which are put away while nothing is to be changed."""
+    """Return a note on the station at which the hidden controls appear."""
     first = state.station
     number = next(n for n, one in enumerate(STATIONS[first:], first + 1) if not one.looks)
     words = say("Sliders and masks are put away; they come with station {number}.", number=number)
@@ -77,7 +77,7 @@ def _later() -> str:
 
 
 def _asking() -> bool:
-    """Whether the class is at the question: it turned to it, or has answered it already."""
+    """Return True if the question is shown: after a turn to it, or after an answer."""
     number = state.station
     turned = private.turned
     return turned[1] if turned[0] == number else answers.answered(number)
@@ -88,7 +88,7 @@ def _turn() -> None:
 
 
 def ask(scene: Scene, place: DeltaGenerator | None) -> None:
-    """Put the station's question into its place: options, and why, when one was chosen."""
+    """Draw the station's question: its options, and the explanation after a choice."""
     number = state.station
     station = numbered(number)
     if place is None or station is None:
@@ -106,7 +106,7 @@ def ask(scene: Scene, place: DeltaGenerator | None) -> None:
 
 
 def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
-    """The runs of the question; a longer one shows how far it is, in the question's own place."""
+    """Return the runs of the question; the progress is shown in the question's container."""
     engine, question, kind = scene.engine, scene.question, scene.kind
     return run_with_progress(
         lambda task: seen_of(engine, question, station, kind, task),
@@ -137,7 +137,7 @@ def _head(station: Station) -> None:
 
 
 def _ways(number: int, last: int) -> None:
-    """Back, on, the station's state once more, and out of the lesson."""
+    """Draw the buttons: back, next, reset, and leave."""
     go = navigation.open_station
     st.button(
         say("‹ station before"),
@@ -177,7 +177,7 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
         for option, text in enumerate(asked.options):
             right = solved and option == asked.right
             if large and solved and not right and option not in tried:
-                continue  # it makes room for the picture
+                continue  # leaves more space for the picture
             st.button(
                 escape_markdown(("✓ " if right else "✗ " if option in tried else "") + text),
                 key=f"option-{number}-{option}",
@@ -212,7 +212,7 @@ def _show(number: int) -> None:
 
 
 def _told(asked: Ask, tried: tuple[int, ...], solved: bool) -> str:
-    """What is said to what was tried: a hint to the first wrong answer, and then the reason."""
+    """Return the reaction to an attempt: a hint after the first wrong answer, then the reason."""
     verdict = {asked.right: say("Right."), answers.SHOWN: say("The answer:")}
     said = escape(verdict.get(tried[-1], say("Not quite.")))
     if solved:
@@ -221,7 +221,7 @@ def _told(asked: Ask, tried: tuple[int, ...], solved: bool) -> str:
 
 
 def _deed(station: Station, edits: Intervention) -> None:
-    """A button for what the station asks to be done, and to take it back; undo knows of both."""
+    """Draw a button that applies the station's edits or removes them; both can be undone."""
     now = changes.intervention()
     done = all(edit in now for edit in edits)
     after = [*(edit for edit in now if edit not in edits), *(() if done else edits)]
@@ -234,7 +234,7 @@ def _deed(station: Station, edits: Intervention) -> None:
 
 
 def _first(number: int, station: Station) -> str:
-    """What is said before an option is chosen."""
+    """Return the text before an option is chosen."""
     said = (
         say("The sentence or the model is another one now, so is the answer. Choose again.")
         if answers.answered(number)
@@ -244,7 +244,7 @@ def _first(number: int, station: Station) -> str:
 
 
 def _offer(engine: Engine) -> None:
-    """What to do where the model at hand cannot show the station."""
+    """Draw the alternative if the model cannot show the station."""
     name = next((name for name in engine.shelf if _translates(engine, name)), None)
     sentence = say(
         "This station needs a model that reads and writes sentences in the way it tells of; the "
@@ -268,7 +268,7 @@ def _translates(engine: Engine, name: str) -> bool:
 
 
 def _take(name: str) -> None:
-    """Choose a model that can show the station, and begin the station with it."""
+    """Choose a model that can show the station, and open the station with it."""
     state.model = name
     query_state.mark_query_changed()
     navigation.open_station(state.station)

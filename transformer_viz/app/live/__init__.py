@@ -1,4 +1,4 @@
-"""Frames while a slider is dragged, over a route of their own beside Streamlit's.
+"""Frames while a slider is dragged, over a separate route beside Streamlit's.
 
 May import render, session, ui and engine.
 """

@@ -1,6 +1,6 @@
-"""The addresses by which whoever runs the server asks it, and who may.
+"""Addresses for monitoring the server, and access to them.
 
-Also read by the process in front of several workers, so nothing here imports Streamlit.
+Also imported by the balancer process, so nothing here imports Streamlit.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ METRICS, READY, HEALTH = "/metrics", "/ready", "/_stcore/health"
 
 
 def may_read_metrics(who: str, peer: str, headers: Mapping[str, str]) -> bool:
-    """Whether a request may read the metrics.
+    """Return True if a request may read the metrics.
 
     Args:
-        who: the setting.
-        peer: the address that asks.
-        headers: of the request, names in lower case; one that came through a proxy is not of this
-            machine, whatever its peer, and neither is one that asks for another host.
+        who: Value of the setting.
+        peer: Address of the client.
+        headers: Headers of the request, names in lower case. A proxied request is not local,
+            whatever its peer, and neither is one for another host.
     """
     if who == settings.LOCAL:
         is_own = is_loopback(peer) and is_own_name(headers.get("host", "localhost"))

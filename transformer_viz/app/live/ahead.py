@@ -1,17 +1,16 @@
-"""The opened map of a long text under changes whose run has not come yet.
+"""The opened map of a long text under changes whose run is not finished.
 
-A run of a long text takes seconds, and a hand that moves a slider waits for none. The open head's
-own map needs no run: its queries and keys are those of a run that is there already
-(`core/tiles/edited.py`). Which of two things it then shows, is said beside it:
+A run of a long text takes seconds, too long for a slider. The open head's map needs no run: its
+queries and keys come from an earlier one (`core/tiles/edited.py`). The page states which of two
+maps it shows:
 
-- where nothing new acts below the head's layer, the very map that the run will give (``exact``);
-- else the map that this head alone would have under its new settings, the layers below it being as
-  they were. The map of the run follows, under another name, so that no cell of the one is ever
-  taken for one of the other.
+- the exact map of the coming run (``exact``), if nothing new acts below the head's layer;
+- else the map of this head alone under its new settings, with the layers below unchanged. The map
+of
+  the run follows under another name, so that cells of the two are never mixed up.
 
-While the hand moves each cell is of its first rows alone, where all of them would take too long,
-and says so when it is pointed at. Hard attention, positions, padding, residuals and what is taken
-from other runs wait for the run.
+While the slider moves, each cell uses its first rows only if all of them would take too long; its
+tooltip states that. Hard attention, positions, padding, residuals and patches wait for the run.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ..engine.query import Question
 from ..engine.turns.run_slots import RunSlots
 from ..session.scene import Scene
 
-#: Maps that are made at once: a hand that moves does not stand in the line of the runs.
+#: Maps made at once: a moving slider does not wait in the queue of the runs.
 SLOTS = RunSlots(2)
 GONE = "The run that this map is made of is gone by now."
 SHOWN = mark("This map shows the change already; everything else on the page follows the model.")
@@ -43,7 +42,12 @@ OLDER = mark("This map is still of the run before the change, until the model ha
 
 @dataclass(frozen=True, eq=False)
 class Ahead:
-    """A map ahead of its run: what it is called, and whether it is the map of that run."""
+    """A map shown before its run.
+
+    Attributes:
+        of: Name of the map.
+        exact: True if it equals the map of the run.
+    """
 
     of: str
     exact: bool
@@ -51,12 +55,12 @@ class Ahead:
 
     @property
     def note(self) -> str:
-        """What a reader must know of it."""
+        """Explanation shown beside the map."""
         return say(SHOWN if self.exact else ALONE)
 
 
 def name_of(question: Question, place: Place, changes: Intervention, *more: str) -> str:
-    """What a map is told from others by: the question, the head, the edits, and what else."""
+    """Return the name of a map: a hash of question, site, edits and further parts."""
     what = repr((question, place.site, changes.to_json(), *more))
     return sha256(what.encode()).hexdigest()[:24]
 
@@ -64,14 +68,14 @@ def name_of(question: Question, place: Place, changes: Intervention, *more: str)
 def ahead(
     question: Question, place: Place, changes: Intervention, before: Trace, now: Trace
 ) -> Ahead:
-    """The map of a place under changes.
+    """Return the map of a place under changes.
 
     Args:
-        before: the run without changes.
-        now: the run that was made last, under other changes.
+        before: The run without changes.
+        now: The latest run, under other changes.
 
     Raises:
-        LookupError: a map that has to wait for its run; says why.
+        LookupError: The map has to wait for its run; the message gives the reason.
     """
     own, last = _tiles(before, place), _tiles(now, place)
     site = replace(own.site, head=place.head)
@@ -99,7 +103,7 @@ def _others(changes: Intervention) -> list[Any]:
 
 
 def of_scene(scene: Scene) -> Ahead | None:
-    """The map that a page shows while it waits for its run; None where it has to wait too."""
+    """Return the map shown while a page waits for its run; None if the map has to wait too."""
     if not scene.awaited or scene.look.compare != "now":
         return None
     try:

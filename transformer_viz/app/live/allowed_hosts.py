@@ -1,11 +1,11 @@
-"""Only requests that name this server are answered: a web page elsewhere cannot speak through it.
+"""Check of the Host header, so that web pages of other sites cannot use this server.
 
-A page that a visitor has open may point its own name at this machine (DNS rebinding); its requests
-then carry that name in the Host header. An address in numbers cannot be pointed elsewhere, so those
-are let in, and of names only those that this server is known by.
+A page open in the user's browser may point its own name at this machine (DNS rebinding). Its
+requests then carry that name in the Host header. A numeric address cannot be redirected, so numeric
+hosts are allowed, and of names only those of this server.
 
-Nor does a page of another port of the same machine speak through it: where a browser says which
-page asks (the Origin header), that page is one of this server.
+Pages of another port of the same machine are refused too: if the browser sends an Origin header, it
+must be one of this server.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ... import reach, settings
 from ..counts.server_counts import REFUSALS
 
-LOCAL = ("localhost", ".localhost")  # one that begins with a dot: and all names that end so
-USUAL = {"http": 80, "https": 443}  # ports
-AGAINST_POLICY = 1008  # the websocket's code of a request against the rules
+LOCAL = ("localhost", ".localhost")  # a leading dot matches all names with this ending
+USUAL = {"http": 80, "https": 443}  # default ports
+AGAINST_POLICY = 1008  # websocket code of a policy violation
 
 
 class AllowedHosts:
-    """ASGI middleware that refuses what names another host, pages and sockets alike."""
+    """ASGI middleware that refuses requests for other hosts, HTTP and websockets alike."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it with one sentence."""
+        """Forward a request, or refuse it with a one-sentence message."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -66,16 +66,16 @@ def is_own_origin(
     known: Iterable[str],
     further: Iterable[str] = (),
 ) -> bool:
-    """Return whether the page that asks is one of this server.
+    """Return True if the requesting page belongs to this server.
 
-    No page but a browser's says where it stands, and none can forge the headers compared here.
+    Only browsers send this header, and pages cannot forge the headers compared here.
 
     Args:
-        origin: the header of this name; None: no page asks, or it is opened itself.
-        scheme: of the request, as the server below reads it.
-        headers: of the request, names in lower case.
-        known: names given to this server; its pages stand at their usual port or at the request's.
-        further: origins that whoever runs it lets ask, ``*`` any.
+        origin: The Origin header; None if no page makes the request, or it is the page itself.
+        scheme: Scheme of the request, as the server below reads it.
+        headers: Headers of the request, names in lower case.
+        known: Names of this server; their pages use the default port or the request's.
+        further: Origins allowed by the operator, ``*`` for any.
     """
     if origin is None or "*" in further or origin in further:
         return True
@@ -85,7 +85,7 @@ def is_own_origin(
     asked = [headers.get("host", ""), headers.get("x-forwarded-host", "").split(",")[0].strip()]
     kind = page[0]
     if kind == "http" and scheme in ("https", "wss"):
-        return False  # the usual ports of the two are not the same
+        return False  # the default ports of the two differ
     places = [place for host in asked if (place := _place(f"{kind}://{host}"))]
     if page in places:
         return True
@@ -95,7 +95,7 @@ def is_own_origin(
 
 
 def _place(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port of an address; None where it names none."""
+    """Return scheme, host and port of an address, or None."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, (parts.hostname or "").rstrip(".")
@@ -107,7 +107,7 @@ def _place(url: str) -> tuple[str, str, int] | None:
 
 
 def _other_origins() -> tuple[str, ...]:
-    """Origins that Streamlit's own options let ask."""
+    """Return the origins allowed by Streamlit's own options."""
     if reach.option is None:
         return ()
     if reach.option("server.enableCORS") is False:
@@ -125,7 +125,7 @@ def _is_number(host: str) -> bool:
 
 
 def is_allowed(host: str, known: Iterable[str]) -> bool:
-    """Whether a Host header names this server: by an address in numbers or by a known name."""
+    """Return True if a Host header names this server: a numeric address or a known name."""
     try:
         parts = urlsplit(f"//{host}")
         name = (parts.hostname or "").rstrip(".")
@@ -141,7 +141,7 @@ def is_allowed(host: str, known: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=4)
 def names(given: str) -> tuple[str, ...]:
-    """The names that this server is known by: its machine's own, and those that were given."""
+    """Return the names of this server: the machine's, and the given ones."""
     more = [one.strip().lower().rstrip(".").removeprefix("*") or "*" for one in given.split(",")]
     further = [one for one, said in zip(more, given.split(","), strict=True) if said.strip()]
     return (*_machine_names(), *further)
@@ -154,7 +154,7 @@ def _machine_names() -> tuple[str, ...]:
 
 
 def refusal(host: str) -> str:
-    """The sentence for a request by another name."""
+    """Return the message for a request with another host name."""
     name = host.rsplit(":", 1)[0][:80]
     return (
         f"This server is not known by the name {name!r}, so the request was refused. If it is "

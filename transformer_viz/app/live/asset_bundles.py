@@ -1,4 +1,4 @@
-"""Each component's script and style in one piece: a browser that fetches dozens waits for each."""
+"""Bundled script and style sheet of each component, so that a browser does not fetch dozens."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-#: Where Streamlit serves a component's script and style sheet, which bear its name.
+#: Address at which Streamlit serves a component's script or style sheet, named after it.
 ENTRY = re.compile(r".*/_stcore/bidi-components/transformer_viz\.([a-z]+)/(\1\.(?:js|css))")
 
 
 class Joined:
-    """Answers for a component's script and style sheet with all that they import.
+    """ASGI middleware that serves a component's script and style sheet with all their imports.
 
-    Other addresses are Streamlit's. Without this the same files come one by one.
+    Other addresses are passed to Streamlit. Without it the same files are served one by one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -31,7 +31,7 @@ class Joined:
             return
         kind = "text/css" if asked[2].endswith(".css") else "text/javascript"
         version = f'"{sha256(text.encode()).hexdigest()[:32]}"'
-        # The address carries no hash: a browser keeps the file, and asks whether it is the same.
+        # The address has no hash, so a browser has to revalidate its copy.
         headers = {"Cache-Control": "no-cache", "ETag": version}
         known = Headers(scope=scope).get("if-none-match", "")
         is_known = version in (tag.strip().removeprefix("W/") for tag in known.split(","))
@@ -46,8 +46,8 @@ class Joined:
 
 @cache
 def whole(name: str) -> str | None:
-    """A component's script or style sheet with all that it imports; None where there is none."""
-    # Imported here: the server answers before the first page run has imported what this needs.
+    """Return a component's script or style sheet with all its imports; None if there is none."""
+    # Imported here: the server answers before the first page run has imported its dependencies.
     from ...components.bundle import HERE, bundle, style
 
     if not (HERE / name).is_file():

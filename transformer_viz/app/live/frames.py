@@ -1,7 +1,7 @@
-"""Live frames: the pictures of one step of a slider, made while it is dragged, without a page run.
+"""Live frames: all views for one slider step, made while it is dragged, without a page run.
 
-Each run of Explore notes what its visitor looks at. A browser that names the visit's token and a
-step gets the pictures of that step, from the same runs and the same functions as the page.
+Each run of Explore stores the view state of its session. A browser that sends the session's token
+and a step receives the views of that step, from the same runs and functions as the page.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Parts = Mapping[str, Callable[[Scene], bytes]]
 
 
 def line(scene: Scene, parts: Parts = PARTS) -> str:
-    """The address that gives this visitor's live frames; empty where the server gives none.
+    """Return the address of this session's live frames; empty if the server has none.
 
-    It is relative to the page's own, so that a proxy may serve the app below any path; all pages
-    stand side by side, the first one at the path itself.
+    It is relative to the page's address, so that a proxy may serve the app below any path. All
+    pages are siblings; the first one has the root path.
 
     Args:
-        parts: what a frame holds, by the name of its component; it is drawn in another thread.
+        parts: Functions that draw the parts of a frame, by component; called in another thread.
     """
     if not EXCHANGE.is_open:
         return ""
@@ -57,24 +57,23 @@ def line(scene: Scene, parts: Parts = PARTS) -> str:
         EXCHANGE.add(held)
     made = ahead.of_scene(scene)
     if made is None or held.ahead is None or held.ahead.of != made.of:
-        held.ahead = made  # else that of a frame knows something of it already
+        held.ahead = made  # else the frame's one already holds computed data
     held.view = view
     return f"{PATH.lstrip('/')}/{held.token}"
 
 
 def long_frame(line: LiveSession, slider: Slider, value: Any, seq: int, shown: Region) -> bytes:
-    """The part of a long map that a browser shows, with one slider moved: one blob, whose only part
-    is the opened head.
+    """Return the visible part of a long map with one slider moved: a blob with the opened head.
 
     Raises:
-        LookupError: a map that has to wait for its run; says why.
-        ValueError: a part that the map does not have.
-        Abandoned: a newer frame of the same visit was asked for.
+        LookupError: The map has to wait for its run; the message gives the reason.
+        ValueError: The map has no such part.
+        Abandoned: A newer frame of the same session was requested.
     """
     view = line.view
     changes = slider.moved(view.changes, view.place, value)
     if line.following is not None and changes != view.changes:
-        line.following.abandon()  # the hand moves on, and its page asks for another run then
+        line.following.abandon()  # the slider moves on, and its page then requests another run
     made = tiles.ahead_of(view, changes)
     line.ahead = made
     with speaking(view.look.lang), taught():
@@ -83,14 +82,14 @@ def long_frame(line: LiveSession, slider: Slider, value: Any, seq: int, shown: R
 
 
 def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
-    """All pictures of a visit with one slider moved: one blob, an array of bytes for each part.
+    """Return all views of a session with one slider moved: a blob, one byte array per part.
 
     Raises:
-        ValueError: an edit that the model cannot take; says why.
-        Abandoned: a newer frame of the same visit was asked for.
+        ValueError: The model cannot take the edit; the message gives the reason.
+        Abandoned: A newer frame of the same session was requested.
     """
     task, view = line.begin(), line.view
-    # set_temperature or set_window of core/editing/edit_controls.py: the value becomes an edit
+    # set_temperature or set_window of core/editing/edit_controls.py: converts the value to an edit
     changes = slider.moved(view.changes, view.place, value)
     look = replace(view.look, seq=seq)
     parts = {}
@@ -107,6 +106,6 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
         )
         for name, draw in (view.parts or PARTS).items():
             task.check()
-            PRIORITY.give_way()  # one of a visitor who has had its share of late
+            PRIORITY.give_way()  # for users over their share
             parts[name] = np.frombuffer(draw(scene), np.uint8)
     return pack({"part": "frame", "seq": seq}, **parts)

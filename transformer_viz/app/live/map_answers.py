@@ -1,4 +1,4 @@
-"""What else a browser asks of a long map: the words along its sides, and its far links."""
+"""Further requests for a long map: token labels along its sides, and links over long distances."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .tiles import name_of, run_of
 COUNT = 12  # links of a list
 MOST_DIGITS = 6  # of a distance
 
-#: Rows, columns and weights of links, and what the first token gets of the weight of such rows.
+#: Rows, columns and weights of links, and the first token's mean weight in those rows.
 Links = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 
 
 def words(line: LiveSession, query: Mapping[str, str]) -> bytes:
-    """The words along the sides of the map that a page was drawn with, of ``{"of": "..."}``.
+    """Return the token labels along the sides of a page's map, for ``{"of": "..."}``.
 
     Raises:
-        LookupError: the visitor looks at another text by now.
+        LookupError: The page shows another text by now.
     """
     run, block = run_of(line.view, Task()), line.view.place.map_name
     if query.get("of") != words_name(run, block):
@@ -36,19 +36,20 @@ def words(line: LiveSession, query: Mapping[str, str]) -> bytes:
 
 
 def far(line: LiveSession, query: Mapping[str, str]) -> bytes:
-    """The strongest links of the opened head over far distances, as a blob.
+    """Return the strongest links of the opened head over long distances, as a blob.
 
-    ``row`` and ``column`` int32 and ``weight`` float32 are ``[link]``, the largest first; ``first``
-    in the header is what the first token gets on average of the rows that are so far from it.
+    ``row`` and ``column`` int32 and ``weight`` float32 are ``[link]``, the largest first. ``first``
+    in the header is the first token's mean weight in the rows at least this far from it.
 
     Args:
-        line: the visit.
-        query: ``{"of": "...", "distance": "64", "first": "on", "once": "on"}``; without ``first``
-            links to the first token are left out, with ``once`` all but the strongest to each key.
+        line: The session.
+        query: ``{"of": "...", "distance": "64", "first": "on", "once": "on"}``. Without ``first``
+            links to the first token are left out. With ``once`` only the strongest link to each
+            key is kept.
 
     Raises:
-        ValueError: a distance that is none; says what is needed.
-        LookupError: the visitor looks at another map by now, or there are no tiles; says why.
+        ValueError: The distance is invalid; the message gives the format.
+        LookupError: The page shows another map by now, or there are no tiles.
     """
     asked = query.get("distance", "")
     known = asked.isascii() and asked.isdecimal() and len(asked) <= MOST_DIGITS
@@ -79,7 +80,7 @@ def _links(
     once: bool,
     on_progress: Callable[[int, int], None],
 ) -> Links:
-    """The strongest links of a run that its scene holds meanwhile."""
+    """Return the strongest links of a run, which its scene keeps alive meanwhile."""
     found = run()
     assert found is not None
     place = site.map, site.layer, site.head or 0

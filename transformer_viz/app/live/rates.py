@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket for each, which fills with time."""
+"""Rate limits: a token bucket per client, which fills with time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-MOST_KEYS = 20_000  # askers that are remembered, those who asked last
+MOST_KEYS = 20_000  # clients remembered, the most recent ones
 
 
 class Rates:
-    """Buckets of one size: ``a_second`` comes in, ``burst`` is the most that one holds.
+    """Token buckets of one size: ``a_second`` is the refill rate, ``burst`` the capacity.
 
-    Who asks seldom finds it full. All methods may be called from any thread.
+    Buckets of infrequent clients are full. All methods are thread-safe.
     """
 
     def __init__(
@@ -25,9 +25,9 @@ class Rates:
         self._lock = threading.Lock()
 
     def wait(self, who: Hashable, cost: float = 1.0) -> float:
-        """Take so much; 0 if it was there, else the seconds until it will be, and nothing is taken.
+        """Take `cost` tokens. Return 0, or the seconds to wait if there are too few.
 
-        What costs more than a bucket holds is let through where the bucket is full.
+        In the latter case no tokens are taken. A cost above the capacity needs a full bucket.
         """
         with self._lock:
             level = self._level(who)
@@ -41,12 +41,12 @@ class Rates:
             return max(0.0, lacks / self.a_second) if lacks > 0 else 0.0
 
     def lacks(self, who: Hashable, cost: float = 1.0) -> float:
-        """Return what `wait` would, and take nothing."""
+        """Return the result of `wait`, without taking tokens."""
         with self._lock:
             return max(0.0, (min(cost, self.burst) - self._level(who)) / self.a_second)
 
     def give_back(self, who: Hashable, cost: float) -> None:
-        """Return what was taken for something that was not done."""
+        """Return the tokens of an action that was not done."""
         with self._lock:
             if who in self._held:
                 self._held[who] = (min(self.burst, self._level(who) + cost), self.clock())
@@ -58,5 +58,5 @@ class Rates:
 
 
 def whole_seconds(wait: float) -> int:
-    """Seconds to wait as a header and a sentence say them: 1 at least."""
+    """Return the seconds to wait for headers and messages: a whole number, at least 1."""
     return max(1, math.ceil(wait))

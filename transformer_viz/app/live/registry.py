@@ -1,6 +1,6 @@
-"""Who may ask for live frames: each visit under an unguessable token, for as long as it lasts.
+"""Access to live frames: each session has an unguessable token for as long as it lasts.
 
-What is noted of a visit is small: traces stay in the engine's cache, which is bounded.
+The record of a session is small: traces stay in the engine's cache, which is bounded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,24 @@ if TYPE_CHECKING:
     from ..session.view_options import Look
     from .ahead import Ahead
 
-PATH = "/live"  # where frames are asked for, below the path at which the app is served
-TILE = "/tile"  # and tiles of a long map, behind the token
-WORDS = "/words"  # the words along its sides
-FAR = "/far"  # and its strongest links over far distances
+PATH = "/live"  # address of frames, below the path of the app
+TILE = "/tile"  # address of tiles of a long map, after the token
+WORDS = "/words"  # of the labels along its sides
+FAR = "/far"  # of its strongest links over long distances
 UNGUESSABLE = 32  # random bytes of a token
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """What a visitor looks at: enough to make the scene again. ``parts`` are drawn of it, each
-    from a scene; None: those of Explore. ``long``: of a text of which there are only tiles; of it
-    also the runs that were drawn, ``before`` and ``now``, as long as the engine keeps them, and
-    whether the latter is ``awaited``: still the one before the changes."""
+    """View of a session: enough to build the scene again.
+
+    Attributes:
+        parts: Functions that draw the parts of a frame from a scene; None for those of Explore.
+        long: True for a text for which there are only tiles.
+        before: For a long text, the clean run that was drawn, while the engine keeps it.
+        now: For a long text, the changed run that was drawn, likewise.
+        awaited: True if ``now`` is still the run before the changes.
+    """
 
     engine: Engine
     question: Question
@@ -52,19 +57,25 @@ class ViewState:
 
     @property
     def before_run(self) -> Trace | None:
-        """The run without changes of a long text, if it is still there."""
+        """Run without changes of a long text, if it still exists."""
         return None if self.before is None else self.before()
 
     @property
     def now_run(self) -> Trace | None:
-        """The run of a long text that was drawn last, if it is still there."""
+        """Run of a long text that was drawn last, if it still exists."""
         return None if self.now is None else self.now()
 
 
 @dataclass(eq=False)
 class LiveSession:
-    """One visit: what it looks at, the frame that is being made for it, the map of a long text that
-    is shown ``ahead`` of its run, and the task ``following`` of that run."""
+    """Live state of one session.
+
+    Attributes:
+        view: Its current view.
+        task: Task of its current frame.
+        ahead: Map of a long text shown before its run.
+        following: Task of that run.
+    """
 
     view: ViewState
     token: str = field(default_factory=lambda: secrets.token_urlsafe(UNGUESSABLE))
@@ -74,7 +85,7 @@ class LiveSession:
     following: Task | None = None
 
     def begin(self) -> Task:
-        """The task of a new frame; an older one that still waits for its turn is given up."""
+        """Return the task of a new frame; an older one is abandoned."""
         with self.lock:
             self.task.abandon()
             self.task = Task(self.token)  # its runs take turns with those of others
@@ -82,9 +93,10 @@ class LiveSession:
 
 
 class Exchange:
-    """The lines of all visits of this server; a line is gone when its visit lets go of it.
+    """Live sessions of this server by token; an entry vanishes with its session.
 
-    ``is_open`` tells whether the server answers at all.
+    Attributes:
+        is_open: True if the server answers requests for frames.
     """
 
     def __init__(self) -> None:
@@ -95,14 +107,14 @@ class Exchange:
         return len(self._lines)
 
     def add(self, line: LiveSession) -> None:
-        """Let a line be found by its token."""
+        """Register a live session under its token."""
         self._lines[line.token] = line
 
     def line(self, token: str) -> LiveSession:
-        """The line of a token.
+        """Return the live session of a token.
 
         Raises:
-            KeyError: there is none, or its visit has ended.
+            KeyError: There is none, or its session has ended.
         """
         return self._lines[token]
 

@@ -1,6 +1,6 @@
-"""Headers that keep a browser from doing more with a page than the app needs.
+"""Headers that restrict a page to the browser features that the app needs.
 
-A proxy may add its own; of two policies a browser follows both.
+A proxy may add further ones; browsers enforce both of two policies.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import settings
 
-#: Notebooks of this machine, and those of VS Code, show the app in a frame.
+#: Origins of notebooks of this machine and of VS Code, which show the app in a frame.
 OWN_FRAMES = (
     *("'self'", "http://localhost:*", "https://localhost:*", "http://127.0.0.1:*"),
     *("https://127.0.0.1:*", "vscode-webview:", "vscode-file:"),
 )
 SPACE, SPACE_PAGE = "SPACE_ID", "https://huggingface.co"  # a Space is shown in a frame of its page
-#: Streamlit writes styles and two scripts into the page, and makes workers and downloads of blobs.
-#: Nothing is fetched from elsewhere.
+#: Streamlit writes styles and two scripts into the page, and creates workers and downloads from
+#: blobs. Nothing is loaded from elsewhere.
 POLICY = (
     *("default-src 'self'", "script-src 'self' 'unsafe-inline' blob:"),
     *("style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:", "font-src 'self' data:"),
@@ -30,13 +30,13 @@ ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
 
 
 class SecurityHeaders:
-    """ASGI middleware that adds the headers to each answer; one that is there already stays."""
+    """ASGI middleware that adds the headers to each response; existing ones stay."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and its answer back with the headers."""
+        """Forward a request, and add the headers to its response."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -55,16 +55,16 @@ class SecurityHeaders:
 
 
 def headers_host(scope: Scope) -> str:
-    """Return the host that a request asks for, as a policy may name it; empty for any other."""
+    """Return the Host header if it can be part of a policy, else an empty string."""
     host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     return host if host and all(one.isalnum() or one in ".:-[]" for one in host) else ""
 
 
 def policy(host: str) -> str:
-    """Return what a page of this server may load, and who may show it in a frame.
+    """Return the policy: sources that a page may load, and sites that may frame it.
 
     Args:
-        host: that the browser asked for; Safari before 15.4 takes no websocket for ``'self'``.
+        host: Host of the request; Safari before 15.4 rejects websockets for ``'self'``.
     """
     given = settings.FRAMES.text.replace(",", " ").split()
     frames = (*OWN_FRAMES, *((SPACE_PAGE,) if os.environ.get(SPACE) else ()), *given)

@@ -1,10 +1,10 @@
-"""The server of the app: Streamlit's own, and further addresses: live frames, metrics, readiness.
+"""Server of the app: Streamlit's, with further routes: live frames, metrics, readiness.
 
 python -m transformer_viz.app.live.server        (transformer-viz app starts this)
 
-It takes the settings that ``streamlit run`` takes: options, environment variables, config file.
-Without it, as under ``streamlit run app.py``, a slider tells each step to the page instead, which
-is slower and shows the same.
+It takes the settings of ``streamlit run``: options, environment variables, config file. Without it,
+as under ``streamlit run app.py``, a slider sends each step to the page instead, which is slower
+with the same result.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ from .status import Visitors
 from .visit_limits import VisitLimits
 
 APP = ROOT / "app.py"
-AT_ONCE = 64  # frames made at once; most of them wait for one of the few runs that are let in
+AT_ONCE = 64  # frames made at once; most of them wait for one of the few run slots
 OUTCOMES = {200: "made", 204: "abandoned", 500: "failed"}  # of frames, by status
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Encoding": "identity",  # or else all would be compressed, which takes longer
+    "Content-Encoding": "identity",  # else all would be compressed, which takes longer
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 
 
 def application() -> st.App:
-    """The app with its further address."""
+    """Return the app with its further routes."""
     EXCHANGE.is_open, reach.option = True, st.get_option
     message_batches.gather()
     state_lookups.look_up()
@@ -86,7 +86,7 @@ def application() -> st.App:
 
 @asynccontextmanager
 async def _tidy(app: st.App) -> AsyncIterator[None]:
-    """No uploads of a server that was killed at the start, and none of this one at the end."""
+    """Remove uploads of a killed server at the start, and those of this one at the end."""
     await anyio.to_thread.run_sync(upload_rooms.sweep)
     Thread(target=_import_pages, daemon=True).start()
     try:
@@ -96,12 +96,12 @@ async def _tidy(app: st.App) -> AsyncIterator[None]:
 
 
 def _import_pages() -> None:
-    """Import what the script imports, while the first browser still reads Streamlit's own code."""
+    """Import the script's modules while the first browser loads Streamlit's code."""
     runpy.run_path(str(APP))  # not as "__main__": it draws nothing
 
 
 def routes() -> list[Route]:
-    """Where live frames are asked for."""
+    """Return the routes of live frames."""
     limiter: list[CapacityLimiter] = []
 
     async def answer(request: Request) -> Response:
@@ -112,14 +112,14 @@ def routes() -> list[Route]:
         _count(found.status_code, time.perf_counter() - began)
         return found
 
-    # Settings are not read yet, so any path may stand before: the token decides.
+    # Settings are not read yet, so any base path is accepted: the token decides.
     paths = (f"{PATH}/{{token}}", f"/{{base:path}}{PATH}/{{token}}")
     asked = ("", TILE, WORDS, FAR)
     return [Route(path + more, answer, methods=["GET"]) for more in asked for path in paths]
 
 
 def _answer(request: Request) -> Response:
-    """A frame or a part of a long map, or one sentence why there is none."""
+    """Return a frame or a part of a long map, or a one-sentence error."""
     # Imported here: the server answers before the first page run has imported them.
     from ...components import edit_sliders
     from ..ui.text_format import spoken
@@ -147,7 +147,7 @@ def _answer(request: Request) -> Response:
     except ValueError as error:
         return _sentence(400, str(error))
     try:
-        # A list of links takes seconds: it takes its turn as other runs do.
+        # A list of links takes seconds, so it has no priority over other runs.
         is_frame = door not in (TILE, WORDS)
         urgent = PRIORITY.urgent(line.token, newest=is_frame)
         with nullcontext() if door == FAR else urgent, computing("frames"):

@@ -1,4 +1,4 @@
-"""The one engine of this server: the pages run on it, and who watches the server asks it."""
+"""The engine of this server, shared by its pages and its monitoring."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _lock = threading.Lock()
 
 
 def server_engine() -> Engine:
-    """The engine that shows the models of the settings, made when it is first asked for.
+    """Return the engine for the models of the settings, created at the first call.
 
     Raises:
-        ValueError: a setting that cannot have its value; says what it may be.
+        ValueError: A setting has an invalid value; the message gives the valid ones.
     """
     # Imported here: the server answers while its pages are still imported.
     from ..engine.engine import Engine

@@ -1,6 +1,6 @@
-"""What whoever runs the server may ask it: ``/metrics`` and ``/ready``.
+"""Monitoring of the server: ``/metrics`` and ``/ready``.
 
-Both tell numbers and names of ours, and nothing of any visitor.
+Both contain numbers and names of the app only, and no user data.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CLOSED = "Metrics are not told here.\n"
 
 
 def routes() -> list[Route]:
-    """Where the server tells how it is."""
+    """Return the routes of monitoring."""
     return [Route(METRICS, metrics, methods=["GET"]), Route(READY, ready, methods=["GET"])]
 
 
 async def metrics(request: Request) -> Response:
-    """All numbers in the exposition format of Prometheus, for whom the setting lets in."""
+    """Return all numbers in Prometheus' exposition format, if the setting allows the client."""
     peer = request.client.host if request.client else ""
     if not may_read_metrics(settings.METRICS.text, peer, request.headers):
         return PlainTextResponse(CLOSED, status_code=404, headers=NOT_CACHED)
@@ -38,7 +38,7 @@ async def metrics(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """Whether the first model is loaded; who asks wants it, so the question begins to load it."""
+    """Return 200 if the first model is loaded; otherwise start to load it."""
     return await anyio.to_thread.run_sync(_ready)
 
 
@@ -47,14 +47,14 @@ def _ready() -> Response:
     name = next(iter(engine.shelf), "")
     if not name or engine.ready(name):
         return PlainTextResponse("ready\n", headers=NOT_CACHED)
-    if name not in engine.models:  # one that failed is not tried again by each question
+    if name not in engine.models:  # a failed one is not tried again at each request
         engine.models.start(name)
     words = "The first model is not loaded yet.\n"
     return PlainTextResponse(words, status_code=503, headers=NOT_CACHED | {"Retry-After": "2"})
 
 
 def engine_families() -> list[Asked]:
-    """What the engine holds just now."""
+    """Return the engine's current numbers."""
     engine = server_engine()
 
     def told(value: float) -> Mapping[tuple[str, ...], float]:
@@ -88,7 +88,7 @@ def engine_families() -> list[Asked]:
 
 
 class Visitors:
-    """ASGI middleware that counts visits: each holds one websocket for as long as it lasts."""
+    """ASGI middleware that counts sessions: each holds one websocket for as long as it lasts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

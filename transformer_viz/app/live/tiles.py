@@ -1,4 +1,4 @@
-"""Tiles of the head that a visitor looks at, for a map that is too large to be sent whole."""
+"""Tiles of the opened head, for a map that is too large to be sent whole."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ from .ahead import Ahead
 from .registry import LiveSession, ViewState
 
 NUMBERS = ("level", "row", "column")
-MOST = 512  # cells of a side of a part; a browser shows fewer
+MOST = 512  # maximum cells per side of a part; a browser shows fewer
 SIDES = ("level", "top", "bottom", "left", "right")
 
 
 @dataclass(frozen=True)
 class Region:
-    """A part of a map, in cells of a level: its rows and columns."""
+    """Part of a map, as rows and columns.
+
+    Attributes:
+        level: Level of the pyramid.
+    """
 
     level: int
     rows: slice
@@ -40,19 +44,19 @@ class Region:
 
 @dataclass(frozen=True)
 class Asked:
-    """A tile of the map that a page was drawn with, which ``of`` names; or a part of it that is
-    wanted as quickly as it can be had."""
+    """Request for a tile of the map named ``of``, or for a part of it as quickly as possible."""
 
     of: str
     place: Square | Region
 
 
 def asked(query: Mapping[str, str]) -> Asked:
-    """The tile of a request, from ``{"of": "...", "level": "0", "row": "3", "column": "2"}``, or
-    the part, from what `region` reads.
+    """Return the tile of ``{"of": "...", "level": "0", "row": "3", "column": "2"}``, or the part.
+
+    A part has the fields that `region` reads.
 
     Raises:
-        ValueError: it names none; says what is needed.
+        ValueError: The request is invalid; the message gives the required fields.
     """
     if not query.get("of"):
         raise ValueError("A tile needs of, which names the map.")
@@ -62,11 +66,10 @@ def asked(query: Mapping[str, str]) -> Asked:
 
 
 def region(query: Mapping[str, str]) -> Region:
-    """The part of a map that a browser shows, from ``level``, ``top``, ``bottom``, ``left`` and
-    ``right``.
+    """Return the visible part of a map from ``level``, ``top``, ``bottom``, ``left``, ``right``.
 
     Raises:
-        ValueError: it names none; says what is needed.
+        ValueError: The request is invalid; the message gives the required fields.
     """
     level, top, bottom, left, right = _whole_numbers(query, SIDES)
     if level > 20 or top % 2**level or left % 2**level:
@@ -87,7 +90,7 @@ def _whole_numbers(query: Mapping[str, str], names: tuple[str, ...]) -> list[int
 
 
 def name_of(view: ViewState | Scene) -> str:
-    """What a map is told from others by: the question, the head, the edits, and which run."""
+    """Return the name of a map, from question, site, edits and run."""
     changes = view.changes
     if view.awaited:
         run = view.now if isinstance(view, Scene) else view.now_run
@@ -97,12 +100,12 @@ def name_of(view: ViewState | Scene) -> str:
 
 
 def tile(line: LiveSession, wanted: Asked) -> bytes:
-    """A tile as a blob: ``weights`` float32 and ``masked`` uint8 ``[row, column]``.
+    """Return a tile as a blob: ``weights`` float32 and ``masked`` uint8 ``[row, column]``.
 
     Raises:
-        LookupError: the visitor looks at another map by now.
-        ValueError: a tile that the map does not have; says how many there are.
-        Abandoned: the visitor has moved on meanwhile.
+        LookupError: The page shows another map by now.
+        ValueError: The map has no such tile; the message gives their number.
+        Abandoned: The page has moved on meanwhile.
     """
     view, task, made = line.view, Task(), line.ahead
     if made is not None and made.of == wanted.of:
@@ -120,7 +123,7 @@ def tile(line: LiveSession, wanted: Asked) -> bytes:
     found = changes_of(view.engine, model, (run, before), site, square, task)
     if square.level:
         return _packed(found)
-    # A weight that is pointed at is told as it was, too.
+    # The tooltip of a cell shows the weight before the change too.
     return _packed(found, was=tile_pyramid.part(before, site, square)[0])
 
 
@@ -130,11 +133,11 @@ def _packed(found: Sheet, **more: np.ndarray) -> bytes:
 
 
 def runs_of(view: ViewState, task: Task) -> tuple[Trace, Trace | None]:
-    """The run whose map a page shows, and the one that is subtracted from it.
+    """Return the run whose map a page shows, and the one subtracted from it.
 
     Raises:
-        LookupError: it waits for one, and those before are gone.
-        Abandoned: the task was given up.
+        LookupError: The page waits for a run, and earlier ones no longer exist.
+        Abandoned: The task was abandoned.
     """
     run = run_of(view, task)
     if view.look.compare != "difference" or not view.changes or not run.intervention:
@@ -145,11 +148,11 @@ def runs_of(view: ViewState, task: Task) -> tuple[Trace, Trace | None]:
 
 
 def run_of(view: ViewState, task: Task) -> Trace:
-    """The run whose map a page shows.
+    """Return the run whose map a page shows.
 
     Raises:
-        LookupError: it waits for one, and those before are gone.
-        Abandoned: the task was given up.
+        LookupError: The page waits for a run, and earlier ones no longer exist.
+        Abandoned: The task was abandoned.
     """
     if view.awaited:
         run = view.before_run if view.look.compare == "before" else view.now_run
@@ -161,7 +164,7 @@ def run_of(view: ViewState, task: Task) -> Trace:
 
 
 def _ahead_of_its_run(line: LiveSession, made: Ahead, square: Square, task: Task) -> Sheet:
-    """A tile of a map that is shown ahead of its run."""
+    """Return a tile of a map that is shown before its run."""
 
     def check(done: int, of: int) -> None:
         if line.ahead is not made:
@@ -173,12 +176,12 @@ def _ahead_of_its_run(line: LiveSession, made: Ahead, square: Square, task: Task
 
 
 def sheet(engine: Engine, model: str, run: Trace, site: Site, square: Square, task: Task) -> Sheet:
-    """A tile of a head of a run: its weights float32 and what is hidden, bool ``[row, column]``.
+    """Return a tile of a head: weights float32 and the mask, bool ``[row, column]``.
 
     Raises:
-        ValueError: a tile that the map does not have; says how many there are.
-        LookupError: a map without tiles; says why.
-        Abandoned: the task was given up.
+        ValueError: The map has no such tile; the message gives their number.
+        LookupError: The map has no tiles; the message gives the reason.
+        Abandoned: The task was abandoned.
     """
     shape = run.map_shape(site.map, site.layer)
     if square.level <= tile_pyramid.kept_level(shape):
@@ -196,7 +199,7 @@ def changes_of(
     square: Square,
     task: Task,
 ) -> Sheet:
-    """A tile of what changed between two runs, the later one first; as `sheet` gives weights."""
+    """Return a tile of the difference of two runs, the later one first; format as in `sheet`."""
     shape = tile_changes.same_shape(*runs, site)
     if square.level <= tile_pyramid.kept_level(shape):
         return tile_changes.part(*runs, site, square)
@@ -221,17 +224,17 @@ def _whole_change(
 def _whole(
     model: Any, run: ref[Trace], site: Site, on_progress: Callable[[int, int], None]
 ) -> Sheet:
-    """The whole of a map in small, of a run that its scene holds meanwhile."""
+    """Return the whole map in small, of a run that its scene keeps alive meanwhile."""
     found = run()
     assert found is not None
     return tile_pyramid.whole(found, site, on_progress)
 
 
 def ahead_of(view: ViewState, changes: Intervention) -> Ahead:
-    """The map of what a visitor looks at under other changes.
+    """Return the map of a view under other changes.
 
     Raises:
-        LookupError: one that has to wait for its run; says why.
+        LookupError: The map has to wait for its run; the message gives the reason.
     """
     before, now = view.before_run, view.now_run
     if before is None or now is None:
@@ -244,12 +247,13 @@ def ahead_of(view: ViewState, changes: Intervention) -> Ahead:
 def quick_part(
     line: LiveSession, made: Ahead, level: int, rows: slice, columns: slice, seq: int = 0
 ) -> bytes:
-    """A part of a map as quickly as it can be had, as a blob: ``weights`` float32 and ``masked``
-    uint8 ``[row, column]``; ``deep`` says of how many rows of it each cell is.
+    """Return a part of a map quickly, as a blob: ``weights`` float32, ``masked`` uint8.
+
+    Both are ``[row, column]``; ``deep`` in the header is the number of rows used for each cell.
 
     Raises:
-        ValueError: a part that the map does not have.
-        Abandoned: a newer frame of the same visit was asked for.
+        ValueError: The map has no such part.
+        Abandoned: A newer frame of the same session was requested.
     """
     task = line.begin()
     with ahead.SLOTS.place(task):

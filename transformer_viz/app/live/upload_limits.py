@@ -1,4 +1,4 @@
-"""Limits of one upload: its bytes count as they arrive, whatever its headers say."""
+"""Limits of one upload: its bytes count as they arrive, whatever its headers state."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from starlette.types import Message, Receive, Send
 from .rates import Rates
 
 STILL = 30  # seconds without a byte after which an upload ends
-SLOW_AFTER = 60  # seconds after which its pace is looked at
-FULL_AGAIN = 60  # seconds after which an upload may be tried again where all hold too much
-PACE = 4_000  # bytes a second that it must come with by then, on average
+SLOW_AFTER = 60  # seconds after which its pace is checked
+FULL_AGAIN = 60  # seconds until a retry if all sessions together hold too much
+PACE = 4_000  # minimum bytes a second by then, on average
 
 
 class LimitError(Exception):
@@ -25,11 +25,13 @@ class LimitError(Exception):
 
 
 class Counted:
-    """The body of one upload.
+    """Body of one upload, with counted bytes.
 
-    Each piece takes its bytes from the share of its visit and address; those of an upload that
-    its sender breaks off are given back. ``left`` gives how many bytes the uploads of all visits
-    may still bring.
+    Each piece takes its bytes from the share of its session and address. Bytes of an upload that
+    its sender aborts are returned to them.
+
+    Args:
+        left: Returns the bytes that uploads of all sessions may still send.
     """
 
     def __init__(
@@ -47,14 +49,14 @@ class Counted:
 
     @property
     def breaks_off(self) -> bool:
-        """Return whether more of the body is still to come."""
+        """True if more of the body is still to come."""
         return not self._over
 
     async def receive(self) -> Message:
         """Return the next piece.
 
         Raises:
-            LimitError: more bytes than the share, or a body that stands still or comes too slowly.
+            LimitError: More bytes than the share, or a body that stalls or is too slow.
         """
         if self._over:
             return await self._receive()
@@ -83,6 +85,6 @@ class Counted:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, and note that there is one."""
+        """Send a part of the response, and note that there is one."""
         self.answered = True
         await self._send(message)

@@ -1,8 +1,8 @@
-"""What one visitor, one address and all together may ask of the server; a sentence says the rest.
+"""Limits of requests per session, per address and in total, with messages for refusals.
 
-A class stands behind one address, so an address may ask as much as ``ADDRESS_VISITORS`` visitors.
-The address is what uvicorn makes of the request: that of the peer, or, from this machine and from
-proxies in ``FORWARDED_ALLOW_IPS`` alone, what X-Forwarded-For says.
+A class may share one address, so an address has the limits of ``ADDRESS_VISITORS`` users. The
+address is uvicorn's: the peer, or, from this machine and proxies in ``FORWARDED_ALLOW_IPS`` only,
+the value of X-Forwarded-For.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from .rates import Rates, whole_seconds
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
 from .upload_limits import Counted, LimitError
 
-#: Of a live frame or a part of a long map: the visit.
+#: Path of a live frame or a part of a long map; the group is the token.
 FRAME = re.compile(rf"(?:/.*)?{PATH}/([^/]+)(?:{TILE}|{WORDS}|{FAR})?")
-UPLOAD = re.compile(r".*/_stcore/upload_file/([^/]+)/[^/]+")  # of an upload: the session
+UPLOAD = re.compile(r".*/_stcore/upload_file/([^/]+)/[^/]+")  # group: the session
 BURST = 5  # seconds' worth of frames and tiles that may come at once
-OPEN_AGAIN = 20  # seconds after which a page may be tried again where too many are open
-AT_ONCE = 32  # uploads of one visit that may be under way
-TABS = 2  # pages that a visitor may have open at once
+OPEN_AGAIN = 20  # seconds until a retry if too many pages are open
+AT_ONCE = 32  # concurrent uploads of one session
+TABS = 2  # pages that a user may have open at once
 MEGA = 1_000_000
-REFILL = 600  # seconds after which a visit may upload again as much as it may keep
-#: Requests that open a page, its scripts and pictures: of each visitor at once, and by the second.
+REFILL = 600  # seconds until a session may upload its full volume again
+#: Requests for a page, its scripts and pictures: per user at once, and per second.
 LOADS, LOADS_A_SECOND = 150, 2
-ARRIVE = 60  # seconds in which all visitors of an address may open a page anew, after the first
-#: Bytes of refused uploads that are read to their end, of each visit at once, and by the second:
-#: a browser hears of a refusal only then.
+ARRIVE = 60  # seconds in which all users of an address may open a page anew, after the first
+#: Bytes of refused uploads that are read to their end, per session at once, and per second: a
+#: browser receives a refusal only then.
 UNREAD, UNREAD_A_SECOND = 100 * MEGA, MEGA
 ENDLESS = 20  # seconds of messages at the full rate, after which a page is closed
-TRY_AGAIN = 1013  # code with which a websocket closes
-SIZE = 65_536  # bytes of a message that count as much as the message itself
+TRY_AGAIN = 1013  # code of a closed websocket
+SIZE = 65_536  # bytes of a message that cost as much as the message itself
 
 
 class VisitLimits:
-    """ASGI middleware that limits requests, uploads, open pages and what pages send.
+    """ASGI middleware that limits requests, uploads, open pages and messages of pages.
 
-    Requests over a limit are refused. Messages of a page wait, and uvicorn reads no further from
-    its socket meanwhile; those of one address take turns, so that a flood delays itself.
+    Requests over a limit are refused. Messages of a page wait, and uvicorn stops reading from its
+    socket meanwhile. Pages of one address take turns, so that a flood delays itself.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -63,19 +63,19 @@ class VisitLimits:
         self._lock = threading.Lock()
         self._made = lru_cache(maxsize=1)(_all_rates)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.coming: Counter[str] = Counter()  # uploads under way by visit
+        self.coming: Counter[str] = Counter()  # current uploads by session
         self._bodies: set[Counted] = set()
 
     @property
     def rates(self) -> dict[str, tuple[Rates, Rates]]:
-        """Return the rates of a visit and of an address by what is limited.
+        """Rates of a session and of an address by kind of limit.
 
-        Made anew when a first request from elsewhere has switched the shares on.
+        They are created anew when the first remote request has switched the shares on.
         """
         return self._made(reach.PASSED_ON in os.environ)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it with one sentence."""
+        """Forward a request, or refuse it with a one-sentence message."""
         if scope["type"] == "websocket":
             await self._open(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class VisitLimits:
             await self.app(scope, receive, send)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a page, whose messages are read no faster than it may send them."""
+        """Serve a page, whose messages are read no faster than the limit."""
         who, page = address(scope), object()
         wait = self.rates["open"][1].wait(who) if settings.CONNECTIONS.number else 0
         if wait:
@@ -96,7 +96,7 @@ class VisitLimits:
             return
         turn = self._turns.setdefault(who, asyncio.Lock())
         own, shared = self.rates["message"]
-        waited = 0  # messages in a row while the page had little of its share left
+        waited = 0  # consecutive messages while little of the page's share was left
 
         async def paced() -> Message:
             nonlocal waited
@@ -109,7 +109,7 @@ class VisitLimits:
                     return {"type": "websocket.disconnect", "code": TRY_AGAIN}
                 while wait := own.wait(page, cost):
                     await asyncio.sleep(wait)
-                async with turn:  # first come, first served: of each page one message
+                async with turn:  # first come, first served: one message per page
                     while wait := shared.wait(who, cost):
                         await asyncio.sleep(wait)
             return message
@@ -131,7 +131,7 @@ class VisitLimits:
             try:
                 await self.app(scope, paced, told)
             except Exception:
-                if not gone:  # Streamlit takes a page that left amid its messages for a fault
+                if not gone:  # Streamlit treats a page that left amid its messages as a fault
                     raise
             if waited > ENDLESS * settings.MESSAGES.number:
                 REFUSALS.labels("limit").inc()
@@ -139,7 +139,7 @@ class VisitLimits:
                     await send({"type": "websocket.close", "code": TRY_AGAIN})
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass an upload on, whose bytes count as they arrive."""
+        """Forward an upload, whose bytes count as they arrive."""
         who = _visit(scope)
         whose = who, address(scope)
 
@@ -164,12 +164,12 @@ class VisitLimits:
                 del self.coming[who]
 
     def _left(self) -> float:
-        """How many bytes the uploads of all visits may still bring: sent, or on their way."""
+        """Return the bytes that all uploads together may still send; current ones are counted."""
         coming = sum(body.size for body in self._bodies)
         return settings.UPLOADS_MB.number * MEGA - uploaded_bytes() - coming
 
     def _refused(self, scope: Scope) -> tuple[str, float] | None:
-        """What of its limits a request is over, and the seconds to wait; None: it may pass."""
+        """Return the limit that a request exceeds, and the seconds to wait; None if it may pass."""
         frame = FRAME.fullmatch(scope["path"])
         if frame is not None and settings.REQUESTS.number and is_known(frame[1]):
             return self._asked("frame", frame[1], scope)
@@ -190,13 +190,16 @@ class VisitLimits:
         return None
 
     def _end(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """Headers of the answer to an upload before its end: its connection closes, or the rest is
-        read, which takes of its visit's and address's share."""
+        """Return headers of a response sent before the end of an upload.
+
+        The connection closes, or the rest is read and counts towards the share of session and
+        address.
+        """
         text = Headers(scope=scope).get("content-length")
         own, shared = self.rates["unread"]
         size = _size(text or "")
         if text is None or own.wait(_visit(scope), size) or shared.wait(address(scope), size):
-            return [(b"connection", b"close")]  # browsers give a length, and hear of it at the end
+            return [(b"connection", b"close")]  # browsers get it at the end
         return []
 
     def _asked(
@@ -207,13 +210,13 @@ class VisitLimits:
         return (what, wait) if wait else None
 
     def _has_room(self, who: str) -> bool:
-        """Whether an address may open one more page."""
+        """Return True if an address may open one more page."""
         most, each = settings.CONNECTIONS.number, TABS * settings.ADDRESS_VISITORS.number
         return not most or (self.open.total() < most and self.open[who] < each)
 
     @contextmanager
     def _counted(self, who: str) -> Iterator[bool]:
-        """A page that is open meanwhile; False where there are too many."""
+        """Count an open page within the block; yield False if there are too many."""
         with self._lock:
             allowed = self._has_room(who)
             self.open[who] += allowed
@@ -252,7 +255,7 @@ def _all_rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
         "frame": _both(frames, BURST * frames, many),
         "upload": _both(files / 60, files, many),
         "volume": _both(volume / REFILL, volume, many),
-        # Pages send a message now and then: an address has a quarter of what its pages may send.
+        # Pages send few messages: an address has a quarter of the limit of all its pages.
         "message": (
             _rates(messages, BURST * messages),
             _rates(many * messages / 4, many * BURST),
@@ -264,7 +267,7 @@ def _all_rates(_passed_on: bool) -> dict[str, tuple[Rates, Rates]]:
 
 
 def is_known(token: str) -> bool:
-    """Whether a token is that of a visit; invented ones have no share of their own."""
+    """Return True if a token belongs to a session; invented ones have no share."""
     try:
         EXCHANGE.line(token)
     except KeyError:
@@ -273,15 +276,15 @@ def is_known(token: str) -> bool:
 
 
 def _is_upload(scope: Scope) -> bool:
-    if scope["type"] != "http":  # the server's own start and end come this way too
+    if scope["type"] != "http":  # the server's lifespan events come this way too
         return False
     return scope["method"] in ("PUT", "POST") and UPLOAD.fullmatch(scope["path"]) is not None
 
 
 def _visit(scope: Scope) -> str:
-    """Whose upload it is: that of a visit, by the address from which it comes.
+    """Return the key of an upload's share: session and address.
 
-    Another address that knows the name of the visit takes nothing of its share.
+    Another address that knows the session's name takes nothing of its share.
     """
     found = UPLOAD.fullmatch(scope["path"])
     return f"{found[1] if found else ''} {address(scope)}"
@@ -292,12 +295,12 @@ def _rates(a_second: float, burst: float) -> Rates:
 
 
 def _both(a_second: float, burst: float, many: float) -> tuple[Rates, Rates]:
-    """The rates of one visit and of one address."""
+    """Return the rates of one session and of one address."""
     return _rates(a_second, burst), _rates(many * a_second, many * burst)
 
 
 def sentence(what: str, seconds: int) -> str:
-    """Return the sentence for a request over the limit ``what``."""
+    """Return the message for a request over the limit ``what``."""
     said = {
         "frame": say("This visit asks for more pictures a second than this server gives."),
         "upload": say("This visit brings more files a minute than this server takes."),
@@ -312,14 +315,14 @@ def sentence(what: str, seconds: int) -> str:
 
 
 def spoken_by(headers: Mapping[str, str]) -> str:
-    """The first language of a browser that the app speaks."""
+    """Return the first language of a browser that the app has."""
     wanted = headers.get("accept-language", "")[:200].lower().split(",")
     known = languages()
     return next((one[:2].strip() for one in wanted if one[:2].strip() in known), "en")
 
 
 def address(scope: Scope) -> str:
-    """Whose request it is; of a network of version 6 the /64 that one household has."""
+    """Return the address of a request; for IPv6 the /64 network of one household."""
     client = scope.get("client")
     host = str(client[0]) if client else ""
     try:
@@ -332,7 +335,7 @@ def address(scope: Scope) -> str:
 
 
 def is_page(scope: Scope) -> bool:
-    """Whether a browser opens a page, and not what is fetched beside it."""
+    """Return True if a browser opens a page, not one of its resources."""
     return scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
 
 

@@ -1,4 +1,4 @@
-"""One function a page, and the tuple of all pages; they only put cards together.
+"""Tuple of all pages, and one function per page; they only combine cards.
 
 May import everything else of the app. To add a page: `docs/add-a-page.md`.
 """
@@ -25,10 +25,10 @@ from . import (
     why,
 )
 
-#: The menus of the navigation, in their order there.
+#: Navigation menus, in display order.
 SEE, ASK, LEARN, MODEL = mark("See"), mark("Ask"), mark("Learn"), mark("Model")
 
-#: Every page, in the order of the navigation.
+#: All pages, in the order of the navigation.
 PAGES: tuple[Page, ...] = (
     Page("explore", mark("Explore"), explore.QUESTION, explore.draw, SEE, first=True, has_map=True),
     Page("step-inside", mark("Step inside"), step_inside.QUESTION, step_inside.draw, SEE),

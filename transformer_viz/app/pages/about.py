@@ -1,4 +1,4 @@
-"""What this is, what it does not show, and whose sentences taught the model."""
+"""Page About: purpose and limits of the app, and the sources of the training data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import streamlit as st
 from ...i18n import mark, say
 from ..engine.engine import Engine
 
-#: The page, a heading or a paragraph each, as Markdown.
+#: Headings and paragraphs of the page, as Markdown.
 ABOUT = (
     mark("### What you see"),
     mark(
@@ -82,5 +82,5 @@ ABOUT = (
 
 
 def draw(_: Engine) -> None:
-    """The page About."""
+    """Draw the page About."""
     st.markdown("\n\n".join(map(say, ABOUT)))

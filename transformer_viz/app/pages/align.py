@@ -1,4 +1,4 @@
-"""Align: which word of the source does each word of the translation look at?"""
+"""Page Align: word alignment of source and translation from cross-attention."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = {"out": mark("row that writes the word"), "in": mark("row that reads it")
 
 
 def draw(engine: Engine) -> None:
-    """The page Align."""
+    """Draw the page Align."""
     show(engine, _body)
 
 
@@ -48,7 +48,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 
 
 def _lacks(scene: Scene) -> str | None:
-    """Why the model at hand has no alignment, and what can be had instead."""
+    """Return a reason if the model has no alignment, with an alternative; else None."""
     if "cross" not in scene.before.maps:
         return say(
             "An alignment joins the words of two sentences by cross-attention, and the model at "
@@ -85,7 +85,7 @@ def _aligned(scene: Scene) -> None:
 
 
 def _choices(scene: Scene) -> Place:
-    """Which map is read, and by which row."""
+    """Draw the controls; return the layer and head to read."""
     layers, heads = scene.before.thumbnail("cross").shape[:2]
     names = ["", *(n for layer in range(layers) for n in _names(layer, heads))]
     if state.aligned not in names:
@@ -128,7 +128,7 @@ def _names(layer: int, heads: int) -> list[str]:
 
 
 def _runs(scene: Scene) -> tuple[Trace, Trace]:
-    """The clean run and the one of now, with all heads of cross-attention."""
+    """Return the clean and the changed run, with all heads of cross-attention."""
     detail = whole_maps(scene.before, "cross")
 
     def both(task: Task) -> tuple[Trace, Trace]:
@@ -148,7 +148,7 @@ def _runs(scene: Scene) -> tuple[Trace, Trace]:
 
 
 def _said(found: Alignment, before: Alignment) -> None:
-    """Who was read by nobody, what the changes did, and what the picture cannot say."""
+    """Draw the unaligned words, the effect of the edits, and the limits of the picture."""
     told = [alignment.unread(found)]
     if found is not before:
         others = len(found.pairs ^ before.pairs)

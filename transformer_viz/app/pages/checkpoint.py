@@ -1,4 +1,4 @@
-"""Checkpoint: which model is it, what was understood of it, and can its pictures be trusted?"""
+"""Page Checkpoint: choice of a model, the result of its inspection, and the capture checks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILES = mark(
 
 
 def draw(engine: Engine) -> None:
-    """The page Checkpoint."""
+    """Draw the page Checkpoint."""
     with notices_above(engine):
         _body(engine, state.checkpoint or state.model)
 
@@ -71,14 +71,14 @@ def _body(engine: Engine, name: str) -> None:
 
 
 def _box(engine: Engine, name: str) -> None:
-    """The models of the box and of this visit, as a choice; each attempt at one only once."""
+    """Draw a choice of the bundled models and those of this session, each listed once."""
     place = model_names.parted(name)[0]
     looked = [one for one in private.looked if one in engine.shelf]
     looked = [one for one in looked if model_names.parted(one)[0] != place]
     names = dict.fromkeys((*visit.models(engine), *looked, name))
     labels = {one: _label(engine, one) for one in names}
     private.looked = tuple(labels)
-    st.session_state["checkpoint-box"] = name  # another one may have been opened below
+    st.session_state["checkpoint-box"] = name  # the user may have opened another one below
     layout.heading(say("Which model?"))
     st.radio(
         say("Which model?"),
@@ -132,7 +132,7 @@ def _open_path() -> None:
 
 
 def _drop(engine: Engine) -> None:
-    """Files from the visitor's own machine; what came is placed once."""
+    """Draw the file uploader; new files are stored once."""
     layout.heading(say("Or drop files"), 3)
     files = st.file_uploader(
         say("Files of a checkpoint"),
@@ -147,7 +147,7 @@ def _drop(engine: Engine) -> None:
     if not came or came == private.placed:
         return
     room, used = uploads.room(engine), model_names.parted(state.model)[0]
-    last = files[-1]  # a trace file comes alone, whatever was dropped before it
+    last = files[-1]  # a trace file is opened alone, regardless of earlier files
     try:
         name, run = run_with_progress(
             lambda task: _placed(room, files, last, used),
@@ -171,15 +171,15 @@ def _drop(engine: Engine) -> None:
 def _placed(
     room: uploads.UploadFolder, files: list[UploadedFile], last: UploadedFile, used: str
 ) -> tuple[str, stored_run.StoredRun | None]:
-    """The name of the model that came, or the run that a trace file holds."""
+    """Return the name of an uploaded model, or the run of an uploaded trace file."""
     run = stored_run.dropped(last.name, last)
     return ("", run) if run is not None else (room.put([(f.name, f) for f in files], used), None)
 
 
 def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
-    """The files of the model that came last; Streamlit's box keeps all that were ever dropped.
+    """Return the files of the latest model, since Streamlit's uploader keeps all earlier files.
 
-    What stands beside weights may follow them later. Other weights, or a zip, begin anew.
+    Files that accompany weights may follow them later. Other weights, or a zip, begin a new model.
     """
     aside, placed = private.aside, private.placed
     files = [file for file in files if file.file_id not in aside]
@@ -198,14 +198,14 @@ def _trouble(where: str) -> None:
 
 
 def _understood(engine: Engine, name: str) -> None:
-    """What was understood of a model, or why it cannot be opened and what might help."""
+    """Draw the inspection of a model, or the error and possible remedies."""
     waiting = st.container(key="waiting-checkpoint")
     if hub_offer.offered(engine, name, waiting):
         return
     found = _asked(engine, name, waiting)
     if found is None:
         return
-    with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
+    with st.container(key="checkpoint-head"):  # one element, however many notes it holds
         facts.head(name_table.without_note(found), engine.shelf[name].called)
     with st.container(key="checkpoint-names"):
         name_table.line(engine, found, name, _look_at, waiting)
@@ -213,7 +213,7 @@ def _understood(engine: Engine, name: str) -> None:
         state.model = name
         visit.bring(engine, name)
         query_state.mark_query_changed()
-        notices.mark_answered()  # what this model lacks of the last one's state was not asked for
+        notices.mark_answered()  # state of the previous model is not a request of the link
         navigation.open_page(navigation.FIRST)
     facts.rows_named(found.kind)
     vocabulary_choice.choose(engine.shelf[name].path, found, name, _look_at)
@@ -223,14 +223,14 @@ def _understood(engine: Engine, name: str) -> None:
 
 
 def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
-    """Return what was understood; without a proof where the visitor stopped that."""
+    """Return the inspection, without verification if the user stopped that."""
     label = say("Opening {model} ...", model=engine.shelf[name].called)
     words: dict[str, Any] = {"label": label, "about": name, "where": where}
     try:
         return run_with_progress(
             lambda task: engine.inspection(name, task), key="inspection", **words
         )
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message and a button to resume
         if not engine.ready(name):
             raise
     return run_with_progress(
@@ -241,14 +241,14 @@ def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
 
 
 def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | None:
-    """What was understood; or else a sentence on the page, and the words that may be said."""
+    """Return the inspection, or draw the error and the questions that may resolve it."""
     try:
         return _inspection(engine, name, waiting)
     except Stopped:
         return None
     except (ValueError, LookupError, OSError) as error:
         sentence = spoken(error)
-    except BaseException as error:  # the last net: a visitor never meets a traceback
+    except BaseException as error:  # last resort, so that users never see a traceback
         if not is_fault(error):
             raise
         traceback.print_exc(file=sys.stderr)
@@ -259,7 +259,7 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
     place = st.container(key="checkpoint-refusal")
     if name_table.ask(engine, name, sentence, _look_at, waiting):
         sentence = name_table.without_advice(sentence)
-        if name_table.is_first(engine, name):  # no fault: nobody has named the weights yet
+        if name_table.is_first(engine, name):  # not an error: the weights have not been named yet
             place.info(escape_markdown(say(name_table.OWN_NAMES)))
             with place:
                 layout.quiet(escape(sentence))

@@ -1,4 +1,4 @@
-"""Compare: what is different between two sentences, edits, models, or steps of a training?"""
+"""Page Compare: differences between two sentences, edits, models, or training steps."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ WITH = {
 }
 WEIGHTS = {"raw": mark("as they are"), "content": mark("words only")}
 BESIDE = {"place": mark("the same place"), "match": mark("the most alike")}
-OTHER, MODEL = "compare-other", "compare-model"  # keys of widgets
+OTHER, MODEL = "compare-other", "compare-model"  # widget keys
 EARLY, LATE = "compare-early", "compare-late"
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What is compared, what each side is called, and a sentence about what both hold."""
+    """The two runs to compare, the title of each, and a sentence about their fixed tokens."""
 
     asked: Asked
     titles: tuple[str, str]
@@ -55,7 +55,7 @@ class Sides:
 
 
 def draw(engine: Engine) -> None:
-    """The page Compare."""
+    """Draw the page Compare."""
     show(engine, _body)
 
 
@@ -95,7 +95,7 @@ def _comparison(scene: Scene) -> None:
 
 
 def _mark_others(scene: Scene, sides: Sides, card: dict[str, Any]) -> None:
-    """What was guessed of a model that is not the one above."""
+    """Draw the guesses about a compared model that is not the page's own model."""
     for side, title in zip(("a", "b"), sides.titles, strict=True):
         name = getattr(sides.asked, side).question.model
         if name != scene.question.model:
@@ -103,7 +103,7 @@ def _mark_others(scene: Scene, sides: Sides, card: dict[str, Any]) -> None:
 
 
 def _choices(scene: Scene) -> Sides | None:
-    """What stands on each side; None while something is missing, which the page says."""
+    """Draw the controls; return both sides, or None if an input is missing."""
     with layout.row("bottom", gap="medium", key="compare-choices"):
         st.segmented_control(
             say("compare with"),
@@ -144,7 +144,7 @@ def _question(scene: Scene) -> Question:
 
 
 def _reads_text(scene: Scene) -> bool:
-    """Whether the sentence can be exchanged; says so where it cannot."""
+    """Return True if the model reads one replaceable text; show a message if not."""
     kind = scene.kind
     if (
         kind.takes == "text"
@@ -180,7 +180,7 @@ def _sentences(scene: Scene) -> Sides | None:
 
 
 def _typed() -> None:
-    """In a callback: a text was typed, unless the browser only repeats what was written over."""
+    """Store a typed text (callback), unless the browser repeats an overwritten value."""
     text = " ".join(str(st.session_state[OTHER]).split())
     widget_sync.moved(OTHER, lambda: setattr(state, "other", text))
 
@@ -247,7 +247,7 @@ def _model_chosen() -> None:
 
 
 def _fits(scene: Scene, name: str) -> bool:
-    """Whether a model reads what this one reads, as far as can be told before it is loaded."""
+    """Return True if a model reads the same kind of input, as far as known before loading."""
     kind = scene.engine.kind(name)
     return kind is None or (kind.takes == scene.kind.takes and kind.eyes == scene.kind.eyes)
 
@@ -314,7 +314,7 @@ def _held(scene: Scene, name: str) -> str:
 
 
 def _runs(scene: Scene, sides: Sides) -> None:
-    """Both sides in a line each: what is read, and what is written by itself."""
+    """Draw both sides: the text that is read, and the text that is generated."""
     asked, engine = sides.asked, scene.engine
     texts = [side.question.text for side in (asked.a, asked.b)]
     if not texts[0] or not scene.kind.writes:

@@ -1,4 +1,4 @@
-"""Corpus: what does each head do over many sentences?"""
+"""Page Corpus: head measures over many sentences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION = mark("What does each head do over many sentences?")
 
 
 def draw(engine: Engine) -> None:
-    """The page Corpus."""
+    """Draw the page Corpus."""
     with notices_above(engine):
         _body(engine)
 
@@ -62,10 +62,10 @@ def _body(engine: Engine) -> None:
 
 
 def _opened(engine: Engine) -> AtlasFolder | None:
-    """The chosen atlas; or None, and on the page why it cannot be shown."""
+    """Return the chosen atlas, or None after an error was shown."""
     try:
         return opening.chosen(engine)
-    except Stopped:  # says so itself, and offers to go on
+    except Stopped:  # shows its own message and a button to resume
         pass
     except (ValueError, LookupError, OSError) as error:
         st.error(escape_markdown(spoken(error)))

@@ -1,4 +1,4 @@
-"""Explore: which words does each head look at, and what becomes of it when it is changed?"""
+"""Page Explore: the attention of each head, and the effect of edits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUESTIONS = {
 
 
 def draw(engine: Engine) -> None:
-    """The page Explore."""
+    """Draw the page Explore."""
     show(engine, _body, long=True)
 
 
@@ -51,8 +51,10 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 
 
 def _long(scene: Scene) -> Callable[[], None] | None:
-    """A text of which there are only tiles: all heads, the opened one as a map, and the dock. What
-    was changed just now is run when all of it stands."""
+    """Draw a long text, for which only tiles exist: all heads, the opened map, and the dock.
+
+    Returns a function that runs pending edits after the page is drawn, or None.
+    """
     scene = selection.follow_row(long_map.clamp_selection(scene))
     token_chips.no_words()
     ran = scene.of_its_run

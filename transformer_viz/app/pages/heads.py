@@ -1,4 +1,4 @@
-"""Heads: what is each head for, and what happens without it?"""
+"""Page Heads: the function of each head, and the effect of its removal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Later = Callable[[], None] | None
 
 
 def draw(engine: Engine) -> None:
-    """The page Heads."""
+    """Draw the page Heads."""
     show(engine, _body)
 
 
@@ -54,7 +54,7 @@ def _body(scene: Scene) -> Later:
 
 
 def _both(first: Later, second: Later) -> Later:
-    """One after the other, once the page stands."""
+    """Return a function that calls both steps after the page is drawn."""
     steps = [step for step in (first, second) if step is not None]
     if not steps:
         return None
@@ -102,7 +102,7 @@ def _measured(scene: Scene) -> Later:
 
 
 def _choices(scene: Scene) -> str | None:
-    """Which sentences; None while a file is wanted that is not there yet."""
+    """Draw the controls; return the source of sentences, or None if its file is missing."""
     with layout.row("bottom", gap="medium", key="heads-choices"):
         st.segmented_control(
             say("sentences"),
@@ -140,7 +140,7 @@ def _evidence(scene: Scene, source: str) -> HeadEvidence:
 
 
 def _told(found: HeadEvidence, source: str, stored: sentences.Stored | None) -> str:
-    """What was measured, on what, and what it cannot say."""
+    """Return the description of the measurement, its data and its limits."""
     alone = found.card["sentences"] == 1
     told = [
         say(
@@ -169,7 +169,7 @@ def _told(found: HeadEvidence, source: str, stored: sentences.Stored | None) -> 
             )
         )
     told.append(say("Where a head looks is not yet what it is worth. Changes are not in it."))
-    if source == "stored":  # of one sentence, and of a stranger's model, this would be untrue
+    if source == "stored":  # not true for one sentence or for an uploaded model
         told.append(
             say(
                 "Station 5 names the head whose map looks most like a habit in one sentence, the "

@@ -1,4 +1,4 @@
-"""Labs: a question, a prediction, an experiment, a reveal."""
+"""Page Labs: a question, a prediction, an experiment, a reveal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..labs.experiments.who_is_it import WHO
 from ..labs.lab import Lab
 from ..page_template import show
 
-#: Every lab, in the order in which the reader meets them.
+#: All labs, in display order.
 LABS: tuple[Lab, ...] = (
     SCALE,
     SCORES,
@@ -43,5 +43,5 @@ LABS: tuple[Lab, ...] = (
 
 
 def draw(engine: Engine) -> None:
-    """The page."""
+    """Draw the page Labs."""
     show(engine, lambda scene: lab_page.body(scene, LABS))

@@ -1,4 +1,4 @@
-"""Lessons: an hour in ten stations, each of which opens a page in the right state."""
+"""Page Lessons: an hour in ten stations, each of which opens a page in a prepared state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEACHER = mark(
 
 
 def draw(engine: Engine) -> None:
-    """The page."""
+    """Draw the page Lessons."""
     navigation.clamp_station()
     navigation.go_to_station(engine)
     with notices_above(engine):
@@ -63,7 +63,7 @@ def _body(engine: Engine, kind: Kind) -> None:
 
 
 def _path() -> None:
-    """The stations in a row: what each is about, and whether it was answered."""
+    """Draw the list of stations: the subject of each, and if it was answered."""
     minutes = sum(station.minutes for station in STATIONS)
     title = escape(say("An hour in ten stations"))
     length = escape(say("{minutes} minutes", minutes=minutes))
@@ -94,7 +94,7 @@ def _row(number: int, station: Station) -> None:
 
 
 def _beginning(engine: Engine, kind: Kind) -> None:
-    """What the lesson is, the sentence, and the button to begin or to go on."""
+    """Draw the introduction, the sentence, and the button to begin or resume."""
     done = len([n for n in answers.answers() if n])
     with st.container(border=True, key="card-begin"):
         layout.heading(escape(say("Your sentence, ten questions")))
@@ -127,7 +127,7 @@ def _beginning(engine: Engine, kind: Kind) -> None:
 
 
 def _following() -> int:
-    """The station to go on with: the open one, or the first that was not answered."""
+    """Return the next station: the open one, or the first without an answer."""
     open_now: int = state.station
     if open_now:
         return open_now
@@ -136,7 +136,7 @@ def _following() -> int:
 
 
 def _sheet(engine: Engine) -> None:
-    """The worksheet, made when it is asked for."""
+    """Draw the worksheet's download buttons; it is made on request."""
     model = state.model
     kind = engine.kind(model) or Kind()
     question = query_state.question(engine, kind)
@@ -168,9 +168,9 @@ def _sheet(engine: Engine) -> None:
 
 
 def _refusal(engine: Engine, question: Question) -> str:
-    """Why there is no worksheet of a text, in a sentence; empty where there is one.
+    """Return a reason if a text cannot have a worksheet, else an empty string.
 
-    A token has a letter at least: a model is waited for only where a text may be too long.
+    A token has at least one character, so the model is loaded for possibly too long texts only.
     """
     if len(question.text) <= MAX_TOKENS:
         return ""
@@ -184,7 +184,7 @@ def _refusal(engine: Engine, question: Question) -> str:
 def _maker(
     engine: Engine, question: Question, kind: Kind, made: Callable[[Engine, Question, Kind], str]
 ) -> Callable[[], bytes]:
-    """What makes a sheet; it runs in a thread that knows nothing of this visit."""
+    """Return a function that makes a sheet; it runs in a thread without session state."""
     language = spoken_language()
 
     def make() -> bytes:
@@ -195,7 +195,7 @@ def _maker(
 
 
 def sheet(engine: Engine, question: Question, kind: Kind) -> str:
-    """The worksheet of a question, in the present language: every station is run for it."""
+    """Return the worksheet of a question in the current language; runs all stations."""
     written = _written(engine, question) if kind.translates and question.text else ""
     called = engine.shelf[question.model].called
     pages = _pages(engine, question, kind)
@@ -203,17 +203,17 @@ def sheet(engine: Engine, question: Question, kind: Kind) -> str:
 
 
 def solutions(engine: Engine, question: Question, kind: Kind) -> str:
-    """The answers to that worksheet, in the present language."""
+    """Return the answers to that worksheet in the current language."""
     called = engine.shelf[question.model].called
     pages = _pages(engine, question, kind)
     return answer_sheet(pages, question.text, called, _guesses(engine, question))
 
 
 def _guesses(engine: Engine, question: Question) -> dict[str, Any]:
-    """The words that were guessed of the model whose numbers stand on a sheet."""
+    """Return the guessed settings of the model whose numbers are on a sheet."""
     try:
         return engine.clean(question, DetailRequest(())).trace.guesses
-    except (ValueError, LookupError):  # no station could be asked
+    except (ValueError, LookupError):  # no station can be computed
         return {}
 
 
@@ -224,7 +224,7 @@ def _pages(engine: Engine, question: Question, kind: Kind) -> list[Page]:
 def _written(engine: Engine, question: Question) -> str:
     try:
         return engine.clean(question, DetailRequest(())).text
-    except ValueError:  # the stations say why
+    except ValueError:  # the stations show the reason
         return ""
 
 
@@ -238,7 +238,7 @@ def _page(engine: Engine, question: Question, kind: Kind, station: Station) -> P
 
 
 def _notes() -> None:
-    """For the teacher: what to say, to ask, and to beware of, station by station."""
+    """Draw the teacher's notes for each station: what to say, ask, and beware of."""
     with st.expander(say("Notes for the teacher"), key="teacher"):
         st.html(f'<p class="tv-notes">{escape(say(TEACHER))}</p>')
         for number, station in enumerate(STATIONS, 1):

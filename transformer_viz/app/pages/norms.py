@@ -1,4 +1,4 @@
-"""Norms: what does each layer norm see, and what does it make of it?"""
+"""Page Norms: input and output statistics of each layer norm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NAMES = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(engine: Engine) -> None:
-    """The page Norms."""
+    """Draw the page Norms."""
     show(engine, _body)
 
 
@@ -90,7 +90,7 @@ def _choices(scene: Scene) -> None:
 
 
 def _clamp_site(sites: tuple[str, ...]) -> None:
-    """Let the chosen norm be one that this stack has; an unknown one from the link is told."""
+    """Select a norm that this stack has; report an unknown one of the link."""
     if state.site not in sites:
         if state.site:
             notices.about_link(
@@ -142,7 +142,7 @@ def _pick(sites: tuple[str, ...]) -> None:
 
 
 def _said(scene: Scene, stack: str) -> None:
-    """The chosen cell as a number, before and after a change, and what the number is."""
+    """Draw the chosen cell as a number, before and after an edit, and its meaning."""
     told = []
     for trace in (scene.before, scene.now) if scene.changes else (scene.before,):
         sites, values = norm_statistic(trace, state.statistic, stack)
@@ -202,7 +202,7 @@ def _gains(scene: Scene) -> None:
 
 
 def _outstanding(scene: Scene, stack: str) -> None:
-    """Words, dimensions and gains whose numbers stand far from the rest."""
+    """Draw the outliers among words, dimensions and gains."""
     now, _ = scene.shown
     site = state.site
     layout.heading(say("What stands out?"), 3)
@@ -222,7 +222,7 @@ def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
 
 
 def _changes(scene: Scene, stack: str) -> None:
-    """What the edits of the visit did to the norms, in a sentence."""
+    """Draw a sentence on the effect of the current edits on the norms."""
     with st.container(border=True, key="card-changes"):
         layout.heading(say("What did the changes do here?"))
         if scene.changes:
@@ -241,8 +241,8 @@ def _changes(scene: Scene, stack: str) -> None:
 
 
 def _table(scene: Scene, stack: str) -> None:
-    """Every number behind the pictures, to read and to take along."""
-    with speaking(ENGLISH):  # data are the same for everybody
+    """Draw all numbers, and their download."""
+    with speaking(ENGLISH):  # data files do not depend on the language
         table = numbers(scene, stack)
     with st.container(border=True, key="card-table"):
         with layout.row("center", spread=True):
@@ -254,7 +254,7 @@ def _table(scene: Scene, stack: str) -> None:
 
 
 def numbers(scene: Scene, stack: str) -> pd.DataFrame:
-    """The norms of a stack, a row a norm and word; of a changed run with what it was before."""
+    """Return a stack's norms, one row per norm and token; changed runs include the clean values."""
     table = norm_table(scene.now, stack)
     if not scene.changes:
         return table

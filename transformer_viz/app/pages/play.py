@@ -1,4 +1,4 @@
-"""Play: the translation, word by word, as the search for it goes."""
+"""Page Play: the search for the output, token by token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..ui.text_format import ending, escape_markdown
 
 QUESTION = mark("How does the model write?")
 NAMED = mark("{name} names a class and writes no words, so there is nothing to play.")
-#: What a model that judges does instead of writing, by what it gives and by its task.
+#: Messages for models that generate no text, by output kind and task.
 JUDGED = {
     "classes": {
         SINGLE_LABEL: NAMED,
@@ -51,7 +51,7 @@ JUDGED = {
 
 
 def draw(engine: Engine) -> None:
-    """The page."""
+    """Draw the page Play."""
     show(engine, _body)
 
 
@@ -75,7 +75,7 @@ def _body(scene: Scene) -> None:
 
 
 def _silent(scene: Scene) -> str:
-    """Why there is nothing to play."""
+    """Return the reason why the model has no search to play."""
     name = scene.engine.shelf[scene.question.model].called
     judged = JUDGED.get(scene.kind.gives, {}) if scene.kind.takes != "audio" else {}
     if judged:
@@ -103,7 +103,7 @@ def _silent(scene: Scene) -> str:
 
 
 def _search(scene: Scene, way: Way, changes: Intervention, waiting: object) -> Search:
-    """The search, made once for all who ask for it."""
+    """Return the cached search."""
     question = scene.question
     asked = replace(question, target="", beam=way.beam)
     words = (asked, way.beam, way.drawing, way.seed, changes.to_json())
@@ -117,13 +117,13 @@ def _search(scene: Scene, way: Way, changes: Intervention, waiting: object) -> S
     return found
 
 
-# ---- the step and the text that are shown -------------------------------------------------------
+# ---- shown step and text -----------------------------------------------------------------------
 
 
 def _clamp_played(scene: Scene, way: Way, changes: Intervention, search: Search) -> int | None:
-    """Bring the step and the text to those that this search has; None is its best text.
+    """Return the chosen text with step and text clamped to this search; None means the best text.
 
-    Another question begins at the first word. Another search of the same one keeps the step.
+    A new question starts at step 0. A new search for the same question keeps the step.
     """
     question = scene.question
     now = (question.model, question.text, question.picture, question.file), (way, changes.to_json())
@@ -157,7 +157,7 @@ def _clamp_played(scene: Scene, way: Way, changes: Intervention, search: Search)
 
 
 def _named(search: Search, branch: str) -> int | None:
-    """The candidate that a link names by its step and its place there; None where none is."""
+    """Return the candidate that a link names by its step and index there, or None."""
     step, _, place = branch.partition(".")
     if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in (step, place)):
         return None
@@ -203,14 +203,14 @@ def _picture(
 
 
 def _moved(said: object) -> None:
-    """Keep the step and the text at which the hand rests."""
+    """Store the step and the text at which the slider rests."""
     match said:
         case {"played": int(played), "branch": str(branch)} if 0 <= played < 100_000:
             st.session_state.update(played=played, branch=shortened(branch))
 
 
 def _looked(said: object) -> None:
-    """Keep whose row is shown; it is the opened head of the other pages as well."""
+    """Store the layer and head of the shown row; other pages open this head too."""
     if not isinstance(said, Mapping):
         return
     match said:

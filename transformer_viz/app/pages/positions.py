@@ -1,4 +1,4 @@
-"""Positions: how does the model know where a word stands, and what if it does not?"""
+"""Page Positions: positional information of the model, and edits of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCALES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
 
 
 def draw(engine: Engine) -> None:
-    """The page Positions."""
+    """Draw the page Positions."""
     show(engine, _body)
 
 
@@ -97,7 +97,7 @@ def _body(scene: Scene) -> Callable[[], None]:
 
 
 def name_of(trace: Trace, stack: str) -> str | None:
-    """Where a stack's positions stand in the trace: a table, angles, or a bias of the scores."""
+    """Return the trace's name for a stack's positions (table, angles, or score bias), or None."""
     return next((name for name in trace.positions if stack_of(name) == stack), None)
 
 
@@ -109,7 +109,7 @@ def _choices(scene: Scene) -> None:
 
 
 def _pictures(scene: Scene, name: str) -> None:
-    """The table, its wavelengths, and which places it makes alike."""
+    """Draw the table, its wavelengths, and the similarity of positions."""
     dark = visit.dark()
     now, before = scene.shown
     with st.container(key="pictures-table"):
@@ -147,21 +147,21 @@ def _pictures(scene: Scene, name: str) -> None:
 
 
 def _most(scene: Scene, name: str) -> float | None:
-    """The largest number in both runs' tables, so that they are coloured alike."""
-    if not name.startswith("table."):  # cosines need no common limit, and a bias has its own
+    """Return the largest number in the tables of both runs, for a common colour scale."""
+    if not name.startswith("table."):  # cosines need no common scale, and a bias has its own
         return None
     runs = (scene.before, scene.now)
     return max(float(np.abs(position_array(run, name)).max(initial=0)) for run in runs)
 
 
 def _pick(key: str, *names: str) -> None:
-    """A click chooses what its place stands for."""
+    """Store the values of a clicked point."""
     for name, value in zip(names, clicked(key), strict=False):
         st.session_state[name] = value
 
 
 def _along(scene: Scene, name: str, tokens: Tokens) -> None:
-    """The chosen pair along the sentence, and the turn that leads k words further."""
+    """Draw the chosen pair along the sentence, and the rotation that shifts by k tokens."""
     dark = visit.dark()
     now, _ = scene.shown
     with st.container(key="pictures-waves"):
@@ -214,7 +214,7 @@ def _steps(tokens: Tokens) -> None:
 
 
 def _switches(scene: Scene) -> None:
-    """Scale, drop, shuffle: what the model is told about places."""
+    """Draw the controls that scale, drop or shuffle the positions."""
     _show(scene)
     with st.container(border=True, key="card-switches"):
         with layout.row("center", fit=True):
@@ -278,7 +278,7 @@ def _controls() -> None:
 
 
 def _show(scene: Scene) -> None:
-    """Let the switches show the edits."""
+    """Update the controls to the current edits."""
     reach = state.reach
     scale = position_edits.scale(scene.changes, reach)
     widget_sync.show(
@@ -295,7 +295,7 @@ def _moved(name: str) -> None:
 
 
 def _write(name: str) -> None:
-    """Write what a switch says into the edits."""
+    """Apply the value of a control to the edits."""
     now = changes.intervention()
     value, reach = st.session_state[name], state.reach
     if name == "position_scale":

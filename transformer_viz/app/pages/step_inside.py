@@ -1,4 +1,4 @@
-"""Step inside: one head's whole chain, from a word's numbers to what is added to it."""
+"""Page Step inside: the computation of one head, from a token's vector to its output."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ..ui.progress import run_with_progress
 from ..ui.text_format import escape_markdown
 
 QUESTION = mark("What happens inside a head?")
-MAX_ADDRESS_CHARS = 200  # letters of an address
+MAX_ADDRESS_CHARS = 200  # characters of an address
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What of a chain is open: a word's row, a station, and the address of a number."""
+    """Open parts of the page: token row, station, address of a number, presenter mode."""
 
     row: int
     step: int
@@ -41,7 +41,7 @@ class Opened:
 
 
 def draw(engine: Engine) -> None:
-    """The page."""
+    """Draw the page Step inside."""
     show(engine, _body)
 
 
@@ -78,7 +78,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 
 
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:
-    """Which block, layer, head and word."""
+    """Draw the select boxes of block, layer, head and word."""
     layers, heads = scene.now.thumbnail(scene.place.map_name).shape[:2]
     notices.rewrite_widget("token")
     with layout.row("center", spread=True, key="fold-inside"):
@@ -103,27 +103,27 @@ def _list(
     )
 
 
-# ---- what is open -------------------------------------------------------------------------------
+# ---- open station and number --------------------------------------------------------------------
 
 
 def _clamp_step(chain: Walkthrough) -> None:
-    """Let the open station be one that there is: the same one as before, wherever it stands now."""
+    """Keep the open station if the chain still has it, else clamp its index."""
     known = [_known_by(stage) for stage in chain]
     step, name = private.station
     if state.step != step or name not in known:
         notices.clamp_index("step", len(known), say("station"))
-    elif known[step : step + 1] != [name]:  # the chain is another one, and has it elsewhere
+    elif known[step : step + 1] != [name]:  # another chain has it at another index
         state.step = known.index(name)
     private.station = (state.step, known[state.step])
 
 
 def _known_by(stage: Stage) -> str:
-    """What a station is in each block: the attention's own parts are the same in all of them."""
+    """Return a name of a station that is the same for all attention blocks."""
     return f"{stage.kind} {'feed_forward' if stage.block == 'feed_forward' else ''}"
 
 
 def _number(chain: Walkthrough) -> Number | None:
-    """The opened number, if it belongs to the open station; another one is let go."""
+    """Return the opened number if it belongs to the open station; else clear it."""
     if not state.number:
         return None
     here = chain.stages[state.step].name
@@ -140,7 +140,7 @@ def _number(chain: Walkthrough) -> Number | None:
 
 
 def _terms(scene: Scene, chain: Walkthrough) -> Terms | None:
-    """The sum behind the opened number; one that is no sum is let go."""
+    """Return the terms of the opened number; clear a number that is not a sum."""
     number = _number(chain)
     if number is None:
         return None
@@ -159,7 +159,7 @@ def _tell(number: str) -> None:
 
 
 def _stepped(said: object) -> None:
-    """Another station was gone to."""
+    """Open another station, as sent by the browser."""
     match said:
         case {"step": int(step)} if 0 <= step < 1000:
             del private.station
@@ -168,14 +168,14 @@ def _stepped(said: object) -> None:
 
 
 def _open(said: object) -> None:
-    """A number was opened, or the opened one closed; anything may come from a browser."""
+    """Open or close a number, as sent by the browser; invalid data is ignored."""
     match said:
         case {"step": int(), "number": str(number)}:
             _stepped(said)
             state.number = number[:MAX_ADDRESS_CHARS]
 
 
-# ---- what is drawn ------------------------------------------------------------------------------
+# ---- data of the component ----------------------------------------------------------------------
 
 
 def _data(scene: Scene, chain: Walkthrough, terms: Terms | None, opened: Opened) -> bytes:
@@ -190,12 +190,12 @@ def _data(scene: Scene, chain: Walkthrough, terms: Terms | None, opened: Opened)
 
 
 def _moved(scene: Scene, opened: Opened, task: Task | None = None) -> bytes:
-    """The chain while a slider is dragged; asks nothing of the visit, so any thread may."""
+    """Return the chain's data while a slider is dragged; thread-safe, without session state."""
     chain = scene.inside(opened.row, task)
     terms = None
     if opened.number:
         try:
             terms = scene.terms(chain, chain.number(opened.number), task)
-        except LookupError:  # what a mask hides has no sum
+        except LookupError:  # a masked score has no terms
             terms = None
     return _data(scene, chain, terms, opened)

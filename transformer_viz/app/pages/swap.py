@@ -1,4 +1,4 @@
-"""Swap: which part of a run carries the difference between two sentences?"""
+"""Page Swap: activation patching between two sentences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..ui.terms import terms
 from ..ui.text_format import changed_words
 
 QUESTION = mark("Which part of the run carries the difference between two sentences?")
-#: Another end for sentences that are often tried.
+#: Variants of frequently used sentences.
 VARIANTS = {
     FIRST_TEXT: FIRST_TEXT.replace("tired", "wide"),
     FIRST_TEXT.replace("tired", "wide"): FIRST_TEXT,
@@ -52,14 +52,14 @@ SAID = {
         "rest of the run is this sentence's."
     ),
 }
-OTHER, PAIR = "swap-other", "swap-pair"  # keys of the typed texts
+OTHER, PAIR = "swap-other", "swap-pair"  # widget keys of the typed texts
 SEPARATOR = ","
 TYPED = 400  # characters
-MOST_PLACES = 256  # tokens of source and target, whose places are swapped one by one
+MOST_PLACES = 256  # tokens of source and target, which are patched one by one
 
 
 def draw(engine: Engine) -> None:
-    """The page Swap."""
+    """Draw the page Swap."""
     show(engine, _body)
 
 
@@ -77,7 +77,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 
 
 def _lacks(scene: Scene) -> str | None:
-    """Why the model at hand cannot be asked, and what can be had instead."""
+    """Return a reason if the model cannot be used, with an alternative; else None."""
     kind = scene.kind
     if kind.takes != "text" or kind.eyes:
         return say(
@@ -137,9 +137,9 @@ def _experiment(scene: Scene) -> None:
 
 
 def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
-    """The other sentence, the pair of words if one was typed, and what is swapped."""
+    """Draw the controls; return the other sentence, the typed word pair or None, and the kind."""
     text = scene.question.text
-    if private.swapped_about not in ("", text):  # the variant was of another sentence
+    if private.swapped_about not in ("", text):  # the variant belongs to another sentence
         state.other = state.between = ""
     private.swapped_about = text
     other = state.other or variant(text, scene.kind.examples)
@@ -186,11 +186,11 @@ def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
 
 
 def variant(text: str, examples: Sequence[str] = ()) -> str:
-    """Return a sentence that differs from a text by a word; the text itself where none is known.
+    """Return a sentence that differs from a text by one word, or the text itself if none is known.
 
     Args:
-        text: what is read.
-        examples: texts of words of the model's own list.
+        text: The source text.
+        examples: The model's own example texts.
     """
     others = [example for example in examples if example != text]
     if text in examples and others:
@@ -199,7 +199,7 @@ def variant(text: str, examples: Sequence[str] = ()) -> str:
 
 
 def _typed(widget: str, name: str) -> None:
-    """In a callback: a text was typed, unless the browser only repeats what was written over."""
+    """Store a typed text (callback), unless the browser repeats an overwritten value."""
     text = " ".join(str(st.session_state[widget]).split())
     widget_sync.moved(widget, lambda: setattr(state, name, text))
 
@@ -232,7 +232,7 @@ def _compared(scene: Scene, other: str, pair: tuple[str, ...] | None) -> Compare
 
 
 def _runs(scene: Scene, other: str, found: Compared) -> None:
-    """Both clean runs side by side: what is read, what is written, and how the pair stands."""
+    """Draw both clean runs: source, generated text, and the probabilities of the pair."""
     text, (own, theirs) = scene.question.text, found.outputs
     titles = (say("this sentence: 0"), say("the other one: 1"))
     read = (escape(text), changed_words(text, other))
@@ -263,7 +263,7 @@ def _runs(scene: Scene, other: str, found: Compared) -> None:
 
 
 def _run(found: Compared, number: int, read: str, written: str) -> str:
-    """One run as HTML: the sentence, what is written, the pair's probabilities and lead."""
+    """Return a run as HTML: source, generated text, the pair's probabilities and lead."""
     pair = " · ".join(
         say("“{word}”", word=escape(word)) + f" {chance:.3f}"
         for word, chance in zip(found.words, found.chances[number], strict=True)
@@ -284,7 +284,7 @@ def _quoted(words: tuple[str, ...]) -> str:
 
 
 def _grids(asked: Asked) -> None:
-    """One grid after the other, each as soon as it is measured; then the strongest swaps."""
+    """Draw each grid as soon as it is measured, then the strongest patches."""
     layout.quiet(
         escape(
             say(SAID[asked.what])
@@ -293,7 +293,7 @@ def _grids(asked: Asked) -> None:
         )
     )
     found: dict[str, Grid] = {}
-    parts = sorted(asked.parts, key=lambda part: part != "cross")  # where most is carried, first
+    parts = sorted(asked.parts, key=lambda part: part != "cross")  # largest effects first
     places_of = len(asked.compared.source) + len(asked.compared.target or ())
     if asked.what == "stream" and places_of > MOST_PLACES:
         raise ValueError(
@@ -326,7 +326,7 @@ def _grids(asked: Asked) -> None:
 
 
 def _take(asked: Asked, found: dict[str, Grid]) -> None:
-    """Every number, and the card that says what was measured."""
+    """Draw all numbers, and a download with the card of the measurement."""
     panel = layout.unfolding(say("all numbers"), "swap-numbers")
     if panel is None:
         return

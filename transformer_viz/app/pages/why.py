@@ -1,4 +1,4 @@
-"""Why this word: several answers to what the input had to do with one word of the output."""
+"""Page Why this word: several attributions of one output token to the input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ..ui.terms import terms
 from ..ui.text_format import escape_markdown
 
 QUESTION = mark("What had the input to do with this word?")
-#: The same of models whose output is no word.
+#: Question for models whose output is not text.
 SCORES = {
     "classes": mark("What had the input to do with this score?"),
     "tags": mark("What had the input to do with this tag?"),
@@ -50,7 +50,7 @@ TITLES = {
     "logits": mark("Who wrote the logit directly?"),
     "random": mark("by chance, mean of 20 orders"),
 }
-#: How each method's numbers are written, and what they are.
+#: Number format and unit of each method.
 UNITS = {
     "weights": ("{:.3f}", mark("of the row")),
     "rollout": ("{:.3f}", mark("of the row")),
@@ -59,16 +59,16 @@ UNITS = {
     "removal": ("{:.2f}", mark("nats")),
 }
 LOGITS = mark("logits")
-#: What is asked of a model that marks an answer.
+#: Choices for a model that marks an answer span.
 ENDS = (mark("start of the answer"), mark("end of the answer"))
-MOST_TOKENS = 256  # of source and target, each with a run of its own
+MOST_TOKENS = 256  # of source and target; each needs a run
 
-#: What is asked: text or pair of texts, held target or class, number of the word, masks.
+#: Text or pair of texts, fixed target or class, index of the word, masked positions.
 Asked = tuple[Text, Ids | int | None, int, Ids]
 
 
 def draw(engine: Engine) -> None:
-    """The page Why this word."""
+    """Draw the page Why this word."""
     show(engine, _body)
 
 
@@ -87,7 +87,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 
 
 def _lacks(scene: Scene) -> str | None:
-    """Why the model at hand cannot be asked here, and what can be had instead."""
+    """Return a reason if the model or text cannot be used, with an alternative; else None."""
     kind = scene.kind
     if kind.takes != "text" or kind.eyes:
         return say(
@@ -108,7 +108,7 @@ def _lacks(scene: Scene) -> str | None:
 
 
 def _asked(scene: Scene) -> Asked | None:
-    """The question of the visit; the chosen word is brought to what there is."""
+    """Return the question of the session, with the chosen word clamped to the valid range."""
     kind, before = scene.kind, scene.before
     text: Text = scene.question.text
     masked = scene.question.masked
@@ -136,14 +136,14 @@ def _asked(scene: Scene) -> Asked | None:
 
 
 def _lit(scene: Scene, asked: Asked | None) -> int:
-    """The number of the chip that is lit: of the word in question, which stands one row later."""
+    """Return the index of the chip to highlight (one after the word's row), or -1 for none."""
     if asked is None or scene.kind.gives in ("classes", "spans"):
         return -1
     return asked[2] if scene.kind.fills else asked[2] + 1
 
 
 def _pick(scene: Scene, chip: Picked) -> None:
-    """In a callback: a word of the output was clicked."""
+    """Choose the clicked output word (callback)."""
     if scene.kind.gives == "spans":
         return
     if scene.kind.fills:
@@ -171,7 +171,7 @@ def _explained(scene: Scene, asked: Asked) -> None:
     _deletion(scene, asked)
     for method, made in (
         ("lens", lambda table: lens_table(table, found.word)),
-        ("logits", direct_table),  # a column a head: it takes the whole width
+        ("logits", direct_table),  # one column per head, so it needs the full width
     ):
         with st.container(border=True, key=f"card-why-{method}"):
             _below(found, method, made)
@@ -181,7 +181,7 @@ def _explained(scene: Scene, asked: Asked) -> None:
 
 
 def _answered(scene: Scene, asked: Asked) -> Answers:
-    language = spoken_language()  # the thread that works has no session
+    language = spoken_language()  # the worker thread has no session
     found: Answers = run_with_progress(
         lambda task: scene.engine.ask(
             scene.question.model, answers, *asked, language, task=task, stepped=True
@@ -194,7 +194,7 @@ def _answered(scene: Scene, asked: Asked) -> Answers:
 
 
 def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
-    """Which word it is about, with its probability, and a box that chooses another."""
+    """Draw the word in question with its probability, and a select box for another."""
     said = say("“{word}”", word=found.word)
     if found.probability is not None:
         said += " " + say("probability {share}", share=numeral(found.probability, ".1%"))
@@ -222,7 +222,7 @@ def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
 
 
 def _choose_class(scene: Scene) -> None:
-    """A box that chooses another class, label or output."""
+    """Draw a select box for another class, label or output."""
     names = class_names(scene)
     if scene.kind.gives != "classes" or len(names) < 2:
         return
@@ -240,7 +240,7 @@ def _choose_class(scene: Scene) -> None:
 
 
 def _offer_least_sure(scene: Scene, asked: Asked) -> None:
-    """A button that asks about the word whose probability is least."""
+    """Draw a button that chooses the least probable word."""
     produced = scene.before.produced
     judged = scene.kind.gives in ("classes", "spans") or scene.kind.unit == LOGIT
     if scene.kind.fills or judged or produced is None:
@@ -257,7 +257,7 @@ def _offer_least_sure(scene: Scene, asked: Asked) -> None:
 
 
 def _words(scene: Scene) -> dict[int, str]:
-    """The words that can be asked about, by number."""
+    """Return the words that can be chosen, by index."""
     before = scene.before
     if scene.kind.gives == "classes":
         return {}
@@ -298,7 +298,7 @@ def _below(found: Answers, method: str, made: Callable[[pd.DataFrame], str]) -> 
 
 
 def _deletion(scene: Scene, asked: Asked) -> None:
-    """The deletion curve, once it is asked for."""
+    """Draw the deletion curve if its expander is open."""
     folded = st.expander(
         say("Who names the words that matter? The deletion curve"),
         key="why-deletion",
@@ -325,7 +325,7 @@ def _deletion(scene: Scene, asked: Asked) -> None:
 
 
 def _curve(table: pd.DataFrame) -> Any:
-    """A line a method, and chance with the band of its orders."""
+    """Return a chart with one line per method, and chance with the band of its orders."""
     lines = []
     for method, part in table.groupby("method", sort=False):
         if method == "random":
@@ -353,7 +353,7 @@ def _curve(table: pd.DataFrame) -> Any:
 
 
 def _take(found: Answers) -> None:
-    """Every number, and the card that says what was measured."""
+    """Draw all numbers, and a download with the card of the measurement."""
     panel = layout.unfolding(say("all numbers"), "why-numbers")
     if panel is None:
         return

@@ -1,4 +1,4 @@
-"""From a scene to HTML or bytes for a component. No Streamlit.
+"""Conversion of a scene to HTML, or to bytes for a component. No Streamlit.
 
 May import session and engine.
 """

@@ -1,4 +1,4 @@
-"""What a model that does not translate says to what it was given, in one line."""
+"""Single-line answer of a model that does not translate."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .outcome_html import answer_text, class_names
 
 
 def lead(scene: Scene) -> str:
-    """The clean run's answer as HTML; empty where a model gives vectors, or a class a word.
+    """Return the clean run's answer as HTML; empty for vectors and for word classes.
 
-    The letters of a sound are put together to its text.
+    The letters predicted for a sound are joined to its text.
     """
     kind = scene.kind
     if kind.takes == "audio" and kind.gives == "tags" and scene.before.logits is not None:
@@ -49,20 +49,20 @@ def _class(scene: Scene) -> str:
 
 
 def _next_word(scene: Scene) -> str:
-    """The text, and the word that the model finds most probable after it."""
+    """Return the text, and the most probable next word."""
     logits = scene.before.logits
     assert logits is not None
     ids, name, best = scene.before.source.ids, scene.question.model, int(logits[-1].argmax())
     start, whole = (scene.engine.text_of(name, said) for said in (ids, [*ids, best]))
     word = whole.removeprefix(start) if whole.startswith(start) else ""
-    if not word.strip():  # a mark, which no text shows
+    if not word.strip():  # a special token, which is invisible in text
         word = f" {scene.engine.pieces(name)[best]}"
     gap = " " if word != word.lstrip() else ""
     return f'{escape(ending(start))}{gap}<span class="tv-new">{escape(word.strip())}</span>'
 
 
 def _filled(scene: Scene) -> str:
-    """The sentence with the model's first guess at each mask, guesses marked."""
+    """Return the sentence with the best prediction at each mask, predictions marked."""
     logits, source = scene.before.logits, scene.before.source
     assert logits is not None
     ids, name = list(source.ids), scene.question.model

@@ -1,4 +1,4 @@
-"""What came of it, as HTML: bars of held words, guesses at a place, classes, vectors."""
+"""Outcome panel as HTML: bars of target tokens, predictions at a position, classes, vectors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...views.html.vector_change import vector_change
 from ..session.scene import Scene
 
 ENDS = (mark("Where does the answer start?"), mark("Where does the answer end?"))
-MASKS = 4  # masks whose candidates are shown at once
-CLASSES = 10  # classes that are shown at once
-SHOWN = 60  # words whose bars are shown at once
+MASKS = 4  # masks with candidates shown at once
+CLASSES = 10  # classes shown at once
+SHOWN = 60  # tokens with bars shown at once
 
 
 def outcome(scene: Scene) -> str:
-    """What the runs say before and after: of words, masked words, classes, tags or vectors."""
+    """Return the outcome before and after: target tokens, masks, classes, tags or vectors."""
     if scene.kind.gives == "classes":
         names = class_names(scene)
         return _guesses(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
@@ -43,7 +43,7 @@ def outcome(scene: Scene) -> str:
 
 
 def answer_text(scene: Scene, trace: Trace) -> str:
-    """The text of the best answer of a run; its words where no text can be made of them."""
+    """Return the best answer of a run as text, or its tokens if they have no text."""
     tokens, first, last = answer_tokens(trace)
     ids = tokens.ids[first : last + 1]
     text = scene.engine.text_of(scene.question.model, ids).strip() if ids else ""
@@ -51,7 +51,7 @@ def answer_text(scene: Scene, trace: Trace) -> str:
 
 
 def _answer(scene: Scene) -> str:
-    """The answer that each run marks, and where else it could start and end."""
+    """Return the marked answer of each run, and candidates for its start and end."""
     found = f'<p class="tv-say" data-what="answer">{escape(_said(scene, scene.before))}</p>'
     after = _after(scene)
     if after is not None:
@@ -78,7 +78,7 @@ def _said(scene: Scene, trace: Trace) -> str:
 
 
 def guesses(scene: Scene) -> str:
-    """The most probable words at the chosen place; empty where all places are shown anyway."""
+    """Return the most probable tokens at the chosen position; empty if all are shown anyway."""
     if not asks(scene):
         return ""
     row = min(scene.look.answer, len(places(scene)) - 1)
@@ -87,14 +87,14 @@ def guesses(scene: Scene) -> str:
 
 
 def asks(scene: Scene) -> bool:
-    """Whether there is a place to choose, at which other words could stand."""
+    """Return True if there is a position to choose with alternative tokens."""
     if scene.before.logits is None or scene.kind.gives != "words":
         return False
     return scene.kind.writes or not scene.question.masked
 
 
 def places(scene: Scene) -> tuple[str, ...]:
-    """The words at whose places other ones could stand."""
+    """Return the labels of the positions with alternative tokens."""
     produced = scene.before.produced
     if scene.kind.writes and produced is not None:
         return produced.labels
@@ -102,7 +102,7 @@ def places(scene: Scene) -> tuple[str, ...]:
 
 
 def class_names(scene: Scene) -> Sequence[str]:
-    """What the classes are called; a number where nobody said."""
+    """Return the names of the classes; numbers for those without one."""
     logits = scene.before.logits
     count = 0 if logits is None else len(logits)
     labels = scene.kind.labels
@@ -120,7 +120,7 @@ def _names(scene: Scene) -> Sequence[str]:
 
 
 def _held(scene: Scene) -> str:
-    """The held words' bars; of a long text those around the chosen row."""
+    """Return the bars of the target tokens; for a long text those around the chosen row."""
     count = len(places(scene))
     row = scene.look.token if scene.place.map_name != "encoder" else scene.look.answer
     first = max(0, min(row - SHOWN // 2, count - SHOWN))
@@ -137,13 +137,13 @@ def _held(scene: Scene) -> str:
 
 
 def _next(scene: Scene) -> str:
-    """What a language model would say after the whole text."""
+    """Return a language model's predictions after the whole text."""
     question = f'<h3 class="tv-question">{escape(say("What could come next?"))}</h3>'
     return question + _guesses(scene, len(places(scene)) - 1, _names(scene))
 
 
 def _masks(scene: Scene) -> str:
-    """What could stand behind the masks, and how probable the words are that do."""
+    """Return the candidates at the masks, and the probabilities of the original tokens."""
     masked, produced = scene.question.masked, scene.before.produced
     assert produced is not None
     found = _drawn(bars(scene.before, _after(scene), rows=masked, dark=scene.look.dark))
@@ -160,13 +160,13 @@ def _masks(scene: Scene) -> str:
 
 
 def _guesses(scene: Scene, row: int, names: Sequence[str], count: int = 5) -> str:
-    """The most probable words or classes at one place, before and after."""
+    """Return the most probable tokens or classes at one position, before and after."""
     picture = candidates(scene.before, _after(scene), row, names, count=count, dark=scene.look.dark)
     return _drawn(picture)
 
 
 def _drawn(picture: Picture, more: str = "") -> str:
-    """A picture of HTML, and what a reader must know of it."""
+    """Return a figure's HTML with its caption."""
     return picture.html + _quiet(picture.caption + more)
 
 

@@ -1,6 +1,6 @@
-"""The pictures of a scene as bytes for the browser: for the page, and for live frames alike.
+"""Views of a scene as bytes for the browser, for the page and for live frames.
 
-Each part is a component on the page; a live frame exchanges all of them at once.
+Each part is a component on the page; a live frame updates all of them at once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from . import outcome_html
 def atlas(
     scene: Scene, numbers: Sequence[HeadNumber] | None = None, sort: str | None = None
 ) -> bytes:
-    """All heads of the chosen block, or of all blocks side by side.
+    """Return all heads of the chosen block, or of all blocks side by side.
 
     Args:
-        scene: what is on the screen.
-        numbers: what heads are sorted and coloured by, where it is not what this run tells.
-        sort: their order; left out, that of the visit's look.
+        scene: The current scene.
+        numbers: Numbers to sort and colour heads by, if other than this run's.
+        sort: Order of the heads; by default that of the view options.
 
     Raises:
-        ValueError: two runs whose pictures cannot be compared at a glance; says why.
+        ValueError: Two runs whose views cannot be compared; the message gives the reason.
     """
     (now, before), place, look = scene.shown, scene.place, scene.look
     blocks = now.maps if look.blocks == "all" else (place.map_name,)
@@ -48,10 +48,10 @@ def atlas(
 
 
 def head(scene: Scene) -> bytes:
-    """The opened head as a map, as lines, or as the numbers behind one weight of it.
+    """Return the opened head as a map, as lines, or as the numbers behind one weight.
 
     Raises:
-        ValueError: two runs that cannot be compared; says why.
+        ValueError: Two runs that cannot be compared; the message gives the reason.
     """
     return HEADS[scene.look.view](scene)
 
@@ -97,7 +97,7 @@ def _qk(scene: Scene) -> bytes:
 
 
 def map_look(scene: Scene) -> MapLook:
-    """The visit's look, as far as maps, lines and the atlas have it in common."""
+    """Return the view options shared by maps, lines and the atlas."""
     look = scene.look
     return MapLook(
         token=look.token,
@@ -116,7 +116,7 @@ HEADS = {"map": _map, "lines": _lines, "qk": _qk}
 
 
 def numbers(scene: Scene) -> str:
-    """The head's entropy and mean distance, before and after a change."""
+    """Return the head's entropy and mean distance, before and after a change."""
     regrouped = scene.look.words or not scene.look.special
     return head_numbers(scene.before, scene.now, scene.place.site, regrouped)
 
@@ -126,16 +126,16 @@ def _panel(part: str, html: str, scene: Scene) -> bytes:
 
 
 def outcome(scene: Scene) -> bytes:
-    """What the runs say: the panel of the held words, or of what takes their place."""
+    """Return the outcome panel."""
     return _panel("outcome", outcome_html.outcome(scene), scene)
 
 
 def guesses(scene: Scene) -> bytes:
-    """What else could stand at the chosen place."""
+    """Return the panel of alternative tokens at the chosen position."""
     return _panel("guesses", outcome_html.guesses(scene), scene)
 
 
-#: Every part that changes with an edit, by the name of its component.
+#: Parts that change with an edit, by the name of their component.
 PARTS: dict[str, Callable[[Scene], bytes]] = {
     "atlas": atlas,
     "head": head,

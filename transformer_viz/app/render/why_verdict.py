@@ -1,4 +1,4 @@
-"""What the removal of single words says of the word in question, in one sentence."""
+"""Summary of the removal of single words, in one sentence."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pandas as pd
 from ...i18n import numeral, say
 from ..engine.why_jobs import Answers
 
-LEAST = 0.1  # nats that a word must cost to be said to decide: a tenth of the probability
+LEAST = 0.1  # minimum loss in nats of a deciding word: a tenth of the probability
 
 
 def verdict(found: Answers) -> str:
-    """What the removal of single words says, in one sentence as HTML.
+    """Return the effect of removing single words, in one sentence as HTML.
 
-    In probabilities, or of a regression in scores; empty where nothing was measured.
+    In probabilities, or in scores for a regression; empty without measurements.
     """
     removal = found.found.get("removal")
     if removal is None or found.value is None:
@@ -48,7 +48,7 @@ def verdict(found: Answers) -> str:
 
 
 def _of_score(found: Answers, words: pd.DataFrame) -> str:
-    """The same of a score, which may rise or fall."""
+    """Return the same for a score, which may rise or fall."""
     order = words["value"].abs().sort_values(ascending=False).index[:2]
     if len(order) < 2 or found.value is None:
         return ""
@@ -67,5 +67,5 @@ def _of_score(found: Answers, words: pd.DataFrame) -> str:
 
 
 def _share(probability: float, lost: float) -> str:
-    """The probability that is left when the word loses so many nats."""
+    """Return the probability left after a loss of ``lost`` nats."""
     return numeral(probability * math.exp(-lost), ".1%")

@@ -1,4 +1,4 @@
-"""What makes Streamlit's server serve a class: ASGI middleware, and how its messages travel.
+"""Changes of Streamlit's server for many users: ASGI middleware and message transport.
 
 May import session, ui and engine.
 """

@@ -1,7 +1,7 @@
-"""Compress what every browser fetches: scripts, style sheets and pages, each file once.
+"""Gzip compression of files that every browser loads: scripts, style sheets, pages.
 
-Streamlit sends its own scripts as they are, 3 MB at a first visit. A class on one Wi-Fi waits for
-that. Files are compressed in a thread and kept, so that thirty browsers cost as much as one.
+Streamlit sends its scripts uncompressed, 3 MB for a first page. A class on one Wi-Fi waits for
+that. Files are compressed in a thread and cached, so that thirty browsers cost as much as one.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FILES = re.compile(r".*/(?:static|_stcore/bidi-components)/[^?]+")
 KINDS = re.compile(r"text/|application/(?:javascript|json|wasm)|image/svg\+xml")
-LEAST, MOST = 1_000, 8_000_000  # bytes of what is worth it, and of what is held in memory for it
-KEPT = 16_000_000  # bytes of compressed files that are kept
+LEAST, MOST = 1_000, 8_000_000  # bytes of a compressible response: least, and most held in memory
+KEPT = 16_000_000  # bytes of the cache
 LEVEL = 6
 
 
 class Compressed:
-    """ASGI middleware that answers with gzip where the browser takes it and it saves bytes."""
+    """ASGI middleware that compresses responses if the browser accepts gzip and it saves bytes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; the answer is compressed if it is a page, a script or a style."""
+        """Forward a request; compress the response if it is a page, a script or a style sheet."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self.app(scope, receive, send)
             return
@@ -39,7 +39,7 @@ class Compressed:
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether an Accept-Encoding header names gzip (or *), and not with a quality of 0."""
+    """Return True if an Accept-Encoding header has gzip (or *) with a quality above 0."""
     qualities = {}
     for part in accepted.lower().split(","):
         name, _, options = part.partition(";")
@@ -52,7 +52,7 @@ def takes_gzip(accepted: str) -> bool:
 
 
 class _Answer:
-    """One answer on its way to the browser; held back until its whole text is there."""
+    """Response on its way to the browser; held back until its text is complete."""
 
     def __init__(self, path: str, send: Send) -> None:
         self.path = path
@@ -100,14 +100,14 @@ class _Answer:
         headers["content-length"] = str(len(body))
         headers.add_vary_header("Accept-Encoding")
         if "etag" in headers and not headers["etag"].startswith("W/"):
-            headers["etag"] = f"W/{headers['etag']}"  # of the same text in other bytes
+            headers["etag"] = f"W/{headers['etag']}"  # the same text in other bytes
         del headers["accept-ranges"]
         await self.forward({**self.begun, "headers": headers.raw})
         await self.forward({"type": "http.response.body", "body": body})
 
 
 class _Cache:
-    """Compressed files by path and version, the least used ones going first."""
+    """Compressed files by path and version, with least-recently-used eviction."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -121,7 +121,7 @@ class _Cache:
             return self.files[key]
 
     def compress(self, key: tuple[str, str] | None, text: bytes) -> bytes:
-        """The compressed text; kept where it has a key. Two threads may make the same one."""
+        """Return the compressed text, cached if it has a key. Two threads may compress the same."""
         made = gzip.compress(text, LEVEL, mtime=0)
         if key is not None:
             with self.lock:

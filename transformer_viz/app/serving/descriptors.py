@@ -1,9 +1,9 @@
-"""How many files and connections a server may have open.
+"""Limit of open files and connections of a server.
 
-Each page is four of them: its websocket, and three of the event loop that Streamlit makes for each
-visit and keeps for two minutes after it. Many systems begin a program with room for 1024, which
-250 pages fill; then no page opens any more, and none is told why. The system allows more to whoever
-asks.
+Each page takes four of them: its websocket, and three of an event loop. Streamlit creates that for
+each session and keeps it for two minutes after it. Many systems start a process with a limit of
+1024, which 250 pages reach; then no page opens any more, without an error message. A process may
+raise the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WANTED = (65_536, 10_240)  # the largest that the system grants
 
 
 def make_room() -> int:
-    """Ask for as many as the system grants; how many there may be, 0 where nothing tells."""
+    """Raise the limit as far as the system allows; return the limit, or 0 if it is unknown."""
     if sys.platform == "win32":
         return 0
     import resource

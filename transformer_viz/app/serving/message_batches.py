@@ -1,8 +1,8 @@
-"""Messages of a page run go to the server's loop in handfuls, not one by one.
+"""Batches of a page run's messages to the server's event loop.
 
-Streamlit wakes its loop for each of a page's messages, and once more to have it sent. In a class
-that is a good part of what the loop computes, and at each of them the thread that draws a page
-gives up its turn. Here what a run says is gathered for a moment, and handed over in its order.
+Streamlit wakes its loop for each message of a page, and once more to send it. For a class that is a
+good part of the loop's work. At each message the thread that draws a page gives up its turn. Here
+messages are collected for a moment, and passed on in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner import RerunData
 
-WAIT = 0.008  # seconds, half of the time that a screen shows one picture
+WAIT = 0.008  # seconds, half of a screen's frame time
 
 Callback = Callable[[], None]
 _wake_for = AppSession._call_soon_on_event_loop
@@ -27,27 +27,27 @@ _create_runner = AppSession._create_scriptrunner
 
 
 class Batch:
-    """What one session has still to do on the server's loop, in order."""
+    """Pending callbacks of one session for the event loop, in order."""
 
     def __init__(self) -> None:
         self._waiting: list[Callback] = []
         self._lock = threading.Lock()
 
     def add(self, callback: Callback) -> bool:
-        """Keep a callback; whether it is the first, so that somebody must come for them."""
+        """Add a callback; return True if it is the first, so that a call must be scheduled."""
         with self._lock:
             self._waiting.append(callback)
             return len(self._waiting) == 1
 
     def call(self) -> None:
-        """Call what was kept. One that fails does not keep the others from being called."""
+        """Call all callbacks, also after one has failed."""
         with self._lock:
             callbacks, self._waiting = self._waiting, []
         loop = asyncio.get_running_loop()
         for callback in callbacks:
             try:
                 callback()
-            except Exception as error:  # as the loop itself does with a callback that fails
+            except Exception as error:  # as the loop itself does with a failed callback
                 told = {"message": "A message of a page run failed.", "exception": error}
                 loop.call_exception_handler(told)
 
@@ -56,7 +56,7 @@ _BATCHES: WeakKeyDictionary[AppSession, Batch] = WeakKeyDictionary()
 
 
 def gather() -> None:
-    """Have all sessions of this process hand their messages over in batches."""
+    """Make all sessions of this process pass their messages in batches."""
     session: Any = AppSession
     runtime: Any = Runtime
     session._call_soon_on_event_loop, runtime._enqueued_some_message = _soon, _enqueued
@@ -64,18 +64,18 @@ def gather() -> None:
 
 
 def _soon(session: AppSession, callback: Callback) -> None:
-    """In the place of `AppSession._call_soon_on_event_loop`, of any thread."""
+    """Replace `AppSession._call_soon_on_event_loop`, in any thread."""
     batch = _BATCHES.get(session) or _BATCHES.setdefault(session, Batch())
     if batch.add(callback):
         _wake_for(session, partial(_later, session._event_loop, batch))
 
 
 def _create_after_delivery(session: AppSession, rerun_data: RerunData) -> None:
-    """In the place of `AppSession._create_scriptrunner`: the last run's messages are kept.
+    """Replace `AppSession._create_scriptrunner`, and keep the last run's messages.
 
-    A session ignores what an older runner sends. If a fragment asks for a run just after the last
-    run has ended, its final messages would still be in the batch, and a browser would go on
-    showing "…". Messages of a run that was stopped for a newer one stay ignored.
+    A session ignores messages of an older runner. If a fragment requests a run just after the last
+    one, that one's final messages would still be in the batch. A browser would go on showing "…".
+    Messages of a run that was stopped for a newer one stay ignored.
     """
     batch = _BATCHES.get(session)
     if batch is not None and asyncio._get_running_loop() is session._event_loop:
@@ -88,7 +88,7 @@ def _later(loop: asyncio.AbstractEventLoop, batch: Batch) -> None:
 
 
 def _enqueued(runtime: Runtime) -> None:
-    """In the place of `Runtime._enqueued_some_message`: on the loop nothing need be woken."""
+    """Replace `Runtime._enqueued_some_message`: on the loop no wake-up is needed."""
     needed = runtime._get_async_objs()
     if asyncio._get_running_loop() is needed.eventloop:
         needed.need_send_data.set()

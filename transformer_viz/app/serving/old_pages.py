@@ -1,13 +1,13 @@
-"""A page that outlives its visit goes on: its worker was killed, or its laptop slept too long.
+"""Reconnection of pages that outlive their session: a killed worker, or a sleeping laptop.
 
-Its browser connects anew and Streamlit begins a new visit, in which nothing is drawn yet. What the
-page then says is about controls and a fragment that this visit does not know, so Streamlit drops
-it without a word. Here such a page is drawn from its link first, and then hears what was said: the
-visitor's move counts, and nobody notices but by the seconds.
+The browser reconnects and Streamlit starts a new session, in which nothing is drawn yet. The page's
+message is about controls and a fragment unknown to this session, so Streamlit drops it silently.
+Here such a page is first drawn from its link, and then receives the message: the user's move
+counts, with a delay of seconds.
 
-A visit that is still here may have lost a run: Streamlit stops it when the connection breaks. What
-is left of it would empty the page, so it is discarded. The browser asks once more when it is
-connected again (``connection.js``), with the values of all its controls and without old clicks.
+A session that still exists may have lost a run: Streamlit stops it when the connection breaks. Its
+unsent messages would empty the page, so they are discarded. The reconnected browser requests the
+run once more (``connection.js``), with the values of all its controls and without old clicks.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from ..ui.streamlit_private import discard_unsent, is_replaced, is_running, key_of, session_id
 
-STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
-#: Seconds that a run goes on without its browser: a callback cut in half would not be called again.
+STREAM = "/_stcore/stream"  # address of the websocket, below the path of the app
+#: Seconds that a run goes on without its browser: an interrupted callback would not be repeated.
 GRACE = 2.0
-STEP = 0.02  # seconds between two looks whether it has ended
-SESSION = 2  # the place of the visit's name among what a browser offers as subprotocols
-#: What a click says, once; all other states of controls are said again and again.
+STEP = 0.02  # seconds between two checks of its end
+SESSION = 2  # index of the session's name in the subprotocols sent by a browser
+#: Values of clicks, sent once; all other values of controls are sent again and again.
 CLICKS = ("trigger_value", "string_trigger_value", "chat_input_value", "json_trigger_value")
-#: Keys of the link that somebody types.
+#: Keys of the link that are typed.
 TYPED = ("text", "second", "target")
 
 
 class Visit:
-    """One visit of this process; gone when Streamlit lets go of its state."""
+    """Session of this process; it vanishes when Streamlit drops the session's state."""
 
 
 VISITS: WeakValueDictionary[str, Visit] = WeakValueDictionary()
 
 
 def note_visit() -> None:
-    """Note in a run of a page that its visit is here."""
+    """Register the session of a page run."""
     # Imported here, as below: the server answers while its pages are still imported.
     from ..session.keys import private
 
@@ -55,7 +55,7 @@ def note_visit() -> None:
 
 
 class OldPages:
-    """ASGI middleware that has a page drawn first whose visit is gone."""
+    """ASGI middleware that first draws a page whose session is gone."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -79,12 +79,12 @@ class OldPages:
 
 
 class _Connection:
-    """The connection of a page, whose end Streamlit is told of after the last callbacks have run.
+    """Connection of a page; Streamlit receives its end after the last callbacks have run.
 
     Args:
-        receive: says what the browser says.
-        send: tells the browser something.
-        visit: the name of the visit that the browser comes back to; empty if it is a new one.
+        receive: Returns messages of the browser.
+        send: Sends messages to the browser.
+        visit: Session to which the browser returns; empty for a new one.
     """
 
     def __init__(self, receive: Receive, send: Send, visit: str) -> None:
@@ -93,7 +93,7 @@ class _Connection:
         self._open = True
 
     async def receive(self) -> Message:
-        """Return what the browser says."""
+        """Return the next message of the browser."""
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             self._open = False
@@ -102,14 +102,14 @@ class _Connection:
             self._asked_at = time.monotonic()
             if self._visit:
                 end = self._asked_at + GRACE
-                while is_running(self._visit) and time.monotonic() < end:  # it was told to stop
+                while is_running(self._visit) and time.monotonic() < end:  # requested to stop
                     await asyncio.sleep(STEP)
                 message = _ask_anew(said, self._visit)
                 self._visit = ""
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message, unless it is of a run from before, or the browser is gone."""
+        """Send a message, unless it is of an earlier run, or the browser is gone."""
         if message["type"] == "websocket.send" and (self._visit or not self._open):
             return
         try:
@@ -119,7 +119,7 @@ class _Connection:
 
 
 class _Page:
-    """The connection of one such page: what was said is held back until the page is drawn."""
+    """Connection of such a page, which holds its message back until the page is drawn."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
@@ -129,7 +129,7 @@ class _Page:
         self._coming: asyncio.Task[Message] | None = None
 
     async def receive(self) -> Message:
-        """What the browser says; before it the wish to have the page drawn at all."""
+        """Return the next message of the browser; before it a request to draw the page."""
         if self._held is not None:
             return await self._after_drawing()
         message = await self._next()
@@ -140,10 +140,10 @@ class _Page:
             return message
         self._asked = True
         wish = said.rerun_script
-        if not (wish.fragment_id or wish.widget_states.widgets):  # a page without anything on it
+        if not (wish.fragment_id or wish.widget_states.widgets):  # a page without controls
             return message
         if not (wish.fragment_id or _has_click(said)):
-            if not _typed(said):  # it only wants to stand as it did, and its link says how
+            if not _typed(said):  # it only restores its state, which its link contains
                 return message
             _leave_to_link(said)
         self._held = {"type": "websocket.receive", "bytes": said.SerializeToString()}
@@ -152,13 +152,13 @@ class _Page:
         return {"type": "websocket.receive", "bytes": said.SerializeToString()}
 
     async def _after_drawing(self) -> Message:
-        """What was held back, once the page is drawn; or that the browser is gone meanwhile."""
+        """Return the held message once the page is drawn, or the browser's disconnection."""
         self._coming = self._coming or asyncio.ensure_future(self._receive())
         drawn = asyncio.ensure_future(self._drawn.wait())
         try:
             await asyncio.wait({self._coming, drawn}, return_when=asyncio.FIRST_COMPLETED)
             if not drawn.done() and self._coming.result()["type"] != "websocket.disconnect":
-                await drawn  # more was said: it waits for its turn behind the first
+                await drawn  # further messages wait behind the first one
         finally:
             drawn.cancel()
         held, self._held = self._held, None
@@ -171,7 +171,7 @@ class _Page:
         return await (self._receive() if coming is None else coming)
 
     async def send(self, message: Message) -> None:
-        """What the browser is told, as it is; the end of the first drawing is noted."""
+        """Send a message unchanged; note the end of the first drawing."""
         await self._send(message)
         if self._held is not None and message["type"] == "websocket.send":
             told = ForwardMsg()
@@ -187,7 +187,7 @@ class _Page:
 
 
 def _rerun(message: Message) -> BackMsg | None:
-    """The wish of a browser to run the page; None where it says anything else."""
+    """Return a browser's request to run the page; None for any other message."""
     said = BackMsg()
     with suppress(DecodeError):
         said.ParseFromString(message.get("bytes") or b"")
@@ -195,10 +195,10 @@ def _rerun(message: Message) -> BackMsg | None:
 
 
 def _ask_anew(said: BackMsg, visit: str) -> Message:
-    """Return the first wish of a browser that comes back to its visit.
+    """Return the first request of a browser that returns to its session.
 
-    The visit knows what its link says, and the browser may not have heard it: so it is sent again.
-    The browser may not have heard of another page or its controls; those of the last are left out.
+    The session knows its link, which the browser may not have received, so it is sent again. The
+    browser may not know a newer page or its controls either; values of the last page are left out.
     """
     from ..session.url_state import others
 
@@ -216,12 +216,12 @@ def _ask_anew(said: BackMsg, visit: str) -> Message:
 
 
 def _has_click(said: BackMsg) -> bool:
-    """Whether a button, or anything else that acts once, was used."""
+    """Return True if a button, or another control that acts once, was used."""
     return any(one.WhichOneof("value") in CLICKS for one in said.rerun_script.widget_states.widgets)
 
 
 def _typed(said: BackMsg) -> bool:
-    """Whether a box of the frame holds words that the link does not say: they came too late."""
+    """Return True if an input of the frame has text that the link lacks: it came too late."""
     wish = said.rerun_script
     link = parse_qs(wish.query_string)
     return any(
@@ -232,10 +232,10 @@ def _typed(said: BackMsg) -> bool:
 
 
 def _leave_to_link(said: BackMsg) -> None:
-    """Take away what an unasked browser still shows of controls that the link says newer.
+    """Remove old values of controls for which the link has newer ones.
 
-    The link is written before a page is drawn. Whoever was cut in between shows older values, and
-    these are no move of the hand.
+    The link is written before a page is drawn. A browser that was disconnected in between shows
+    older values, which are no moves of the user.
     """
     widgets = said.rerun_script.widget_states.widgets
     kept = [one for one in widgets if key_of(one.id) not in _linked()]
@@ -245,7 +245,7 @@ def _leave_to_link(said: BackMsg) -> None:
 
 @cache
 def _linked() -> frozenset[str]:
-    """Keys of the link whose controls the page draws: of these the link says the newest."""
+    """Return the keys of the link with controls on the page; the link has their newest values."""
     from ..session.url_state import DEFAULTS
     from ..session.visit import FRAME
 

@@ -1,8 +1,8 @@
 """Rate limit for the frames of a websocket, below ASGI: pings, pongs, fragments and messages.
 
-uvicorn answers pings and collects fragments itself, so no middleware ever counts them. Here what
-arrives is parsed in small pieces, and a socket over its rate is not read until it is within it.
-Messages are limited again, by what a page may ask, in :mod:`transformer_viz.app.live.visit_limits`.
+uvicorn answers pings and collects fragments itself, so no middleware ever counts them. Here input
+is parsed in small pieces, and a socket over its rate is not read until it is within it. Messages
+are limited again, by the limits of a page, in :mod:`transformer_viz.app.live.visit_limits`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PacedSocket(WebSocketsSansIOProtocol):
         self._timer: TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, or keep it while the socket is over its rate."""
+        """Parse the data, or keep it while the socket is over its rate."""
         self._rest += data
         if self._timer is None:
             self._parse()
@@ -53,14 +53,14 @@ class PacedSocket(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
     def _taken(self, frames: int) -> float:
-        """Take frames from the bucket; the seconds until it is no longer in debt."""
+        """Take frames from the bucket; return the seconds until it is out of debt."""
         now = time.monotonic()
         self._level = min(BURST, self._level + (now - self._since) * A_SECOND) - frames
         self._since = now
         return max(0.0, -self._level / A_SECOND)
 
     async def receive(self) -> Any:
-        """Return the next message; reading goes on only where nothing is kept back."""
+        """Return the next message; resume reading only if no data is kept back."""
         message = await super().receive()
         if self._timer is not None and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -94,7 +94,7 @@ class PacedSocket(WebSocketsSansIOProtocol):
 
 
 def pace() -> None:
-    """Have the server of this process pace its websockets, where it uses uvicorn's sans-I/O one."""
+    """Limit the websockets of this process, if it uses uvicorn's sans-I/O implementation."""
     server: Any = starlette_server
     if server._get_websocket_protocol() == "websockets-sansio":
         server._get_websocket_protocol = lambda: PacedSocket

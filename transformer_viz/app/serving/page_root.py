@@ -1,9 +1,9 @@
-"""A page tells the browser where the app begins, so that it need not look for it.
+"""Base URL of the app, written into its pages, so that the browser need not search for it.
 
-Whoever opens ``/explore`` makes Streamlit's script ask for ``/explore/_stcore/health`` and
-``/explore/_stcore/host-config`` first, and only when both fail for those at the root: two errors in
-the console of each visit, and a wait for nothing. The script asks no further where it reads the
-root in ``window.__streamlit``. Under ``streamlit run app.py`` it still looks.
+For ``/explore`` Streamlit's script requests ``/explore/_stcore/health`` and
+``/explore/_stcore/host-config`` first, and those at the root only when both fail. Each session
+would have two errors in the console and a useless wait. The script skips the search if it finds the
+root in ``window.__streamlit``. Under ``streamlit run app.py`` it still searches.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEAD = b"<head>"
-#: Relative to the page, as the addresses of its scripts are: right below a path too.
+#: Relative to the page, as the addresses of its scripts are, so that it is valid below any path.
 ROOT = (
     b'<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location.href).href }</script>'
 )
-#: What a browser could compare with the file, which is not what it was sent.
+#: Headers that describe the file, which differs from the changed text.
 OF_THE_FILE = ("content-length", "etag", "last-modified")
 
 
 class Rooted:
-    """ASGI middleware that writes the root into pages; all else passes as it is."""
+    """ASGI middleware that writes the root into pages; other responses are unchanged."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; of an answer that is a page, the text is changed."""
+        """Forward a request; change the text of a response that is a page."""
         if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
             await self.app(scope, receive, send)
             return
@@ -36,7 +36,7 @@ class Rooted:
 
 
 class _Page:
-    """Holds a page back until its whole text is there; other answers go on part by part."""
+    """Response that holds a page back until its text is complete; others pass part by part."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
@@ -58,7 +58,7 @@ class _Page:
         for name in OF_THE_FILE:
             del headers[name]
         text = self.text.replace(HEAD, HEAD + ROOT, 1)
-        if self.text:  # HEAD asks for none
+        if self.text:  # HEAD requests have no body
             headers["content-length"] = str(len(text))
         await self.send({**begun, "headers": headers.raw})
         await self.send({"type": "http.response.body", "body": text})

@@ -1,8 +1,9 @@
-"""What a box looks up in the state of its visit is looked up, not picked from a copy of it all.
+"""Single look-ups in the session state, in place of copies of the whole state.
 
-A select box, a radio and a box for text of Streamlit's ask for the whole state, only to see whether
-None stands under their own key. Its copy holds a value of every control, and that of a component is
-a class made anew. A page has many of both: a tenth of what a class's pages computed was this.
+Streamlit's select box, radio and text input request the whole state, only to check if None is
+stored under their key. The copy holds the value of every control, and each component's value is a
+newly created class. With many of both on a page, this was a tenth of the computation for a class's
+pages.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _copied: Any = SafeSessionState.filtered_state
 
 
 class Lookups(Mapping[str, Any]):
-    """The state of a visit by its keys; what is not asked for is not read."""
+    """Session state by key; values are read on request only."""
 
     def __init__(self, state: SafeSessionState) -> None:
         self._state = state
@@ -33,6 +34,6 @@ class Lookups(Mapping[str, Any]):
 
 
 def look_up() -> None:
-    """Have all boxes of this process look up what they ask for."""
+    """Make all inputs of this process look up single keys."""
     state: Any = SafeSessionState
     state.filtered_state = property(Lookups)

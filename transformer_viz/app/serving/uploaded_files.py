@@ -1,8 +1,9 @@
-"""Uploads lie on the disk and not in the server's memory, from the first bytes on.
+"""Uploads stored on disk, not in the server's memory, from the first bytes on.
 
-Streamlit collects an upload in a temporary file, reads it whole and keeps its bytes; each run of
-the page copies them again where they are no `bytes`. Here the temporary file is mapped into memory
-instead: the system reads of it what is asked for. It has no name, so it goes with its last reader.
+Streamlit collects an upload in a temporary file, reads it whole and keeps its bytes. Each run of
+the page copies them again if they are no `bytes`. Here the temporary file is mapped into memory
+instead: the system reads only the requested parts. The file has no name, so it is deleted with its
+last reader.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from starlette.formparsers import MultiPartParser
 from streamlit.elements.widgets import file_uploader
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
-IN_MEMORY = 1_000_000  # bytes of an upload from which on it lies on the disk
-FIELDS, FIELD = 8, 10_000  # fields beside the file, and the bytes of each
+IN_MEMORY = 1_000_000  # bytes of an upload from which on it is stored on disk
+FIELDS, FIELD = 8, 10_000  # fields beside the file, and bytes of each
 
 
 class OneFile(MultiPartParser):
-    """Parser of an upload: one file and little else, or the request is refused."""
+    """Parser of an upload with one file and few fields; other requests are refused."""
 
     spool_max_size = IN_MEMORY
 
@@ -33,7 +34,7 @@ class OneFile(MultiPartParser):
 
 
 class MappedUpload(UploadFile):
-    """An upload whose whole content is a map of its temporary file."""
+    """Upload whose content is a memory map of its temporary file."""
 
     async def read(self, size: int = -1) -> bytes:
         if size >= 0 or self._in_memory or not self.size:
@@ -43,7 +44,7 @@ class MappedUpload(UploadFile):
 
 
 class _Mapped(io.RawIOBase):
-    """A map as a file with a position of its own."""
+    """Memory map as a file object with a separate position."""
 
     def __init__(self, content: mmap.mmap) -> None:
         self._content, self._at = content, 0
@@ -72,7 +73,7 @@ class _Mapped(io.RawIOBase):
 
 
 class MappedFile(UploadedFile):
-    """A file of `st.file_uploader` that reads from a map; a small one is as Streamlit's own."""
+    """File of `st.file_uploader` that reads from a map; a small one is unchanged."""
 
     def __init__(self, record: UploadedFileRec, file_urls: Any) -> None:
         content: Any = record.data
@@ -98,7 +99,7 @@ class MappedFile(UploadedFile):
 
 
 def spool() -> None:
-    """Have uploads of this process lie on the disk."""
+    """Store uploads of this process on disk."""
     parsers: Any = starlette.formparsers
     requests: Any = starlette.requests
     parsers.UploadFile, requests.MultiPartParser = MappedUpload, OneFile

@@ -1,4 +1,4 @@
-"""One visitor's state: the link, choices, edits, undo, and the scene they make.
+"""State of a session: link, choices, edits, undo, and the scene built from them.
 
 May import ui and engine.
 """

@@ -1,4 +1,4 @@
-"""The edits of a visit: what they are, what they apply to, undo and redo."""
+"""Edits of a session: the intervention, its place, undo and redo."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .undo_history import History
 
 
 def intervention() -> Intervention:
-    """All changes of this visit."""
+    """Return all edits of this session."""
     return Intervention.from_json(st.session_state["edits"])
 
 
 def change(edited: Intervention) -> None:
-    """Put other changes in the place of the present ones; `undo` brings these back."""
+    """Replace the current edits; `undo` restores them."""
     state, text = st.session_state, edited.to_json()
     if text != state["edits"]:
         private.history = private.history.did(state["edits"])
@@ -27,31 +27,31 @@ def change(edited: Intervention) -> None:
 
 
 def clean() -> None:
-    """Take all changes back: one click to the model as it was trained."""
+    """Remove all edits."""
     change(Intervention())
 
 
 def history() -> History:
-    """What can be undone and redone in this visit."""
+    """Return the undo history of this session."""
     return private.history
 
 
 def undo() -> None:
-    """Back to the changes as they were before the last move of a control."""
+    """Restore the edits before the last move of a control."""
     state = st.session_state
     private.history, state["edits"] = private.history.undo(state["edits"])
 
 
 def redo() -> None:
-    """Forward again to what was undone."""
+    """Restore the edits that were undone last."""
     state = st.session_state
     private.history, state["edits"] = private.history.redo(state["edits"])
 
 
 def drop_misfits(trace: Trace, kind: Kind) -> None:
-    """After another model was chosen, take away the changes that mean nothing in it.
+    """Remove the edits that do not fit a newly chosen model.
 
-    What the last model did to a sentence cannot be undone in this one.
+    The undo history is cleared, since it belongs to the previous model.
     """
     if not private.switched:
         return
@@ -62,6 +62,6 @@ def drop_misfits(trace: Trace, kind: Kind) -> None:
 
 
 def place() -> Place:
-    """The selected head, and what a change applies to."""
+    """Return the selected head and the scope of a change."""
     state = st.session_state
     return Place(state["block"], state["layer"], state["head"], state["scope"], private.maps)

@@ -1,4 +1,4 @@
-"""Which changes still mean something after another model was chosen."""
+"""Filter of the edits that still apply after a change of model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .position_edits import stack_of
 
 
 def fitting(intervention: Intervention, trace: Trace, kind: Kind) -> Intervention:
-    """The edits that act somewhere in a model of this kind, of which ``trace`` is a clean run."""
+    """Return the edits that act in a model of this kind; ``trace`` is one of its clean runs."""
     return Intervention(tuple(edit for edit in intervention if _fits(edit, trace, kind)))
 
 
@@ -29,11 +29,11 @@ def _fits(edit: Edit, trace: Trace, kind: Kind) -> bool:
     if isinstance(edit, ScalePositions | ShufflePositions):
         return any(edit.stack in (None, stack_of(name)) for name in trace.positions)
     if isinstance(edit, BlockKeys | BlockEdges) and kind.takes != "text":
-        return False  # the numbers of words are no patches
+        return False  # token positions are no patch positions
     if isinstance(edit, Swap) and kind.takes != "text":
         return False
     if isinstance(edit, MeanHead):
-        return False  # the means of another model's heads
+        return False  # the stored means belong to another model
     heads = trace.heads
     for column, wanted in zip(("stack", "block", "layer", "head"), edit.selectors, strict=False):
         if wanted not in (None, "feed_forward"):

@@ -1,6 +1,6 @@
-"""What the session keeps besides the keys of the link: one typed attribute a private key.
+"""Private session keys, besides those of the link, as typed attributes.
 
-``private.fresh`` is ``st.session_state["_fresh"]``, or its default where nothing was written yet.
+``private.fresh`` is ``st.session_state["_fresh"]``, or its default if it was never written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class Slot(Generic[T]):
-    """One private key of ``st.session_state``, read and written as an attribute.
+    """A private key of ``st.session_state``, read and written as an attribute.
 
-    The default is never written to; assign a new value instead of changing the old one.
+    The default is never modified; assign a new value instead of changing the old one.
     """
 
     def __init__(self, default: T) -> None:
@@ -43,79 +43,79 @@ class Slot(Generic[T]):
 
 
 class Private:
-    """The private keys. Delete one to have it at its default again."""
+    """Private keys. Delete one to reset it to its default."""
 
-    # The life of a visit.
-    opened = Slot(False)  # the state was taken from the link
-    visit = Slot[Any](None)  # the visit as the server knows it, for as long as this state is there
-    page = Slot[str | None](None)  # the hash of the page that was drawn last
-    unwritten = Slot(False)  # Back led to a page as it was before its link was written
-    bare = Slot[frozenset[str | None]](frozenset())  # pages whose whole link is their address
-    address = Slot[dict[str, str] | None](None)  # what was written into the address bar last
-    kept = Slot[dict[str, Any]]({})  # the values of the link's keys that were saved last
-    seen = Slot[frozenset[str]](frozenset())  # the keys whose widgets the browser surely has
-    ended = Slot(False)  # the last run came to its end
-    stale = Slot[dict[str, frozenset[Any]]]({})  # by key: what its control may still send unasked
-    framed = Slot[tuple[str, ...]](())  # the keys that have a widget in the frame
-    recolour = Slot[bool | None](None)  # light and dark were switched: draw all anew
-    shortened = Slot(False)  # a text was cut below its box just now: draw all anew
+    # Life cycle of a session.
+    opened = Slot(False)  # the state was read from the link
+    visit = Slot[Any](None)  # the server's record of the session, kept alive by this state
+    page = Slot[str | None](None)  # hash of the page drawn last
+    unwritten = Slot(False)  # Back led to a page before its link was written
+    bare = Slot[frozenset[str | None]](frozenset())  # pages with an empty link
+    address = Slot[dict[str, str] | None](None)  # query parameters written last
+    kept = Slot[dict[str, Any]]({})  # saved values of the link's keys
+    seen = Slot[frozenset[str]](frozenset())  # keys with a widget in the browser
+    ended = Slot(False)  # the last run was completed
+    stale = Slot[dict[str, frozenset[Any]]]({})  # by key: old values that its control may send
+    framed = Slot[tuple[str, ...]](())  # keys with a widget in the frame
+    recolour = Slot[bool | None](None)  # theme was switched: redraw all
+    shortened = Slot(False)  # a text was cut below its input: redraw all
     # Notices.
     complaints = Slot[list[str]]([])
-    fresh = Slot(False)  # the link has just been read, and nothing was chosen since
-    counts = Slot[dict[str, int]]({})  # how many options each clamped index had
+    fresh = Slot(False)  # the link has just been read, nothing chosen since
+    counts = Slot[dict[str, int]]({})  # number of options of each clamped index
     # Model and query.
-    asked = Slot(False)  # the sentence, or what stands beside it, was changed just now
-    suited = Slot[str | None](None)  # the model that the rest of the state was fitted to
-    switched = Slot(False)  # another model was chosen, and the edits are still those of the last
-    files = Slot[dict[str, File | None]]({})  # the visitor's own pictures, sounds, vectors
-    own = Slot[tuple[str, ...]](())  # the models that the visitor brought, besides those in the box
-    looked = Slot[tuple[str, ...]](())  # those that the page Checkpoint has looked at
+    asked = Slot(False)  # the sentence or another input has just changed
+    suited = Slot[str | None](None)  # the model that the state was adapted to
+    switched = Slot(False)  # another model was chosen; edits not adapted yet
+    files = Slot[dict[str, File | None]]({})  # uploaded pictures, sounds, vectors
+    own = Slot[tuple[str, ...]](())  # models that the user opened, besides the listed ones
+    looked = Slot[tuple[str, ...]](())  # models opened on the page Checkpoint
     # Edits and selection.
-    maps = Slot[tuple[str, ...]](tuple(MAPS))  # the attention maps that the model has
+    maps = Slot[tuple[str, ...]](tuple(MAPS))  # attention maps of the model
     history = Slot(History())
-    stroke = Slot[tuple[object, str] | None](None)  # the hand that moved a slider last, its edits
+    stroke = Slot[tuple[object, str] | None](None)  # slider moved last, and its edits
     moves = Slot[dict[str, Callable[[], None]]]({})  # controls that seem to have been moved
     unfolded = Slot(False)  # the rest of the dock was drawn in the last run
-    echoes = Slot[dict[str, Any]]({})  # by control: the value that was written over
-    picked = Slot[Picked | None](None)  # the clicked chip, until the map that explains it stands
-    row = Slot[tuple[str, int] | None](None)  # the block and row that other choices followed last
+    echoes = Slot[dict[str, Any]]({})  # by control: the value that was overwritten
+    picked = Slot[Picked | None](None)  # clicked chip, until its map is shown
+    row = Slot[tuple[str, int] | None](None)  # block and row last synchronized
     word = Slot[tuple[str, int] | None](None)  # the same for the word on Norms
-    looked_about = Slot[object](None)  # what key, zoom and overlaid heads were chosen for
-    frame_number = Slot(0)  # the newest change that the server has heard of
+    looked_about = Slot[object](None)  # input for which key, zoom and overlay were chosen
+    frame_number = Slot(0)  # number of the newest change the server has received
     # Lessons.
-    pages = Slot[dict[str, StreamlitPage]]({})  # the pages of the app by address
-    here = Slot("")  # the address of the one that is open
-    arriving = Slot("")  # a station was chosen, and its page does not stand in its state yet
-    predicted_about = Slot[tuple[str, str] | None](None)  # the model and the text of the answers
-    tried_later = Slot[dict[int, tuple[int, ...]]]({})  # by station: chosen after the first answer
-    turned = Slot((0, False))  # a station, and whether its question is shown while presenting
+    pages = Slot[dict[str, StreamlitPage]]({})  # pages of the app by address
+    here = Slot("")  # address of the open page
+    arriving = Slot("")  # a station was chosen; its page has not set its state yet
+    predicted_about = Slot[tuple[str, str] | None](None)  # model and text of the answers
+    tried_later = Slot[dict[int, tuple[int, ...]]]({})  # by station: later answers than the first
+    turned = Slot((0, False))  # a station, and True if its question is shown in presentation mode
     # Pages and labs.
     aligned_picked = Slot[tuple[int | None, int | None]]((None, None))  # Align: row and token
-    swapped_about = Slot("")  # the sentence that the other one is a variant of
-    heads_file = Slot[Any](None)  # Heads: the sentences of the visitor's file
-    heads_file_came = Slot(("", 0))  # the name and size of the file that came last
-    heads_ranked = Slot[dict[object, int]]({})  # by what was asked: sentences that are ranked
-    heads_file_refused = Slot("")  # why it was refused
+    swapped_about = Slot("")  # sentence that the other one is a variant of
+    heads_file = Slot[Any](None)  # Heads: sentences of the uploaded file
+    heads_file_came = Slot(("", 0))  # name and size of the last file
+    heads_ranked = Slot[dict[object, int]]({})  # by question: number of ranked sentences
+    heads_file_refused = Slot("")  # reason of a refused file
     atlas_error = Slot(("", ""))  # Corpus: where an atlas was refused, and why
-    atlas_came = Slot("")  # the zip that came last
-    lab = Slot("")  # the lab that was open last
-    other_labs = Slot[dict[str, str]]({})  # what the other labs were left at
-    widened = Slot(False)  # the width of the beam was chosen on the page itself
-    played = Slot[Any](None)  # the question and the search that the step was chosen for
-    station = Slot[tuple[int | None, str]]((None, ""))  # the open station of Step inside, its kind
+    atlas_came = Slot("")  # the last uploaded zip
+    lab = Slot("")  # the lab opened last
+    other_labs = Slot[dict[str, str]]({})  # settings of the other labs
+    widened = Slot(False)  # the beam width was set on the page itself
+    played = Slot[Any](None)  # question and search of the chosen step
+    station = Slot[tuple[int | None, str]]((None, ""))  # open station of Step inside, its kind
     upload_folder = Slot[Any](None)
-    upload_error = Slot(("", ""))  # where the path or the files were refused that came last, why
-    hub_plan = Slot[tuple[str, Any]](("", None))  # a model of the Hub, and what it would bring
-    hub_begun = Slot("")  # the one whose transfer the visitor has begun
-    placed = Slot[tuple[str, ...]](())  # the uploaded files that lie in the folder already
-    stored_run = Slot[Any](None)  # Checkpoint: the trace file that was dropped last, as its report
-    aside = Slot[frozenset[str]](frozenset())  # those before them, which belong to another model
-    refused = Slot("")  # the word of a config whose typed value could not be read
-    unopened = Slot("")  # the last sentence about what cannot be opened
-    name_choice = Slot[Any](None)  # Checkpoint: the table of names that is confirmed now
-    renaming = Slot("")  # the opened model whose names are shown to be changed
-    live = Slot[Any](None)  # the live session, over which frames come
-    followed = Slot[Any](None)  # what a page was drawn without, and the run of it
+    upload_error = Slot(("", ""))  # the refused path or files, and why
+    hub_plan = Slot[tuple[str, Any]](("", None))  # a model of the Hub and its download plan
+    hub_begun = Slot("")  # model whose download was started
+    placed = Slot[tuple[str, ...]](())  # uploaded files already in the folder
+    stored_run = Slot[Any](None)  # Checkpoint: report of the last trace file
+    aside = Slot[frozenset[str]](frozenset())  # earlier uploads, which belong to another model
+    refused = Slot("")  # config entry with an unreadable value
+    unopened = Slot("")  # last message about a model that cannot be opened
+    name_choice = Slot[Any](None)  # Checkpoint: table of names to confirm
+    renaming = Slot("")  # opened model whose names are being edited
+    live = Slot[Any](None)  # live session, which streams the frames
+    followed = Slot[Any](None)  # run that a page was drawn without, and its question
 
 
 private = Private()

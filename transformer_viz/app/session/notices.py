@@ -1,4 +1,4 @@
-"""Sentences about what the link asked for and could not have, and indices brought into range."""
+"""Messages about unusable values of a link, and indices clamped to their range."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from .keys import private
 
 
 def complaints() -> list[str]:
-    """The sentences that stand above the page."""
+    """Return the messages above the page."""
     return private.complaints
 
 
 def complain(sentence: str) -> None:
-    """Show a sentence above the page until the visitor has changed something."""
+    """Show a message above the page until the user changes something."""
     private.complaints = [*private.complaints, sentence]
 
 
 def about_link(sentence: str) -> None:
-    """Show a sentence if the link asked for this; what an earlier choice left behind is silent."""
+    """Show a message if the link caused it; leftovers of an earlier choice are silent."""
     if private.fresh:
         complain(sentence)
 
 
 def mark_answered() -> None:
-    """Note that a page stands: what is not there from now on was not asked for by the link."""
+    """Note that the page is drawn: from now on, missing values do not come from the link."""
     private.fresh = False
 
 
 def clamp_index(name: str, count: int, what: str) -> int:
-    """Bring a number into the range that there is here.
+    """Clamp an index to its range and return it.
 
-    A number of the link that is not there is said. What another sentence, block or page has left
-    behind is not: nobody asked for it here.
+    A message is shown only for an index from the link. Indices left behind by another sentence,
+    block or page are clamped silently.
     """
     state = st.session_state
     value = state[name]
@@ -50,15 +50,15 @@ def clamp_index(name: str, count: int, what: str) -> int:
                 )
             )
         state[name] = 0 if asked or value is None else max(0, count - 1)
-    if private.counts.get(name) != count:  # a slider of another length is a new one, at its start
+    if private.counts.get(name) != count:  # a slider of another length is a new widget
         private.counts = private.counts | {name: count}
         rewrite_widget(name)
     return int(state[name])
 
 
 def rewrite_widget(name: str) -> None:
-    """Write a choice again whose options may bear other words now.
+    """Write a choice again after its option labels may have changed.
 
-    The browser keeps the words that it showed until the value is written.
+    The browser keeps the old labels until the value is written.
     """
     st.session_state[name] = st.session_state[name]

@@ -1,4 +1,4 @@
-"""What is asked of the model in this visit: its words, picture, sound, masks, or own file."""
+"""Current input of the model in a session: text, picture, sound, masks, or an uploaded file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .keys import private
 
 
 def question(engine: Engine, kind: Kind) -> Question:
-    """What is asked of the model as things stand; what its kind does not take is left out."""
+    """Return the current question, without inputs that the model's kind does not read."""
     state = st.session_state
     model = state["model"]
     if kind.takes == "image":
@@ -38,27 +38,27 @@ def question(engine: Engine, kind: Kind) -> Question:
 
 
 def file_of(kind: Kind) -> File | None:
-    """The visitor's own file for models that take pictures, sounds, or vectors."""
+    """Return the uploaded file for models that read pictures, sounds, or vectors."""
     return private.files.get(kind.own)
 
 
 def set_own_file(takes: str, file: File | None) -> None:
-    """Put a visitor's own file in the place of examples; None goes back to them."""
+    """Use an uploaded file in place of examples; None returns to them."""
     private.files = private.files | {takes: file}
     mark_query_changed()
 
 
 def mark_text_changed() -> None:
-    """Note in a callback that another text was typed: masks were numbers of the old one's words."""
+    """Note in a callback that the text changed, and clear masks, which are old positions."""
     st.session_state["masked"] = ()
     mark_query_changed()
 
 
 def mark_query_changed() -> None:
-    """Note in a callback that the sentence, or what stands beside it, was changed just now."""
+    """Note in a callback that the sentence, or another input, has just changed."""
     private.asked = True
 
 
 def _tidy(text: str | None) -> str:
-    """Text without outer blanks and without control characters, which no one can have meant."""
+    """Return the text without outer blanks and control characters."""
     return "".join(c for c in text or "" if c == "\t" or unicodedata.category(c) != "Cc").strip()

@@ -1,4 +1,4 @@
-"""What is on the screen: the clean run, the changed one, and the selected head."""
+"""Scene of a page: the clean run, the changed one, and the selected head."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from .keys import private
 from .url_state import DEFAULTS
 from .view_options import Look
 
-HAND = 0.5  # seconds after which a hand that moved on and came back has rested
+HAND = 0.5  # seconds of rest after which a control counts as released
 KEPT = mark("What the page shows is of the run before the change, but for the opened map.")
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is on the screen: the clean run, the changed one (the same while nothing is), where,
-    and how it looks. All that a picture needs, so that pictures ask nobody else.
+    """The clean run, the changed one (equal without edits), the selection and the view options.
 
-    ``awaited``: the run with these changes is not made yet, and ``now`` is the one before them.
+    A scene holds everything that a view needs, so that views query nothing else.
+
+    Attributes:
+        awaited: True if the run with these changes is not made yet; ``now`` is an earlier run.
     """
 
     engine: Engine
@@ -55,24 +57,24 @@ class Scene:
 
     @property
     def is_long(self) -> bool:
-        """Whether there are only tiles of its maps."""
+        """True if its maps exist as tiles only."""
         return tuple(self.now.manifest.get("keep", ())) == LONG
 
     @property
     def of_its_run(self) -> Scene:
-        """The scene with the changes that its run was made with: what may be said of that."""
+        """Scene with the edits of the run it shows, for statements about that run."""
         return replace(self, changes=self.now.intervention, awaited=False) if self.awaited else self
 
     @property
     def most(self) -> float:
-        """The head's largest weight in both runs, so that both are coloured alike."""
+        """Largest weight of the head in both runs, so that both use one colour scale."""
         place = self.place
         both = (t.block(place.map_name, place.layer).weights for t in (self.before, self.now))
         return max(float(weights[place.head].max()) for weights in both) or 1.0
 
     @property
     def shown(self) -> tuple[Trace, Trace | None]:
-        """The run to draw, and the one to subtract from it."""
+        """Run to draw, and run to subtract from it."""
         compare = self.look.compare if self.changes else "now"
         return (
             self.before if compare == "before" else self.now,
@@ -80,31 +82,32 @@ class Scene:
         )
 
     def inside(self, row: int, task: Task | None = None) -> Walkthrough:
-        """The chain of the selected head for one query word, in the run that is shown now.
+        """Return the chain of the selected head for one query token, in the current run.
 
         Raises:
-            LookupError: a row that the sentence does not have; names those there are.
-            ValueError: what a run refuses; says why.
-            Abandoned: the task was given up.
+            LookupError: The sentence has no such row; the message lists the rows.
+            ValueError: A run refused; the message gives the reason.
+            Abandoned: The task was abandoned.
         """
         site = Site(*MAPS[self.place.map_name], self.place.layer, self.place.head)
         run = self.question, self.before, self.changes
         return inside_of(self.engine, *run, site, row, task)
 
     def terms(self, chain: Walkthrough, number: Number, task: Task | None = None) -> Terms:
-        """The sum behind one number of such a chain.
+        """Return the sum behind one number of such a chain.
 
         Raises:
-            LookupError: a number that is no sum; says so.
-            Abandoned: the task was given up.
+            LookupError: The number is no sum.
+            Abandoned: The task was abandoned.
         """
         return terms_of(self.engine, self.question.model, chain, number, task)
 
 
 def detail_request(place: Place, look: Look, long: bool = False) -> DetailRequest:
-    """What of a run the pictures show in full: the opened layer, and those of overlaid heads.
+    """Return the request for data shown in full: the opened layer, and those of overlaid heads.
 
-    ``long``: the page can show a text of more tokens than most pages take.
+    Args:
+        long: True if the page can show a text of more tokens than most pages accept.
     """
     layers = (place.layer, *(layer for layer, _ in look.overlay if look.view == "lines"))
     sites = tuple(whole_layer(place.map_name, layer).sites[0] for layer in dict.fromkeys(layers))
@@ -122,13 +125,14 @@ def scene_at(
     *,
     long: bool = False,
 ) -> Scene:
-    """The scene of a visitor who looks at this; asks nothing of the visit, so any thread may.
+    """Return the scene for given arguments. It reads no session, so any thread may call it.
 
-    ``long`` is that of `detail_request`.
+    Args:
+        long: As in `detail_request`.
 
     Raises:
-        ValueError: a sentence or an edit that the model cannot take; says why.
-        Abandoned: the task was given up.
+        ValueError: The model cannot take the sentence or an edit; the message gives the reason.
+        Abandoned: The task was abandoned.
     """
     detail = detail_request(place, seen, long)
     answer = engine.clean(question, detail, task)
@@ -139,15 +143,17 @@ def scene_at(
 def scene_of(
     engine: Engine, question: Question, kind: Kind, where: DeltaGenerator, long: bool = False
 ) -> Scene:
-    """Run what has to be run. The selection from the link is fitted to what the model has.
+    """Return the scene of the session, after the runs it needs.
+
+    The selection from the link is clamped to the model's layers and heads.
 
     Args:
-        long: that of `detail_request`.
-        where: a container that shows how far it is.
+        long: As in `detail_request`.
+        where: Container that shows the progress.
 
     Raises:
-        ValueError: a sentence or an edit that the model cannot take; says why.
-        Stopped: the visitor stopped the run.
+        ValueError: The model cannot take the sentence or an edit; the message gives the reason.
+        Stopped: The user stopped the run.
     """
     detail = detail_request(changes.place(), view_options.look(), long)
     answer = _clean(engine, question, detail, where)
@@ -158,7 +164,7 @@ def scene_of(
     view_options.clamp_view_options(answer.trace, place.map_name, replace(question, masked=()))
     seen = view_options.look()
     detail = detail_request(place, seen, long)
-    answer = _clean(engine, question, detail, where)  # the link may have named another one
+    answer = _clean(engine, question, detail, where)  # the link may have named another layer
     made = Scene(engine, question, answer, answer.trace, place, edits, kind, seen)
     if not edits:
         return made
@@ -171,10 +177,10 @@ def scene_of(
 
 
 def _changed(scene: Scene, where: DeltaGenerator) -> Trace:
-    """The run with the changes of a scene.
+    """Return the run with the edits of a scene.
 
     Raises:
-        Stopped: the visitor stopped it.
+        Stopped: The user stopped it.
     """
     engine, question, answer, edits = scene.engine, scene.question, scene.answer, scene.changes
     detail = detail_request(scene.place, scene.look, scene.is_long)
@@ -195,8 +201,7 @@ def _changed(scene: Scene, where: DeltaGenerator) -> Trace:
 
 
 def _last_run(scene: Scene) -> Trace:
-    """What this visit saw last of a long text, as long as the engine keeps it; else the clean
-    run."""
+    """Return the last run of a long text in this session if cached, else the clean run."""
     view = private.live and private.live.view
     if view is None or view.question != scene.question or view.now is None:
         return scene.before
@@ -204,11 +209,12 @@ def _last_run(scene: Scene) -> Trace:
 
 
 def follow(scene: Scene, where: DeltaGenerator) -> None:
-    """Make the run that a page was drawn without, and draw the page again; a visitor who stops it
-    keeps the page as it is, and reads what it shows. A hand that moves on ends it too.
+    """Make the run that a page was drawn without, and draw the page again.
+
+    A user who stops it keeps the page as it is. A further move of the control ends the run too.
 
     Raises:
-        ValueError: an edit that the model cannot take; says why.
+        ValueError: The model cannot take an edit; the message gives the reason.
     """
     detail = detail_request(scene.place, scene.look, scene.is_long)
     made = None
@@ -219,9 +225,9 @@ def follow(scene: Scene, where: DeltaGenerator) -> None:
             with where:
                 layout.quiet(say(KEPT))
             return
-        except Abandoned:  # the hand moves on; the page ends here when it rests elsewhere
+        except Abandoned:  # the control moves on; another page run follows when it rests
             time.sleep(HAND)
-    # Held until it is drawn: others may have put it out of the engine's memory by then.
+    # Kept until it is drawn, since the engine's cache may have evicted it by then.
     private.followed = (scene.question, scene.changes, detail), made
     rerun()
 
@@ -229,7 +235,7 @@ def follow(scene: Scene, where: DeltaGenerator) -> None:
 def _clean(
     engine: Engine, question: Question, detail: DetailRequest, where: DeltaGenerator
 ) -> Answer:
-    """The clean run; the stored one answers without a model."""
+    """Return the clean run; the stored one needs no model."""
     stored = engine.example(question, detail)
     if stored is not None:
         return stored
@@ -243,12 +249,12 @@ def _clean(
 
 
 def loading(engine: Engine) -> str:
-    """What is said while the model of this visit is being loaded."""
+    """Return the message shown while the model of this session is loaded."""
     return say("Loading {model} ...", model=engine.shelf[st.session_state["model"]].called)
 
 
 def _clamp_place(trace: Trace) -> None:
-    """Bring block, layer, head and stack to what this model has; what a link named is told."""
+    """Clamp block, layer, head and stack to this model; report unusable values of a link."""
     state = st.session_state
     private.maps = trace.maps
     if state["block"] not in trace.maps:
@@ -272,7 +278,7 @@ def _clamp_place(trace: Trace) -> None:
 
 
 def _clamp_masks(trace: Trace, question: Question) -> Question:
-    """Masks are at tokens that there are; a link may have named others."""
+    """Remove masks at positions that do not exist, and report those of a link."""
     kept = tuple(place for place in question.masked if place < len(trace.source))
     if kept == question.masked:
         return question

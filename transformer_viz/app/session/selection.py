@@ -1,4 +1,4 @@
-"""One chosen word for all pages: the row of a head, the word on Norms, a bar of the outcome."""
+"""Selection of a token across pages: row of a head, word on Norms, bar of the outcome."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from .widget_sync import choose
 
 
 def follow_row(scene: Scene) -> Scene:
-    """A newly chosen row is the chosen word on Norms; a decoder's row also asks about the word
-    that it produces."""
+    """Select a newly chosen row on Norms too; a decoder's row also selects its output token."""
     state, block = st.session_state, scene.place.map_name
     if _moved("row", block, state["token"]):
         stack = MAPS[block][0]
@@ -30,7 +29,7 @@ def follow_row(scene: Scene) -> Scene:
 
 
 def follow_word(scene: Scene) -> None:
-    """A word newly chosen on Norms is the chosen row of the heads, or the column they look at."""
+    """Select a word newly chosen on Norms as row of the heads, or as column of cross attention."""
     state, block = st.session_state, scene.place.map_name
     if not _moved("word", state["stack"], state["word"]):
         return
@@ -42,7 +41,7 @@ def follow_word(scene: Scene) -> None:
 
 
 def follow_bar(said: object) -> None:
-    """A click on a bar of the outcome chooses the row that stands for it."""
+    """Select the row of a clicked outcome bar."""
     match said:
         case {"row": str(spot)}:
             sentence, _, token = spot.partition(":")
@@ -55,12 +54,12 @@ def follow_bar(said: object) -> None:
 
 
 def _ahead(scene: Scene) -> int:
-    """By how many tokens a row is ahead of what it reads: a decoder's row is named by the next."""
+    """Return the offset between a row and its label: a decoder's row is named by the next token."""
     return int(row_sentence(scene.before, scene.place.map_name) == "produced")
 
 
 def _moved(name: Literal["row", "word"], place: str, token: int) -> bool:
-    """Whether another token of the same block or stack was chosen since the last time."""
+    """Return True if another token of the same block or stack was chosen since the last call."""
     was = getattr(private, name)
     setattr(private, name, (place, token))
     return was is not None and was[0] == place and was[1] != token

@@ -1,7 +1,7 @@
-"""The visitor's choices by name and type: ``state.token`` is ``st.session_state["token"]``.
+"""Choices of a session by name and type: ``state.token`` is ``st.session_state["token"]``.
 
-One attribute a key of the link (`url_state.KEYS`), which a test compares; the widget that stands
-for it has the same key. What else the session keeps is in `keys`.
+Each key of the link (`url_state.KEYS`) is an attribute here, as a test checks. Its widget has the
+same key. All other session keys are in `keys`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Choice(Generic[T]):
-    """One key of the link in ``st.session_state``, read and written as an attribute."""
+    """A key of the link in ``st.session_state``, read and written as an attribute."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.key = name
@@ -28,7 +28,7 @@ class Choice(Generic[T]):
 
 
 class State:
-    """The keys of the link, in the order of `url_state.KEYS`."""
+    """Keys of the link, in the order of `url_state.KEYS`."""
 
     model = Choice[str]()
     text = Choice[str]()

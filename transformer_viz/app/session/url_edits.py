@@ -1,4 +1,4 @@
-"""Edits as the link holds them: their canonical JSON, compressed when long."""
+"""Edits in a link: canonical JSON, compressed if long."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...i18n import say
 CLEAN = Intervention().to_json()
 TEXT_FROM_CHARS = 2_000  # characters of a text from which on it is compressed
 PACK_FROM_CHARS = 200  # characters of edits from which on they are compressed
-MAX_UNPACKED_CHARS = 200_000  # characters that edits may unfold to: a link is no place for more
-PACKED_PREFIX = "z."  # how compressed edits begin
+MAX_UNPACKED_CHARS = 200_000  # characters of unpacked edits: links must not hold more
+PACKED_PREFIX = "z."  # prefix of compressed values
 
 
 def pack(edits: str) -> str:
-    """Edits as the link holds them: their canonical JSON, compressed when long."""
+    """Return edits for a link: canonical JSON, compressed if long."""
     if len(edits) < PACK_FROM_CHARS:
         return edits
     return _packed(edits)
 
 
 def pack_text(text: str) -> str:
-    """A visitor's text as the link holds it: itself, compressed when long."""
+    """Return a text for a link, compressed if long."""
     plain = len(text) < TEXT_FROM_CHARS and not text.startswith(PACKED_PREFIX)
     return text if plain else _packed(text)
 
@@ -36,9 +36,9 @@ def _packed(text: str) -> str:
 
 
 def read_text(text: str) -> str:
-    """The inverse of `pack_text`; its error ends a sentence that begins with the name of the key.
+    """Return the inverse of `pack_text`. The error message continues the name of the key.
 
-    What only begins like a compressed text is one that somebody wrote there by hand.
+    A text that only starts like a compressed one was typed by the user.
     """
     if not text.startswith(PACKED_PREFIX) or not text[len(PACKED_PREFIX) :].isascii():
         return text
@@ -49,10 +49,10 @@ def read_text(text: str) -> str:
 
 
 def unpack(text: str) -> str:
-    """The canonical JSON of edits from a link.
+    """Return the canonical JSON of edits from a link.
 
     Raises:
-        ValueError: no edits, or damaged ones; says what is wrong.
+        ValueError: No edits, or damaged ones; the message gives the reason.
     """
     if text.startswith(PACKED_PREFIX):
         text = _unfold(text.removeprefix(PACKED_PREFIX))
@@ -72,7 +72,7 @@ def _unfold(text: str) -> str:
 
 
 def read_edits(text: str) -> str:
-    """As `unpack`; its error ends a sentence that begins with the name of the key."""
+    """Return edits as `unpack` does; the error message continues the name of the key."""
     try:
         return unpack(text)
     except (ValueError, RecursionError) as error:

@@ -1,6 +1,6 @@
-"""What is in the link: one row a key, with its default, its check, and how it is written.
+"""Keys of the link: each with its default, parser and serialization.
 
-Reading and writing here are plain functions of dictionaries; `visit` joins them to Streamlit's
+Reading and writing here are plain functions of dictionaries; `visit` connects them to Streamlit's
 session and address bar.
 """
 
@@ -38,31 +38,36 @@ from .url_values import (
     switch,
 )
 
-FIRST_MEASURE = "previous"  # the measure that Corpus opens on
+FIRST_MEASURE = "previous"  # initial measure of Corpus
 FIRST_TEXT = USUAL
-SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
+SET = "set"  # key of the user's overrides of a model's config
 COMPARES = ("now", "before", "difference")
 OVERS = ("weights", "gradients")
 VIEWS = ("map", "lines", "qk")
 BLOCKS = ("one", "all")
 SORTS = ("layer", *(metric.name for metric in shown_metrics()), "change")
-GAMMAS = (0.25, 4)  # the least and the most
+GAMMAS = (0.25, 4)  # minimum and maximum
 SEARCHES = ("greedy", "sample", "beam")
 HEADS_ON = ("stored", "sentence", "file")
 HEADS_BY = ("layer", "role", "effect", *(measure.name for measure in MEASURES))
-#: What colours the tiles of an atlas: their weights, or a number of each head.
+#: Colouring of an atlas's tiles: their weights, or a number of each head.
 SCALES = tuple(dict.fromkeys(("head", "common", *SORTS[1:-1], *HEADS_BY[2:])))
 REMOVALS = ("mean", "zero", "resample", "uniform")
 VERSUS = ("sentence", "edits", "model", "step")
 WEIGHED = ("raw", "content")
 OPPOSITES = ("place", "match")
-DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
+DRAWS = (0.1, 5)  # sampling temperatures
 
 
 @dataclass(frozen=True)
 class Key:
-    """A word of the link. ``read`` turns its text into a value or raises ValueError with a
-    sentence; ``write`` is the inverse; ``means`` is for `docs/link-keys.md`."""
+    """A key of the link.
+
+    Attributes:
+        read: Converts its text to a value; raises ValueError with a message.
+        write: Inverse of ``read``.
+        means: Description for `docs/link-keys.md`.
+    """
 
     name: str
     default: Any
@@ -72,14 +77,13 @@ class Key:
 
 
 def _model(name: str) -> str:
-    """The place of a model; what was changed in its config has a key of its own."""
+    """Return a model's name without overrides, which have a separate key."""
     return model_names.parted(model_names.public_name(name))[0]
 
 
-#: Every key of the link, in the order in which it is written.
-#: Streamlit keeps `path` for itself: a link with such a key leads nowhere.
+#: All keys of the link, in writing order. Streamlit reserves `path`: a link with it opens no page.
 KEYS: tuple[Key, ...] = (
-    # What the model is asked.
+    # Input of the model.
     Key(
         "model",
         "",
@@ -141,7 +145,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("reach", "both", one_of(*REACHES), means="Positions: whose positions change"),
     Key("order", 0, number, means="which other order of the words; 0: none"),
-    # What belongs to kinds of models.
+    # Inputs of certain kinds of models.
     Key("second", "", str, means="models of two texts: the second text"),
     Key("masked", (), places, listed, means="models that fill masks: the tokens behind a mask"),
     Key("picture", "", str, means="the example picture; empty: the first, or none beside a text"),
@@ -166,7 +170,7 @@ KEYS: tuple[Key, ...] = (
         model_names.public_name,
         means="Checkpoint: the model that it looks at; empty: that of the visit",
     ),
-    # How the pictures of heads look.
+    # View options of the heads.
     Key("view", "map", one_of(*VIEWS), means="Explore: how the head is drawn"),
     Key("key", None, number, means="the selected column of the map; absent: none"),
     Key("blocks", "one", one_of(*BLOCKS), means="Explore: heads of one block, or of all"),
@@ -195,7 +199,7 @@ KEYS: tuple[Key, ...] = (
         listed_region,
         means="the part of the map that is enlarged, as rows,columns, each first-last",
     ),
-    # The screen.
+    # Screen.
     Key("lang", "en", one_of(*languages()), means="the language"),
     Key(
         "present",
@@ -297,13 +301,13 @@ KEYS: tuple[Key, ...] = (
     Key("lab", "", short, means="Labs: the open lab; empty: the first"),
     Key("tried", "", short, means="Labs: what was set in it, as name=value;..."),
 )
-#: What a picture itself says about how it is drawn.
+#: Drawing options that a view sends back.
 DRAWN = ("sort", "scale", "ramp", "gamma", "threshold", "top")
 DEFAULTS = {key.name: key.default for key in KEYS}
 
 
 def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The value of every key, and a sentence for each that could not be used."""
+    """Return the value of every key, and a message for each unusable value."""
     values, complaints = dict(defaults), []
     for key in KEYS:
         if key.name in link:
@@ -320,12 +324,12 @@ def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _left_out(name: str, error: ValueError) -> str:
-    problem = str(error).rstrip(".")  # some come as a whole sentence
+    problem = str(error).rstrip(".")  # some are whole sentences
     return say("In the link, {key} {problem}. It was left out.", key=name, problem=problem)
 
 
 def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, str]:
-    """The link that `read` turns into these values; what is at its default is left out."""
+    """Return the link that `read` converts to these values, without defaults."""
     found = {
         key.name: key.write(values[key.name])
         for key in KEYS
@@ -336,5 +340,5 @@ def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, s
 
 
 def others(link: Mapping[str, str]) -> dict[str, str]:
-    """What stands in an address that is not ours."""
+    """Return the query parameters that are no keys of the app."""
     return {name: text for name, text in link.items() if name not in DEFAULTS and name != SET}

@@ -1,6 +1,6 @@
-"""How the words of the link are written: readers that turn a text into a value, and the inverse.
+"""Serialization of link values: readers that convert a text to a value, and their inverse.
 
-A reader raises ValueError with the rest of a sentence that begins with the key.
+A reader raises ValueError with a message that continues the name of the key.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from ...i18n import say
 
 BEAMS = range(1, 9)
-LISTED = 300  # places or heads that one key may name
-QUOTED = 100  # characters that a sentence quotes of it
-WRITTEN = 400  # characters that what was set in a lab may have
+LISTED = 300  # places or heads in one key
+QUOTED = 100  # characters of a quoted value in a message
+WRITTEN = 400  # characters of a lab's settings
 
 
 def quoted(text: str) -> str:
-    """What a link holds, as a sentence quotes it: what cannot be seen as escapes, and not long."""
+    """Return a link's value for a message: with escapes for invisible characters, and shortened."""
     whole = repr(shortened(text))
     return whole if len(whole) <= QUOTED else f"{whole[:QUOTED]}…'"
 
@@ -91,7 +91,7 @@ def amount(least: float, most: float) -> Callable[[str], float]:
                     most=most,
                 )
             )
-        return float(f"{value:g}")  # as it is written into a link
+        return float(f"{value:g}")  # rounded as in a link
 
     return read
 
@@ -118,7 +118,7 @@ def _numbered(text: str, apart: str) -> tuple[int, int]:
 
 
 def map_of(text: str) -> str:
-    """A layer, or a head as layer.head; empty for all of them."""
+    """Return a layer, or a head as layer.head; empty for all of them."""
     if text and "." in text:
         return "{}.{}".format(*_numbered(text, "."))
     return str(number(text)) if text else ""
@@ -149,5 +149,5 @@ def listed_region(zoom: tuple[tuple[int, int], tuple[int, int]]) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most 60 characters of what came, for a sentence about it."""
+    """Return at most 60 characters of a value, for a message."""
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""How the pictures look just now: what is chosen about them, apart from model, words and edits."""
+"""View options of the maps, apart from model, text and edits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...metrics.attention.thumbnails import sentences
 from . import notices, visit
 from .keys import private
 
-FURTHER = 7  # heads beside the opened one in the lines: colours can tell eight apart
+FURTHER = 7  # heads drawn as lines beside the opened one: eight colours can be distinguished
 
 Span = tuple[int, int]
 LayerHead = tuple[int, int]
@@ -22,13 +22,16 @@ LayerHead = tuple[int, int]
 
 @dataclass(frozen=True)
 class Look:
-    """What is chosen about the pictures.
+    """View options of a session.
 
-    ``token`` is the chosen row of the model, ``key`` the chosen column or None, ``answer`` the
-    place whose other words are shown; ``zoom`` the rows
-    and columns of the map that are enlarged, each from its first to behind its last; ``overlay``
-    the heads (layer, head) of the same block whose lines are drawn too; ``top`` and ``threshold``
-    leave out weak links; ``seq`` grows with each change, so that a browser knows what is newer.
+    Attributes:
+        token: Chosen row.
+        key: Chosen column or None.
+        answer: Position whose alternative tokens are shown.
+        zoom: Rows and columns of the enlarged part of the map, as half-open ranges.
+        overlay: Further heads (layer, head) of the same block drawn as lines.
+        top: Number of links per row; weaker ones are left out, as are those below ``threshold``.
+        seq: Number that grows with each change, so that a browser can order frames.
     """
 
     token: int = 0
@@ -52,22 +55,22 @@ class Look:
     seq: int = 0
 
 
-#: The fields that are keys of the link as well.
+#: Fields that are keys of the link too.
 LINKED = tuple(field.name for field in fields(Look) if field.name not in ("dark", "seq"))
 
 
 def look() -> Look:
-    """The look of this visit as it stands."""
+    """Return the view options of this session."""
     state = st.session_state
     chosen: dict[str, Any] = {name: state[name] for name in LINKED}
     return Look(**chosen, dark=visit.dark(), seq=newest())
 
 
 def newest() -> int:
-    """The number of the newest change that the server has heard of.
+    """Return the number of the newest change that the server has received.
 
-    It begins with the clock: a page that outlives its visit (a restarted server, a laptop that
-    slept) shows the next visit's pictures only if they are newer than those that it has.
+    It starts at the clock. A page that outlives its session (restarted server, suspended laptop)
+    shows later frames only if their numbers are higher.
     """
     if not private.frame_number:
         private.frame_number = time.time_ns() // 1_000_000
@@ -75,11 +78,11 @@ def newest() -> int:
 
 
 def clamp_view_options(trace: Trace, block: str, about: object) -> None:
-    """Bring what is chosen to what this map has; what a link named in vain is told.
+    """Clamp view options to this map, and report unusable values of a link.
 
     Args:
-        about: what was asked; where it is another than last time, or the block is, what was
-            chosen among the old columns and heads is let go.
+        about: Current input; if it or the block has changed, the selected column, the zoom and the
+            overlaid heads are cleared.
     """
     state = st.session_state
     if private.looked_about not in (None, (block, about)):

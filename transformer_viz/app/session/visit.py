@@ -1,4 +1,4 @@
-"""One visitor's state: taken from the link when a visit begins, kept in the link ever after."""
+"""State of a session: read from the link at its start, and written to the link afterwards."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ NUMBERS = (
 
 
 def defaults(engine: Engine, model: str | None = None) -> dict[str, Any]:
-    """The value of every key in a link that says nothing, or only the model."""
+    """Return the value of every key for a link that is empty, or has the model only."""
     first = next(iter(engine.shelf))
     lang = {"lang": browser_language()}
     return url_state.DEFAULTS | lang | {"model": first} | engine.first(model or first)
 
 
 def begin(engine: Engine) -> None:
-    """Take the state from the link at the first run and after Back or Forward; else keep it.
+    """Read the state from the link at the first run and after Back or Forward; else keep it.
 
-    On another page each widget is a new one, even with the same key, and begins at its default:
-    there what was saved is written back. On the same page what is there is left alone: a value
-    written here would be sent to the browser, and could overwrite what the visitor is typing.
+    On another page each widget is a new one, even with the same key, and starts at its default.
+    There the saved values are written back. On the same page values are left alone: writing one
+    would send it to the browser, and could overwrite the user's typing.
 
-    A page may stand in the browser's history a second time, as it was before its link was written:
-    then nothing is taken from there.
+    The browser's history may contain a page as it was before its link was written. Nothing is read
+    from such an entry.
     """
     state = st.session_state
     given = st.query_params.to_dict()
@@ -57,7 +57,7 @@ def begin(engine: Engine) -> None:
         for name in ("model", "checkpoint", "beside"):
             values[name] = _known(values[name])
         state.update(values)
-        del private.stale, private.seen  # all of them have just been written
+        del private.stale, private.seen  # all have just been written
         private.complaints, private.opened, private.fresh = complaints, True, True
         _clamp_model(engine)
         private.page = page_hash()
@@ -76,14 +76,14 @@ def begin(engine: Engine) -> None:
         state.update(kept | {name: state[name] for name in newer if name in state})
     restore(engine)
     if moved:
-        del private.seen  # what the browser told of are the controls of the page before
+        del private.seen  # the browser has reported controls of the previous page
     _clamp_model(engine)
     adapt_to_model(engine)
 
 
 def speak_first() -> None:
-    """Speak the visitor's language before the state of the visit is there: the pages' names."""
-    chosen = st.session_state.get("lang") or private.kept.get("lang")  # gone where a page switched
+    """Set the user's language before the session state exists, for the page names."""
+    chosen = st.session_state.get("lang") or private.kept.get("lang")  # missing after a page switch
     speak(chosen or st.query_params.get("lang") or browser_language())
 
 
@@ -94,50 +94,49 @@ def browser_language() -> str:
 
 
 def frame_has(names: tuple[str, ...]) -> None:
-    """Note which keys have a widget in the frame; a fragment draws it not, but it stands there."""
+    """Store the keys with a widget in the frame. A fragment does not draw them, but they exist."""
     private.framed = names
 
 
 def restore(engine: Engine) -> None:
-    """Bring back what the browser has no widget for: one that comes now begins at its default.
+    """Restore values without a widget in the browser, which would start at its default.
 
-    Such a widget was not drawn in the last run, or its code is still on its way to the browser,
-    which comes there later than the wish for this run. From here on this run speaks the visitor's
-    language.
+    Such a widget was not drawn in the last run, or its code has not yet reached the browser. Code
+    arrives there after the request for this run. From here on this run uses the user's language.
     """
     state = st.session_state
     kept = defaults(engine, state.get("model")) | private.kept
     for name in url_state.DEFAULTS:
         gone = state.get(name) is None and url_state.DEFAULTS[name] is not None
-        if name not in state or gone:  # nor does a choice stand whose options went away
+        if name not in state or gone:  # a choice without options is restored too
             state[name] = kept[name]
     for name in _unseen():
-        with suppress(StreamlitAPIException):  # its widget stands above, with this value
+        with suppress(StreamlitAPIException):  # its widget is drawn already, with this value
             rewrite_widget(name)
     speak(state["lang"])
 
 
 def ended() -> None:
-    """Note that a run has come to its end: what the next one is told comes from the browser."""
+    """Note that a run was completed; the next one can rely on the browser's values."""
     private.ended = True
 
 
 def _unseen() -> set[str]:
-    """The keys of the link for which the browser has no widget yet."""
+    """Return the keys of the link without a widget in the browser."""
     told = told_keys()
-    if not told:  # the browser was not asked
+    if not told:  # no report from the browser
         return set()
-    if not private.ended:  # then some of these may have been drawn only, and never got there
-        told &= private.seen | private.moves.keys()  # what was moved stands there
+    if not private.ended:  # else some of these may be drawn only, without reaching the browser
+        told &= private.seen | private.moves.keys()  # moved controls exist there
     private.seen, private.ended = told, False
     return set(url_state.DEFAULTS) - told
 
 
 def keep_unmounted_keys() -> None:
-    """At the end of a run, write what has no widget on this page once more.
+    """Write the values without a widget on this page again, at the end of a run.
 
-    Streamlit drops the state of widgets that a run did not draw, and would then find what was
-    written under the same key long ago.
+    Streamlit drops the state of widgets that a run did not draw, and would then use old values of
+    the same key.
     """
     for name in url_state.DEFAULTS:
         if name not in private.framed:
@@ -146,26 +145,28 @@ def keep_unmounted_keys() -> None:
 
 
 def models(engine: Engine) -> tuple[str, ...]:
-    """The models to choose from in this visit: those in the box, and those that it brought."""
+    """Return the models to choose from in this session: the listed ones, and the user's."""
     return (*engine.shelf, *(name for name in private.own if name in engine.shelf))
 
 
 def word_languages(engine: Engine) -> tuple[str, str]:
-    """The languages of the words that the model at hand reads and writes; empty: not known."""
+    """Return the languages of the current model's input and output; empty if unknown."""
     kind = engine.kind(st.session_state["model"])
     source, target = engine.shelf[st.session_state["model"]].languages
     return source, target if kind is not None and kind.translates else source
 
 
 def bring(engine: Engine, name: str) -> None:
-    """Let a model that is not in the box be one of this visit's."""
+    """Add a model that is not listed to this session's models."""
     if name not in models(engine):
         private.own = (*private.own, name)
 
 
 def _known(name: str) -> str:
-    """The name of an upload of this visit from the link, which does not say in which room it is;
-    and that of a model of the Hub, which the link says without its first word."""
+    """Return the internal name of a model in a link.
+
+    Links contain uploads without their folder, and models of the Hub without their prefix.
+    """
     name = model_names.public_name(name)
     known = (*private.looked, *private.own)
     mine = (one for one in reversed(known) if model_names.public_name(one) == name)
@@ -173,7 +174,7 @@ def _known(name: str) -> str:
 
 
 def _clamp_model(engine: Engine) -> None:
-    """Let the models of the visit be such that are here; a file may be gone since the last look."""
+    """Replace models of the session that are no longer available."""
     state = st.session_state
     for key in ("model", "beside"):
         name = state[key]
@@ -185,17 +186,16 @@ def _clamp_model(engine: Engine) -> None:
             gone = say("The model that was asked for is not here.")
             complain(f"{gone} {error.args[0]}")
             if hub_models.id_of(name) is not None:
-                state["checkpoint"] = name  # there it can be fetched
+                state["checkpoint"] = name  # it can be downloaded there
             state[key] = defaults(engine)[key]
         if state[key]:
             bring(engine, state[key])
 
 
 def save(engine: Engine) -> None:
-    """Write the state into the address bar, if it says something else.
+    """Write the state into the address bar if it has changed.
 
-    Not into an address of which there is a written one, as long as nothing is changed there: Back
-    would never get past it.
+    An unchanged history entry without a link is left alone; otherwise Back could never pass it.
     """
     values = {name: st.session_state[name] for name in url_state.DEFAULTS}
     if private.unwritten and values == private.kept:
@@ -211,16 +211,16 @@ def save(engine: Engine) -> None:
 
 
 def _tells_no_place(link: Mapping[str, str]) -> bool:
-    """Whether a link says nothing of ours, or only how the first page is to look."""
+    """Return True if a link has no keys of the app, or only language and presentation mode."""
     return set(link) - set(url_state.others(link)) <= LOOKS
 
 
 def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
-    """What the address bar should say."""
+    """Return the query parameters of the current state."""
     state = st.session_state
     values = {name: state[name] for name in url_state.DEFAULTS}
     ours = url_state.write(values, defaults(engine, state["model"]))
-    if values["lang"] != url_state.DEFAULTS["lang"]:  # the next reader's browser has another one
+    if values["lang"] != url_state.DEFAULTS["lang"]:  # the next reader's browser may differ
         ours["lang"] = values["lang"]
     if _tells_no_place(ours) and engine.opening(state["model"], state["block"]):
         ours |= OPENING  # such a link would open another head
@@ -228,8 +228,8 @@ def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
 
 
 def clear_answered_notices(engine: Engine) -> None:
-    """Clear the notices once the visitor has changed something."""
-    for name in NUMBERS:  # an option that a new sentence took away comes back as its label
+    """Clear the messages once the user has changed something."""
+    for name in NUMBERS:  # an option removed by a new sentence returns as its label
         if isinstance(st.session_state.get(name), str):
             st.session_state[name] = url_state.DEFAULTS[name]
     now = _address(st.query_params.to_dict(), engine)
@@ -238,7 +238,7 @@ def clear_answered_notices(engine: Engine) -> None:
 
 
 def adapt_to_model(engine: Engine) -> None:
-    """Fit what was asked of another model, or before this one was known, to the model of now."""
+    """Adapt the question of another model, or of a model not known yet, to the current one."""
     state = st.session_state
     model, before = state["model"], private.suited
     kind = engine.kind(model)
@@ -247,7 +247,7 @@ def adapt_to_model(engine: Engine) -> None:
     if kind.takes == "image":
         _clamp_picture(tuple(engine.shelf[model].pictures))
     elif kind.eyes and state["picture"] != EXAMPLE:
-        state["picture"] = ""  # the name of another model's picture
+        state["picture"] = ""  # name of another model's picture
     if model == before:
         return
     private.suited, private.switched = model, before is not None
@@ -260,7 +260,7 @@ def adapt_to_model(engine: Engine) -> None:
 
 
 def _clamp_picture(known: tuple[str, ...]) -> None:
-    """Let the chosen picture be one that there is; an unknown one from the link is told."""
+    """Clear an unknown picture, and report it if it came from the link."""
     state = st.session_state
     if state["picture"] and state["picture"] not in known:
         about_link(
@@ -279,10 +279,10 @@ def _is_ids(text: str) -> bool:
 
 
 def recolour(dark: bool) -> None:
-    """Note that the visitor switched between light and dark: the next run draws all anew."""
+    """Note that the user switched between light and dark: the next run redraws all."""
     private.recolour = dark
 
 
 def dark() -> bool:
-    """Whether the visitor's background is dark, as far as the server has been told."""
+    """Return True if the user's background is dark, as last reported to the server."""
     return st.context.theme.type == "dark"

@@ -1,8 +1,8 @@
-"""Moves of controls: told apart from values that a browser sends because it has not heard yet.
+"""Moves of controls, distinguished from stale values that a browser still sends.
 
-What a control shows follows the selected head, so Python writes it. Until the browser has heard of
-that, it sends the old value along with whatever is moved next, and Streamlit takes it for a move.
-A message is caused by one move: of several, those that repeat what was just written over are none.
+Controls show the selected head, so Python writes them. Until the browser has received a value, it
+sends the old one along with the next move, and Streamlit takes it for a move too. A message is
+caused by one move. If it has several, those that repeat an overwritten value are ignored.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from .keys import private
 
 
 def show(wanted: Mapping[str, Any]) -> None:
-    """Let controls show these values.
+    """Set the values of controls.
 
-    A value is written only where it differs, or where the browser has no such control yet: writing
-    one back that the visitor has just moved on from would pull the slider from under the hand.
+    A value is written only if it differs, or if the browser has no such control yet. Writing an
+    unchanged one back would move a slider away from the pointer.
     """
     state = st.session_state
     for name, value in wanted.items():
         if state.get(name) != value:
             private.echoes = private.echoes | {name: state.get(name)}
             state[name] = value
-        elif name not in private.seen:  # a new control, which would begin at its own default
+        elif name not in private.seen:  # a new control, which would start at its own default
             state[name] = value
 
 
 def choose(**values: Any) -> None:
-    """Write choices of the link that have a control of their own as well.
+    """Write choices of the link that have a control too.
 
-    Until the browser has heard of it, that control sends the old value along with whatever the
-    visitor does next; `apply_pending` knows by these which values are such stale ones.
+    Until the browser has received it, that control sends the old value with the next move.
+    `apply_pending` recognizes such stale values.
     """
     for name, value in values.items():
         older = {st.session_state.get(name), private.kept.get(name)}
@@ -50,14 +50,14 @@ def moved(name: str, act: Callable[[], None]) -> None:
 
 
 def apply_pending() -> None:
-    """At the start of a run: do what the visitor really moved, and nothing but that."""
+    """Apply the user's actual moves at the start of a run, and ignore stale values."""
     state = st.session_state
     moves, kept, echoes = private.moves, private.kept, private.echoes
     del private.moves
     changed = [name for name in url_state.DEFAULTS if state.get(name) != kept.get(name)]
     if len(changed) + len(moves) > 1:
         _take_back_stale(changed)
-    elif changed:  # by hand: whoever goes back to an older value means it
+    elif changed:  # by the user: a return to an older value is intended
         private.stale = {name: old for name, old in private.stale.items() if name not in changed}
     alone = len(moves) == 1 and not changed
     for name, act in moves.items():

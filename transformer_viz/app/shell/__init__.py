@@ -1,4 +1,4 @@
-"""The frame of every page: sentence, model, share, presenter.
+"""Frame of every page: sentence, model, share, presenter.
 
 May import render, session, ui and engine.
 """

@@ -1,4 +1,4 @@
-"""What stands around the pictures: the sentence, examples, the model, and the footer."""
+"""Frame of a page: the sentence, examples, the model, and the footer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from .share import share
 
 LARGE = Path(__file__).parents[1] / "styles" / "present.css"
 STYLES = tuple(path for path in sorted(LARGE.parent.glob("*.css")) if path != LARGE)
-CORNER = ("lang",)  # the keys that have a widget on every page
+CORNER = ("lang",)  # keys with a widget on every page
 
 
 def style(menu: int) -> None:
-    """The few corrections to Streamlit's look, and the colours they need.
+    """Write the app's style sheets and colours into the page.
 
-    ``menu`` is the number of the navigation's menu that the open page stands in.
+    Args:
+        menu: Index of the navigation menu with the open page.
     """
     paths = (*STYLES, LARGE) if presenting() else STYLES
     sheets = "\n".join(path.read_text(encoding="utf-8") for path in paths)
@@ -36,8 +37,10 @@ def style(menu: int) -> None:
 
 
 def _colours() -> str:
-    """Our colours, chosen in the app by the `color-scheme` that Streamlit keeps there: an open page
-    follows a switch of the theme without a run. Popovers stand outside, with the run's colours."""
+    """Return the colours as CSS; they follow Streamlit's `color-scheme` without a run.
+
+    Popovers are outside of the app's element and have the colours of the run.
+    """
     now, names = palette(visit.dark()), ("accent", "warm", "card", "paper")
     run = " ".join(f"--tv-{n}: {getattr(now, n)};" for n in names)
     both = " ".join(
@@ -48,7 +51,7 @@ def _colours() -> str:
 
 
 def _opened(menu: int) -> str:
-    """The menu that holds the open page is marked, as Streamlit marks the page inside of it."""
+    """Return CSS that marks the menu with the open page, as Streamlit marks the page in it."""
     place = f".rc-overflow-item:nth-child({menu + 1})"
     section = f'{place} [data-testid="stTopNavSection"]'
     forced = f"@media (forced-colors: active) {{ {section} {{ border-bottom-color: Highlight; }} }}"
@@ -56,13 +59,13 @@ def _opened(menu: int) -> str:
 
 
 def _on_paper() -> str:
-    """The colours of a dark page on paper: dark letters, of charts too."""
+    """Return print colours for a dark page: dark text, in charts too."""
     if not visit.dark():
         return ""
     ink = f"{LIGHT.ink} !important"
     every = '[data-testid="stApp"] *'
     letters = f'{every}:not([style*="background"], svg *)'
-    ours = '[class^="tv-"]'  # their colours are those of the scheme, which is light on paper
+    ours = '[class^="tv-"]'  # their colours follow the scheme, which is light on paper
     plain = f'{every}:not([style*="background"], svg *, [data-testid="stCheckbox"] *, {ours})'
     names = {"text": LIGHT.ink, "background": LIGHT.card, "secondary-background": LIGHT.paper}
     theme = " ".join(f"--st-{name}-color: {shade} !important;" for name, shade in names.items())
@@ -76,7 +79,7 @@ def _on_paper() -> str:
 
 
 def corner() -> None:
-    """The right end of the navigation: share, present, and the language."""
+    """Draw the right end of the navigation: share, present, and the language."""
     with layout.row("center", gap="xsmall", key="corner"):
         share()
         button()
@@ -93,23 +96,23 @@ def corner() -> None:
 
 
 def _respoken() -> None:
-    """Another language was chosen: all choices are written again, as options bear new words."""
+    """Write all choices again after a switch of the language, since option labels have changed."""
     for name, value in st.session_state.items():
         if _is_choice(value):
             notices.rewrite_widget(str(name))
 
 
 def _is_choice(value: object) -> bool:
-    """Whether a widget may show this as words; buttons (bool) and dropped files may not be set."""
+    """Return True if a widget may show the value as text; buttons and uploads cannot be set."""
     if isinstance(value, list):
         return bool(value) and all(isinstance(one, str | int) for one in value)
     return isinstance(value, str | int | float | tuple) and not isinstance(value, bool)
 
 
 def sentence_box(engine: Engine) -> None:
-    """What the model at hand is asked: a box for what it takes, the model, examples to click.
+    """Draw the model's input, the choice of the model, and examples.
 
-    A class is shown the sentence alone.
+    In presentation mode only the text is shown.
     """
     kind = engine.kind(state.model) or Kind()
     if presenting() and kind.takes == "text":
@@ -134,12 +137,12 @@ def sentence_box(engine: Engine) -> None:
 
 
 def _width(label: str) -> int:
-    """Return the width in pixels of the choice of models that shows a label, within bounds."""
+    """Return the width in pixels of the model choice that shows a label, within bounds."""
     return max(210, min(8 * len(label) + 60, 520))
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
-    """Model, checkpoint, device, and how long the last change took on the server."""
+    """Draw model, checkpoint, device, and the server time of the last change."""
     shelved = engine.shelf[state.model]
     parts = [shelved.called]
     if shelved.hash:
@@ -150,7 +153,7 @@ def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
     if seconds is not None:
         parts.append(say("last change: {time} ms on the server", time=f"{1000 * seconds:.0f}"))
     spans = "".join(f"<span>{escape(part)}</span>" for part in parts)
-    here = escape(urlencode(st.query_params.to_dict()))  # it is a new visit, with the same link
+    here = escape(urlencode(st.query_params.to_dict()))  # a new session, with the same link
     why = escape(say("attention weights are not explanations: why?"))
     note = f'<a href="about?{here}" target="_self">{why}</a>'
     st.html(f'<div class="tv-foot">{spans}{note}</div>')

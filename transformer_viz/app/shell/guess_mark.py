@@ -1,4 +1,4 @@
-"""The mark of guessed words above a result, with the way to settle them."""
+"""Mark of guessed config values above a result, with instructions to settle them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..session.keys import private
 from ..session.state import state
 from ..ui import layout
 
-CHECKPOINT = "checkpoint"  # the address of the page that has the form
+CHECKPOINT = "checkpoint"  # address of the page with the form
 
 
 def guess_mark(
     *records: law.Record, name: str = "", called: str = "", key: str = "guessed"
 ) -> None:
-    """Draw the mark; its place is there without one too, so that what follows stays where it is.
+    """Draw the mark in a container that always exists, so that elements below keep their position.
 
     Args:
-        records: runs, manifests or cards of what is shown below.
-        name: the model on the page Checkpoint; left out, no button leads there.
-        called: what the model is called, where several are shown.
-        key: of the place; several on one page need one each.
+        records: Runs, manifests or cards of the results below.
+        name: The model on the page Checkpoint; without it there is no button to the page.
+        called: Display name of the model, if several are shown.
+        key: Key of the container; several on one page need different keys.
     """
     guesses = law.guesses_in(*records)
     with st.container(key=key):

@@ -1,4 +1,4 @@
-"""What a visitor gives the model at hand: text, two texts, a picture, a sound, or vectors."""
+"""Inputs of the current model: text, two texts, a picture, a sound, or vectors."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ SHOWN = {
         "Shown is your own file. It stays in this visit: a link opens the example instead."
     ),
 }
-#: What may stand beside a text, without a file of the visitor's own.
+#: Options for a picture beside the text, besides an uploaded one.
 BESIDE = {"": mark("no picture"), EXAMPLE: mark("a house, made by code")}
 MOST_SEEDS = 99_999
 MOST_LETTERS = 200_000  # of a text; a chapter has some 30,000
-EXAMPLE_RATE = 16_000  # samples a second of the example that is played
-OWN = "own-file"  # the key of the box for a file
+EXAMPLE_RATE = 16_000  # samples a second of the played example
+OWN = "own-file"  # key of the file upload
 
 
 def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
-    """The box for what this kind of model takes; gives back the keys that have a widget."""
+    """Draw the input for this kind of model; return the keys with a widget."""
     if kind.takes == "image":
         return _picture(engine)
     if kind.takes == "audio":
@@ -108,9 +108,10 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
 
 
 def choices(kind: Kind) -> tuple[str, ...]:
-    """What else is asked of a model that writes: the target's words, and how widely it searches.
+    """Draw the target and the beam width of a model that generates text.
 
-    Gives the keys that have a control: those in a panel while it is open.
+    Returns:
+        Keys with a widget; those in a panel only while it is open.
     """
     if not kind.writes:
         return ()
@@ -146,7 +147,7 @@ def choices(kind: Kind) -> tuple[str, ...]:
 
 
 def examples(engine: Engine, kind: Kind) -> None:
-    """A few sentences to click, or nothing where there is nothing to offer."""
+    """Draw a few example sentences as buttons, if there are any."""
     own = query_state.file_of(kind)
     if kind.takes == "audio":
         _player(own)
@@ -170,7 +171,7 @@ def examples(engine: Engine, kind: Kind) -> None:
 
 
 def offer_beginning(engine: Engine, error: TooLongError) -> None:
-    """Below the sentence that says how long a text may be: one click to as much of it."""
+    """Draw a button that shortens the text to its longest allowed beginning."""
     if state.second or error.most < 1:
         return
     st.button(
@@ -192,7 +193,7 @@ def _keep_beginning(engine: Engine, text: str, most: int) -> None:
 
 
 def todo(kind: Kind) -> str:
-    """What to do where nothing is asked yet, in a sentence."""
+    """Return the instruction shown while there is no input."""
     if kind.takes == "image":
         return say("Choose a picture above, or give one of your own.")
     if not kind.spelled:
@@ -201,12 +202,12 @@ def todo(kind: Kind) -> str:
 
 
 def unmarked(text: str) -> str:
-    """An example without the brackets around the word that is to be hidden."""
+    """Return an example without the brackets around the word to mask."""
     return text.replace("[", "").replace("]", "")
 
 
 def _article(kind: Kind) -> str:
-    """What a visitor types, with its article where there is one."""
+    """Return the name of the input with its article, if it has one."""
     language = kind.language
     if kind.continues:
         return say("a text")
@@ -224,7 +225,7 @@ def _beam(words: str) -> None:
 
 
 def _take(engine: Engine, kind: Kind, text: str) -> None:
-    """Type an example; the word in brackets is hidden where the model can fill it in."""
+    """Use an example as text; the word in brackets is masked if the model can fill masks."""
     st.session_state.update(text=unmarked(text), second="", target="")
     query_state.mark_text_changed()
     if kind.mask_id is not None:
@@ -251,7 +252,7 @@ def _picture(engine: Engine) -> tuple[str, ...]:
 
 
 def _beside() -> tuple[str, ...]:
-    """A picture beside the text: none, the example, or the visitor's own."""
+    """Draw the choice of a picture beside the text: none, the example, or an upload."""
     st.selectbox(
         say("Picture"),
         ["", EXAMPLE],
@@ -266,7 +267,7 @@ def _beside() -> tuple[str, ...]:
 
 
 def _sound() -> tuple[str, ...]:
-    """A microphone, and a box for a file; without either the model hears the example."""
+    """Draw a microphone and a file upload; without either the model reads the example."""
     st.audio_input(
         say("Record a sound"),
         key=f"{OWN}-recording",
@@ -279,10 +280,10 @@ def _sound() -> tuple[str, ...]:
 
 
 def _player(own: File | None) -> None:
-    """The sound that the model hears, to be heard."""
+    """Draw a player for the model's input sound."""
     with layout.row("center", key="player"):
         content = _example_sound() if own is None else own.content
-        if is_wav(content):  # a browser complains of anything else
+        if is_wav(content):  # browsers report errors for any other format
             st.audio(content, format="audio/wav", width=320)
         if own is None:
             st.caption(say("Heard are three notes made by code, nobody's voice."), width="content")
@@ -311,12 +312,12 @@ def _vectors(kind: Kind) -> tuple[str, ...]:
 
 
 def _example(takes: str) -> None:
-    """An example was chosen: the visitor's own file steps back."""
+    """Remove the uploaded file after an example was chosen."""
     query_state.set_own_file(takes, None)
 
 
 def _upload(takes: str, label: str, types: list[str]) -> None:
-    """A box for a file. It stays in this visit, and is not in the link."""
+    """Draw a file upload. The file stays in this session and is not in the link."""
     with st.popover(label):
         st.file_uploader(
             label,
@@ -339,7 +340,7 @@ def _given(takes: str, box: str = "") -> None:
 
 
 def _own_file(kind: Kind, own: File) -> None:
-    """Whose file is shown, what a link cannot hold, and the way back."""
+    """Draw a caption for the uploaded file, and a button that removes it."""
     with layout.row("center", key="own-file"):
         shown = "beside" if kind.eyes else kind.takes
         st.caption(say(SHOWN.get(shown, SHOWN["file"])), width="content")

@@ -1,7 +1,7 @@
-"""Presenter mode: one thing on the screen, in letters that the back row reads, and keys to step.
+"""Presentation mode: one element on the screen, in letters readable from the back row, and keys.
 
-What is folded away is hidden by `present.css` alone: every control is still there with its value,
-and comes back by a key.
+Folded elements are hidden by `present.css` only: every control still exists with its value, and
+is shown again by a key.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..session.state import state
 from ..ui import components
 
 LETTERS = 22  # pixels
-SCALE = LETTERS / 14  # to what an ordinary page has at least, as --tv-scale in `present.css`
+SCALE = LETTERS / 14  # relative to the smallest letters elsewhere, as --tv-scale in `present.css`
 
 
 def presenting() -> bool:
-    """Whether this visit is shown to a class."""
+    """Return True in presentation mode."""
     return bool(state.present)
 
 
 def button() -> None:
-    """The way into presenter mode, or out of it."""
+    """Draw the button that enters or leaves presentation mode."""
     st.button(
         say("Leave") if presenting() else say("Present"),
         key="presenting",
@@ -40,13 +40,13 @@ def button() -> None:
 
 
 def keys() -> None:
-    """While presenting, the keys that step, unfold and leave, and a quiet line that names them."""
+    """Draw the line with the keys of presentation mode, and handle them."""
     if presenting():
         components.keys(pack({"part": "present"}), key="keys", left=_leave)
 
 
 def enlarged(figure: Any) -> Any:
-    """A plotly chart with letters for the back row while presenting; else as it is."""
+    """Return a plotly chart with large letters in presentation mode, else unchanged."""
     if not presenting():
         return figure
     margin = figure.layout.margin
@@ -63,7 +63,7 @@ def enlarged(figure: Any) -> Any:
 
 
 def steps(scene: Scene) -> None:
-    """While presenting, the way to the head before and the one behind, through all of a block."""
+    """Draw the buttons for the previous and next head of the block in presentation mode."""
     if not presenting():
         return
     layers, heads = scene.now.thumbnail(scene.place.map_name).shape[:2]
@@ -72,7 +72,7 @@ def steps(scene: Scene) -> None:
 
 
 def _step(layers: int, heads: int, by: int) -> None:
-    """From the head that was shown last: the lists may still say the one before it."""
+    """Select the next head from the one shown last: the lists may still have an older one."""
     shown = private.kept["layer"] * heads + private.kept["head"]
     layer, head = divmod((shown + by) % (layers * heads), heads)
     widget_sync.choose(layer=layer, head=head)

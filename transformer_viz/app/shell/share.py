@@ -1,4 +1,4 @@
-"""Share: the link to what is on the screen, as text to copy and as a code for phones."""
+"""Share: the link to the current view, as text to copy and as a QR code for phones."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from ..session import visit
 from ..session.keys import private
 from ..ui import components
 
-VERSION = 20  # of a code, 97 modules wide: phones still read it from a screen across a room
-QUIET_ZONE_MODULES = 4  # modules of light around a code (ISO/IEC 18004, section 6.3.8)
-EVERYWHERE = ("", "0.0.0.0", "::")  # server addresses that all of the machine's networks reach
-ELSEWHERE = ("192.0.2.1", 9)  # nobody's address (RFC 5737): it is asked which way leads there
-CUT = (".", "-", "_", "~")  # at the end of a link, messengers take it for the sentence's own
-OWN_VIEW = ("present",)  # what a teacher's screen has and the pupils' are not given
+VERSION = 20  # of a code, 97 modules wide: phones still read it from a screen across a classroom
+QUIET_ZONE_MODULES = 4  # light modules around a code (ISO/IEC 18004, section 6.3.8)
+EVERYWHERE = ("", "0.0.0.0", "::")  # server addresses that listen on all networks of the machine
+ELSEWHERE = ("192.0.2.1", 9)  # a reserved address (RFC 5737), used to find the route
+CUT = (".", "-", "_", "~")  # messengers take these at the end of a link for punctuation
+OWN_VIEW = ("present",)  # keys of the teacher's screen that are not shared
 SERVE = "transformer-viz app --host 0.0.0.0"
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A link to hand out, and whether others reach it.
+    """Link to share, and its reachability.
 
-    ``reach`` is ``all``, or why not: ``closed`` (the server answers its own machine only) or
-    ``unknown`` (it answers all, but the machine's address is not known).
+    Attributes:
+        reach: ``all``, ``closed`` (the server listens on its own machine only) or ``unknown`` (it
+            listens on all networks, but the machine's address is unknown).
     """
 
     link: str
@@ -42,8 +43,8 @@ class Shared:
 
 @st.fragment
 def share() -> None:
-    """The button ⟨Share⟩ with what it opens; a fragment, so that it opens at once."""
-    visit.speak_first()  # a fragment that runs alone begins in a thread that has said nothing yet
+    """Draw the button ⟨Share⟩ with its panel; a fragment, so that it opens at once."""
+    visit.speak_first()  # a fragment run alone starts in a thread without a language
     popover = st.popover(say("Share"), key="share", on_change="rerun")
     if popover.open:
         with popover:
@@ -53,18 +54,18 @@ def share() -> None:
 
 
 def _follow(query: Mapping[str, str]) -> None:
-    """While it is open, the page may change beside it: each new address runs the fragment again."""
+    """Run the fragment again at each new address while it is open and the page changes."""
     components.address(pack({"part": "address", "seq": 0, "words": dict(query)}), key="address")
 
 
 def written_link(address: str, words: Mapping[str, str], page: str = "") -> str:
-    """Return an address with the words of a link behind it, safe to send by messengers.
+    """Return an address with a query that messengers do not damage.
 
     Args:
-        address: the browser's own, of which Streamlit leaves out the slash of the first page.
+        address: Address of the browser, without the slash of the first page, as Streamlit gives it.
             Below a base path a proxy would redirect such an address, and may drop its query.
-        words: the query.
-        page: the name of the open page; a path that does not end with it is that of the first.
+        words: The query.
+        page: Name of the open page; a path that does not end with it is that of the first.
     """
     parts = urlsplit(address)
     path = parts.path or "/"
@@ -77,10 +78,10 @@ def written_link(address: str, words: Mapping[str, str], page: str = "") -> str:
 
 
 def share_link(address: str, query: Mapping[str, str], page: str = "") -> Shared:
-    """The link to share, from the browser's own address, the words of the link, and the page.
+    """Return the link to share, from the browser's address, the query, and the page.
 
-    Where the browser stands on the server's own machine, the machine's address in its network
-    takes the place of ``localhost``, if the server answers there.
+    If the browser runs on the server's machine, the machine's network address replaces
+    ``localhost``, if the server listens there.
     """
     kept = {name: text for name, text in query.items() if name not in OWN_VIEW}
     found = written_link(address, kept, page)
@@ -97,7 +98,7 @@ def share_link(address: str, query: Mapping[str, str], page: str = "") -> Shared
 
 
 def is_local(host: str) -> bool:
-    """Whether a host means the machine that it is said on."""
+    """Return True if a host means the local machine."""
     if host in ("", "localhost") or host.endswith(".localhost"):
         return True
     try:
@@ -107,9 +108,9 @@ def is_local(host: str) -> bool:
 
 
 def own_address() -> str | None:
-    """This machine's address in its network, or None where it has none.
+    """Return this machine's address in its network, or None if it has none.
 
-    A datagram socket is told where it would send; nothing is sent.
+    A datagram socket is connected to find the route; nothing is sent.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         try:
@@ -122,9 +123,9 @@ def own_address() -> str | None:
 
 @lru_cache(maxsize=64)
 def code(link: str) -> str | None:
-    """A link as a QR code, an SVG picture as a data URI; None where phones could not read it.
+    """Return a link as a QR code, an SVG data URI; None if phones could not read it.
 
-    Dark on light whatever the page's colours are: many phones read no other (ISO/IEC 18004).
+    It is dark on light regardless of the page's colours: many phones read no other (ISO/IEC 18004).
     """
     try:
         made = segno.make_qr(link, error="l", boost_error=True)

@@ -1,4 +1,4 @@
-"""Streamlit dressed for us: components, progress with a stop button, escaped text.
+"""Streamlit helpers: components, progress with a stop button, escaped text.
 
-May import the engine; knows nothing of a visit.
+May import the engine; independent of the session.
 """

@@ -1,4 +1,4 @@
-"""Puts the browser components on a page, and turns what they say into plain Python calls."""
+"""Mounts of the browser components, with their messages as Python calls."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ...components.ruler import Ruler
 from ..engine.turns.priority import PRIORITY
 
 Hear = Callable[[object], None]
-NUMBER = 16  # letters of the number of what was said
-KEPT = "_heard"  # the key of the numbers that were acted on
-HEARD = 64  # of so many of these it is known that they were acted on
+NUMBER = 16  # characters of a message id
+KEPT = "_heard"  # key of the ids of handled messages
+HEARD = 64  # ids remembered
 PLACE = '<div class="tv"></div>'
-#: Of a component with a style sheet, which makes it visible: it never shows unstyled.
+#: For components with a style sheet, which makes them visible: they never show unstyled.
 STYLED_PLACE = '<div class="tv" style="visibility: hidden"></div>'
 
 
 def _component(name: str, css: str | None = None, isolated: bool = True) -> Callable[..., Any]:
-    """A component by its files, which the browser fetches once.
+    """Register a component by its files, which the browser loads once.
 
-    Where this package was not installed Streamlit does not find them; then their text is sent
-    along with each change.
+    If this package is not installed, Streamlit does not find them; then their text is sent along
+    with each change.
     """
     place = STYLED_PLACE if css else PLACE
     options: dict[str, Any] = {"html": place, "isolate_styles": isolated}
@@ -56,7 +56,7 @@ def _component(name: str, css: str | None = None, isolated: bool = True) -> Call
 
 
 def _act_once(key: str, name: str, act: Callable[[], None]) -> None:
-    """Act on a component's message, unless it was sent before or its component is gone.
+    """Handle a component's message, unless it was sent before or its component is gone.
 
     After a lost connection the browser sends a message again; on a slow server the page may not
     have drawn the component by then.
@@ -75,8 +75,8 @@ def _is_numbered(told: object) -> TypeGuard[dict[str, object]]:
     return isinstance(told, dict) and told.keys() == {"id", "value"}
 
 
-PICTURE = _component("pictures", "pictures.css")  # one for all: their modules are fetched once
-PANEL = _component("panels", isolated=False)  # its HTML is written for the page's own style
+PICTURE = _component("pictures", "pictures.css")  # one for all: their modules are loaded once
+PANEL = _component("panels", isolated=False)  # its HTML uses the page's style sheets
 
 
 def atlas(
@@ -87,14 +87,14 @@ def atlas(
     overlaid: Hear,
     drawn: Hear,
 ) -> None:
-    """All heads; what is heard comes from a browser, so it may be anything.
+    """Draw all heads. Messages come from a browser and may have any content.
 
     Args:
-        data: what `components.atlas_data` gave.
-        key: the component's own key.
-        opened: is called with ``[block, layer, head]`` of the one that was chosen.
-        overlaid: with ``[layer, head]`` of each that is to be laid over it as lines.
-        drawn: with how it is drawn now: ``{"sort", "scale", "ramp", "gamma", "threshold"}``.
+        data: Result of `components.atlas_data`.
+        key: Key of the component.
+        opened: Called with ``[block, layer, head]`` of a chosen head.
+        overlaid: Called with the ``[layer, head]`` of all heads to overlay as lines.
+        drawn: Called with the view options: ``{"sort", "scale", "ramp", "gamma", "threshold"}``.
     """
     PICTURE(
         data=data,
@@ -106,14 +106,14 @@ def atlas(
 
 
 def head(data: bytes, *, key: str, picked: Hear, zoomed: Hear, drawn: Hear) -> None:
-    """The opened head; what is heard comes from a browser, so it may be anything.
+    """Draw the opened head. Messages come from a browser and may have any content.
 
     Args:
-        data: of a map, of lines, or of q·k; the header's ``view`` says which.
-        key: the component's own key.
-        picked: is called with ``{"row", "column"}``, tokens or None.
-        zoomed: with ``{"rows", "columns"}``, each from the first to behind the last, or None.
-        drawn: with how the lines are drawn now: ``{"top", "threshold"}``.
+        data: Data of a map, of lines, or of q·k, as named by ``view`` in the header.
+        key: Key of the component.
+        picked: Called with ``{"row", "column"}``, tokens or None.
+        zoomed: Called with ``{"rows", "columns"}``, half-open ranges, or None.
+        drawn: Called with the options of the lines: ``{"top", "threshold"}``.
     """
     PICTURE(
         data=data,
@@ -134,16 +134,16 @@ def tokens(
     chart: str | None = None,
     sides: tuple[Ruler | None, Ruler | None] = (None, None),
 ) -> None:
-    """Sentences as chips, linked with the pictures of the page.
+    """Draw sentences as chips, linked with the views of the page.
 
     Args:
-        rows: the sentences.
-        key: the component's own key.
-        dark: the background that this run draws for.
-        chosen: is called with the chip that was clicked, before the page runs again.
-        theme: is called with whether the page is really dark, when that is not ``dark``.
-        chart: the key of a Plotly chart that lights up too, if there is one.
-        sides: whose tokens stand along its rows and columns.
+        rows: The sentences.
+        key: Key of the component.
+        dark: True if this run draws for a dark background.
+        chosen: Called with the clicked chip, before the page runs again.
+        theme: Called with True if the page is dark, or False, when that differs from ``dark``.
+        chart: Key of a Plotly chart to highlight too, if any.
+        sides: Sentences along its rows and columns.
     """
 
     def hear() -> None:
@@ -160,12 +160,12 @@ def tokens(
 
 
 def panel(data: bytes, *, key: str, picked: Callable[[object], None] | None = None) -> None:
-    """Ready HTML that live frames can exchange.
+    """Draw HTML that live frames can replace.
 
     Args:
-        data: a blob whose header has the ``html``, all its words escaped.
-        key: the component's own key.
-        picked: is called with ``{"row", "column"}`` of the word that was clicked, each such as
+        data: A blob with ``html`` in its header, all texts escaped.
+        key: Key of the component.
+        picked: Called with ``{"row", "column"}`` of the clicked word, each such as
             ``produced:4``, or None.
     """
     hear = (lambda: picked(said(key, "picked"))) if picked else (lambda: None)
@@ -173,18 +173,18 @@ def panel(data: bytes, *, key: str, picked: Callable[[object], None] | None = No
 
 
 def keys(data: bytes, *, key: str, left: Callable[[], None]) -> None:
-    """The keys of presenter mode and their line; ``left`` is called when the teacher leaves it."""
+    """Draw the keys of presentation mode; ``left`` is called when the user leaves it."""
     PICTURE(data=data, key=key, on_left_change=left)
 
 
 def inside(data: bytes, *, key: str, stepped: Hear, opened: Hear) -> None:
-    """A head's chain; what is heard comes from a browser, so it may be anything.
+    """Draw a head's chain. Messages come from a browser and may have any content.
 
     Args:
-        data: what `components.inside_data` gave.
-        key: the component's own key.
-        stepped: is called with ``{"step"}``, the station that was gone to.
-        opened: with ``{"number"}``, the address of the number whose sum is wanted, or empty.
+        data: Result of `components.inside_data`.
+        key: Key of the component.
+        stepped: Called with ``{"step"}``, the chosen station.
+        opened: Called with ``{"number"}``, the address of the number to expand, or empty.
     """
     PICTURE(
         data=data,
@@ -195,17 +195,17 @@ def inside(data: bytes, *, key: str, stepped: Hear, opened: Hear) -> None:
 
 
 def address(data: bytes, *, key: str) -> None:
-    """Run the fragment that it stands in again whenever the browser's address changes."""
+    """Run the surrounding fragment again whenever the browser's address changes."""
     PICTURE(data=data, key=key, on_moved_change=lambda: None)
 
 
 def language(words: Sequence[str] = ()) -> None:
-    """Mount what a page does once: its language, letters, links, history and connection.
+    """Mount the page's single-use features: language, letters, links, history and connection.
 
-    After a lost connection it runs the whole page, and the values of all controls come with it.
+    After a lost connection it runs the whole page, with the values of all controls.
 
     Args:
-        words: the languages of the model's source and target; an unknown one is empty.
+        words: Languages of the model's source and target; an unknown one is empty.
     """
     PANEL(
         data=pack({"part": "language", "seq": 0, "html": "", "words": list(words)}),
@@ -215,19 +215,21 @@ def language(words: Sequence[str] = ()) -> None:
 
 
 def slider(data: bytes, *, key: str, moved: Callable[[object], None], width: int) -> None:
-    """A slider; ``moved`` is called with ``{"value", "seq", "stroke"}`` when the hand rests or
-    lets go, or at each step where there are no live frames."""
+    """Draw a slider. ``moved`` is called with ``{"value", "seq", "stroke"}``.
+
+    It is called when the pointer rests or is released, or at each step without live frames.
+    """
     PICTURE(data=data, key=key, on_moved_change=lambda: moved(said(key, "moved")), width=width)
 
 
 def play(data: bytes, *, key: str, moved: Hear, looked: Hear) -> None:
-    """A search, step by step; what is heard comes from a browser, so it may be anything.
+    """Draw a search, step by step. Messages come from a browser and may have any content.
 
     Args:
-        data: what `components.play.play_data` gave.
-        key: the component's own key.
-        moved: is called with ``{"played", "branch"}`` once the hand rests.
-        looked: with ``{"layer", "head", "pooled"}``.
+        data: Result of `components.play.play_data`.
+        key: Key of the component.
+        moved: Called with ``{"played", "branch"}`` once the pointer rests.
+        looked: Called with ``{"layer", "head", "pooled"}``.
     """
     PICTURE(
         data=data,
@@ -238,6 +240,6 @@ def play(data: bytes, *, key: str, moved: Hear, looked: Hear) -> None:
 
 
 def said(key: str, name: str) -> object:
-    """What a component said just now."""
+    """Return the last message of a component."""
     told: object = st.session_state[key].get(name)
     return told["value"] if _is_numbered(told) else told

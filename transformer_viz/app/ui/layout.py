@@ -1,4 +1,4 @@
-"""Rows, headings, quiet words and widths, as every page has them."""
+"""Rows, headings, secondary text and widths, shared by all pages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-#: Two columns of which the left one holds the picture.
+#: Two columns, the left one with the view.
 WIDER_LEFT = (10, 9)
-#: Pixels of a control in a row, by what is chosen with it.
+#: Pixels of a control in a row, by its content.
 INDEX_WIDTH = 100  # a layer or a head
 NUMBER_WIDTH = 130  # a number to type
 TOKEN_WIDTH = 170  # a token of the sentence
@@ -29,15 +29,15 @@ def row(
     key: str | None = None,
     place: DeltaGenerator | None = None,
 ) -> DeltaGenerator:
-    """A container whose elements stand side by side.
+    """Return a container whose elements are side by side.
 
     Args:
-        align: where elements of different height stand.
-        spread: the first one stands at the left end, the last one at the right end.
-        fit: be as wide as the elements need, instead of as wide as the page.
-        gap: the room between two elements.
-        key: the container's class in the page, for styles.
-        place: where the container stands; left out, where the script is.
+        align: Vertical alignment of elements of different height.
+        spread: Put the first one at the left end, the last one at the right end.
+        fit: Be as wide as the elements, instead of as wide as the page.
+        gap: Distance between two elements.
+        key: Class of the container in the page, for styles.
+        place: Parent of the container; by default the current position.
     """
     return (place or st).container(
         horizontal=True,
@@ -50,22 +50,22 @@ def row(
 
 
 def unfolding(label: str, key: str, *, tip: str | None = None) -> DeltaGenerator | None:
-    """A button with a panel that it opens; the panel while it is open, else None.
+    """Draw a button that opens a panel; return the panel while it is open, else None.
 
-    What stands in it is drawn only then. The browser builds it no earlier, and a control that is
-    built after the run that wrote its value begins at its default, whatever the state says.
+    Its elements are drawn only then, since the browser builds them no earlier. A control that is
+    built after the run that wrote its value starts at its default, whatever the state contains.
     """
     panel = st.popover(label, key=key, help=tip, on_change="rerun")
     return panel if panel.open else None
 
 
 def heading(html: str, level: Literal[2, 3] = 2, *, fit: bool = False, what: str = "") -> None:
-    """The question that a card answers.
+    """Draw the heading of a card.
 
     Args:
-        html: the question; what is not ours in it is escaped already.
+        html: The heading, with foreign text escaped.
         level: 2 for a card, 3 for a part of one.
-        fit: be as wide as the words, as in a row.
+        fit: Be as wide as the text, as in a row.
         what: ``data-what`` of the element, by which tests and styles find it.
     """
     about = f' data-what="{what}"' if what else ""
@@ -73,12 +73,12 @@ def heading(html: str, level: Literal[2, 3] = 2, *, fit: bool = False, what: str
 
 
 def quiet(html: str, *, fit: bool = False) -> None:
-    """Words that stand back, such as a remark; what is not ours in ``html`` is escaped already."""
+    """Draw secondary text, such as a remark; foreign text in ``html`` must be escaped."""
     _html(quiet_span(html), fit)
 
 
 def quiet_span(html: str) -> str:
-    """Words that stand back, within a text."""
+    """Return secondary text within a text."""
     return f'<span class="tv-quiet">{html}</span>'
 
 

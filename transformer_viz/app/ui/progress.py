@@ -1,7 +1,7 @@
-"""Waiting that shows how far the work is, and that a visitor can end at any moment.
+"""Progress of long work, which the user can stop at any moment.
 
-The work runs in a thread of its own. The page's thread waits for it and keeps looking whether its
-visitor has done anything else: then the work is told to stop, and the newest wish is served.
+The work runs in a separate thread. The page's thread waits for it and checks for further actions of
+the user. After one, the work is stopped, and the newest request is served.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .streamlit_private import is_in_fragment, is_rerun_wanted, session_id
 from .text_format import escape_markdown, spoken
 
 T = TypeVar("T")
-SILENT = 0.3  # seconds in which nothing is shown: most work ends before them
-MARKS, COUNT = "_stopped", "_patience"  # what is kept of it in the visitor's state
+SILENT = 0.3  # seconds before progress is shown: most work ends earlier
+MARKS, COUNT = "_stopped", "_patience"  # keys of its session state
 
 
 class Stopped(ValueError):
-    """The visitor stopped this work; where it was to appear, a button offers to go on."""
+    """The user stopped this work; a button in its place offers to go on."""
 
 
 def run_with_progress(
@@ -39,21 +39,21 @@ def run_with_progress(
     about: object = None,
     where: DeltaGenerator | None = None,
 ) -> T:
-    """What the work gives. If it takes a while, a bar shows how far it is, with a button to stop.
+    """Return the result of the work; after a while show its progress, with a button to stop.
 
     Args:
-        work: runs in a thread of its own, so it must not touch Streamlit; it says how far it is
-            with ``task.step`` and ends there when it is abandoned.
-        key: names the work among others; it may be used more than once on a page.
-        label: the words beside the bar, such as ``Translating ...``.
-        about: what the work answers, compared by ``==``: a stop holds as long as this stays.
-        where: the container in which it is shown; left out, here. Work that is not needed each
-            time should be shown in one that is always there: elements that come and go move what
-            follows them, and the browser builds that anew (a slider loses its focus).
+        work: Runs in a separate thread, so it must not use Streamlit; it reports its progress with
+            ``task.step`` and ends there when it is abandoned.
+        key: Name of the work; it may be used more than once on a page.
+        label: Text beside the bar, such as ``Translating ...``.
+        about: Input of the work, compared by ``==``: a stop holds as long as it is unchanged.
+        where: Container that shows it; by default the current position. Work that is not needed
+            each time should use one that is always there. Elements that come and go move those
+            below, and the browser builds these anew (a slider loses its focus).
 
     Raises:
-        Stopped: the visitor stopped it and has not chosen to go on; the page says so already.
-        Exception: whatever the work raises.
+        Stopped: The user stopped it and has not chosen to go on; the page shows that already.
+        Exception: Any error of the work.
     """
     place = (where or st).empty()
     if _is_stopped(key, about):
@@ -66,14 +66,14 @@ def run_with_progress(
             _watch(place, run, task, label, (key, about))
         return run.result()
     finally:
-        task.abandon()  # does nothing if it is done; else the visitor has moved on
+        task.abandon()  # no effect if it is done; else the user has moved on
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """What comes inside is shown; where it cannot be had, a sentence says why.
+    """Show the content of the block, or the message of an error.
 
-    A stop by the visitor says so itself, and offers to go on.
+    A stop by the user shows its own message, with a button to go on.
     """
     try:
         yield
@@ -84,7 +84,7 @@ def explained() -> Iterator[None]:
 
 
 def _begin(work: Callable[[Task], T], task: Task, language: str) -> Future[T]:
-    """Start the work in a thread, which speaks the visitor's language."""
+    """Start the work in a thread, with the user's language."""
     run: Future[T] = Future()
 
     def finish() -> None:
@@ -101,7 +101,7 @@ def _begin(work: Callable[[Task], T], task: Task, language: str) -> Future[T]:
 def _watch(
     place: DeltaGenerator, run: Future[T], task: Task, label: str, mark: tuple[str, object]
 ) -> None:
-    """Show how far the work is until it ends, or the visitor wants something else."""
+    """Show the progress until the work ends, or the user does something else."""
     shown = task.done, _words(task, label)
     with layout.row("center", place=place):
         bar = st.progress(*shown)
@@ -118,13 +118,13 @@ def _stop_button(mark: tuple[str, object]) -> None:
 
 
 def _make_way() -> None:
-    """End this run of the page if its visitor has done something since."""
+    """End this run of the page if the user has done something since."""
     if is_rerun_wanted():
         rerun()
 
 
 def rerun() -> None:
-    """Run the fragment of the page once more, or the page where it has none."""
+    """Run the current fragment again, or the page if there is none."""
     st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
@@ -139,7 +139,7 @@ def _offer_to_go_on(place: DeltaGenerator, key: str) -> None:
 
 
 def _widget(what: str, key: str) -> str:
-    """A key of its own for each button: the same work may be shown twice in one run of a page."""
+    """Return a unique key of a button: the same work may be shown twice in one run of a page."""
     count = st.session_state.get(COUNT, 0)
     st.session_state[COUNT] = count + 1
     return f"{what}-{key}-{count}"
@@ -151,7 +151,7 @@ def _marks() -> dict[str, object]:
 
 
 def _is_stopped(key: str, about: object) -> bool:
-    """Whether the visitor stopped this very work; a stop of other work of that name is lifted."""
+    """Return True if the user stopped this work; a stop of other work of that name is lifted."""
     marks = _marks()
     if key in marks and marks[key] != about:
         del marks[key]

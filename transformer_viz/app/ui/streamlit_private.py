@@ -1,7 +1,7 @@
-"""What we ask of Streamlit beyond its documented interface, each held by a test.
+"""Uses of Streamlit beyond its public interface, each covered by a test.
 
-An upgrade may rename any of it; then `tests/app/ui/test_streamlit_private.py` fails, instead of a
-stop button or the browser's Back that silently does nothing.
+An upgrade may rename any of it. Then `tests/app/ui/test_streamlit_private.py` fails; otherwise a
+stop button or the browser's Back would silently do nothing.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestTy
 
 
 def came_by_history() -> bool:
-    """Whether the browser's Back or Forward led to this run."""
+    """Return True if the browser's Back or Forward led to this run."""
     context = get_script_run_ctx(suppress_warning=True)
     return context is not None and context.is_history_navigation
 
 
 def page_hash() -> str | None:
-    """Which page this run draws; None outside a run."""
+    """Return the hash of this run's page; None outside a run."""
     context = get_script_run_ctx(suppress_warning=True)
     return None if context is None else context.page_script_hash
 
 
 def session_id() -> str | None:
-    """Whose run this is, the same in all of a visit; None outside a run."""
+    """Return the session of this run; None outside a run."""
     context = get_script_run_ctx(suppress_warning=True)
     return None if context is None else context.session_id
 
 
 def discard_unsent(session: str) -> str:
-    """Discard what a session has not yet sent to its browser; return the hash of its page.
+    """Discard a session's unsent messages to its browser; return the hash of its page.
 
-    The hash is empty where the session is not known or has no page yet.
+    The hash is empty if the session is unknown or has no page yet.
     """
     known = _session(session)
     if known is None:
@@ -44,13 +44,13 @@ def discard_unsent(session: str) -> str:
 
 
 def is_running(session: str) -> bool:
-    """Return whether a thread of a session still runs its script."""
+    """Return True if a thread of a session still runs its script."""
     known = _session(session)
     return known is not None and known._scriptrunner is not None
 
 
 def is_replaced(session: str, control: str) -> bool:
-    """Return whether a session has drawn a newer control under the key of this one."""
+    """Return True if a session has drawn a newer control under the key of this one."""
     known = _session(session)
     if known is None:
         return False
@@ -64,17 +64,17 @@ def _session(name: str) -> Any:
 
 
 def uploaded_bytes() -> int:
-    """How many bytes the uploads hold that Streamlit keeps; 0 where no server runs."""
+    """Return the bytes of the uploads that Streamlit keeps; 0 if no server runs."""
     if not Runtime.exists():
         return 0
     return int(getattr(Runtime.instance()._uploaded_file_mgr, "_total_bytes", 0))
 
 
 def told_keys() -> frozenset[str]:
-    """The keys of the controls whose values came with the wish for this run.
+    """Return the keys of the controls whose values came with the request for this run.
 
-    A browser tells those of all controls that it has. Of one whose code is still on its way it
-    knows none. A run that follows on `streamlit.rerun` also hears of those that were only drawn.
+    A browser sends those of all controls that it has, without those whose code is still on its way.
+    A run caused by `streamlit.rerun` also receives those that were only drawn.
     """
     context = get_script_run_ctx(suppress_warning=True)
     states = () if context is None else context.session_state.get_widget_states()
@@ -87,16 +87,16 @@ def key_of(control: str) -> str:
 
 
 def is_in_fragment() -> bool:
-    """Whether this run draws a fragment alone, and not the whole page."""
+    """Return True if this run draws only a fragment, not the whole page."""
     context = get_script_run_ctx(suppress_warning=True)
     return context is not None and bool(context.fragment_ids_this_run)
 
 
 def is_rerun_wanted() -> bool:
-    """Whether the visitor has done something since this run began.
+    """Return True if the user has done something since this run began.
 
-    For most wishes any call of Streamlit ends the run. One from within a fragment, and a page is
-    one, would wait for its end; Streamlit keeps it where only its own code looks.
+    Most requests end the run at the next call of Streamlit. A request from within a fragment, such
+    as a page, would wait for its end; Streamlit stores it in a private field only.
     """
     context = get_script_run_ctx(suppress_warning=True)
     requests = None if context is None else context.script_requests

@@ -1,4 +1,4 @@
-"""The words that a page of the menu Ask needs, explained at its foot."""
+"""Glossary at the foot of the pages of the menu Ask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import streamlit as st
 from ...i18n import mark, say
 from ...lessons.glossary import GLOSSARY
 
-#: What the lesson does not need, in the form of its glossary: as it is shown, and what it means.
+#: Terms missing from the lesson's glossary, in its format: label and meaning.
 TERMS: dict[str, tuple[str, str]] = {
     "removal": (
         mark("without it"),
@@ -100,10 +100,10 @@ TERMS: dict[str, tuple[str, str]] = {
 
 
 def terms(*names: str) -> None:
-    """A folded list of words, in the order given: of `TERMS`, else of the lesson's glossary.
+    """Draw a folded glossary, in the given order: of `TERMS`, else of the lesson's glossary.
 
     Raises:
-        KeyError: a name that neither has.
+        KeyError: A name is in neither.
     """
     with st.expander(say("The words of this page"), key="terms"):
         items = "".join(

@@ -1,4 +1,4 @@
-"""Words on a page: which are new, what an error says, and how they are kept from being Markdown."""
+"""Text on a page: marked changes, error messages, and escaped Markdown."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ...core.trace_parts import Tokens
 from ...i18n import join_words as in_order
 from ...i18n import say
 
-#: Where GitHub's Markdown, which looks at the text after escapes are gone, sees an address.
+#: Positions where GitHub's Markdown, which ignores escapes here, finds an address.
 BY_ITSELF = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.I)
 JOINER = "\u2060"
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def changed_words(before: str, after: str) -> str:
-    """The second sentence as HTML, words that the first one lacks at that place marked.
+    """Return the second sentence as HTML, with words marked that the first one lacks there.
 
-    Words that only disappeared leave a small mark where they stood.
+    Deleted words leave a small mark.
     """
     was, now = before.split(), after.split()
     shown = []
@@ -38,20 +38,19 @@ def changed_words(before: str, after: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Streamlit's boxes and labels show as it is.
+    """Return a text that Streamlit's boxes and labels show literally.
 
-    They read Markdown, and a sentence or a link from outside may hold anything: a picture from
-    another place would be fetched. What would become a link by itself, escaped or not, is held
-    apart by a mark that is not seen.
+    They read Markdown, and foreign text may contain anything: an image from another site would be
+    loaded. Text that would become a link, escaped or not, is separated by an invisible character.
     """
     apart = BY_ITSELF.sub(JOINER, text)
     return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-!:<>~$|&" else c for c in apart)
 
 
 def spoken(error: BaseException) -> str:
-    """What an error says, without the quotation marks that a KeyError adds.
+    """Return the message of an error, without the quotation marks that a KeyError adds.
 
-    One of the system itself begins with a number, which says nothing to a reader.
+    System errors lose their number.
     """
     if isinstance(error, OSError) and is_disk_full(error):
         return say("The disk of this server is full. Whoever runs it can make room.")
@@ -62,21 +61,21 @@ def spoken(error: BaseException) -> str:
 
 
 def ending(text: str, most: int = 300) -> str:
-    """The end of a long text, from the beginning of a word on; of a short one all of it."""
+    """Return the end of a long text, from the beginning of a word; a short one is unchanged."""
     if len(text) <= most:
         return text
     return "… " + text[-most:].partition(" ")[2]
 
 
 def spelled_in_bytes(tokens: Tokens) -> tuple[str, ...]:
-    """The characters of a sentence that its vocabulary has no piece for, each once."""
+    """Return the characters of a sentence without a piece in its vocabulary, each once."""
     labels = zip(tokens.pieces, tokens.labels, strict=True)
     found = (label.split(" ")[0] for piece, label in labels if BYTE.fullmatch(piece))
     return tuple(dict.fromkeys(found))
 
 
 def first_few(words: Sequence[str], most: int = 8) -> str:
-    """Some words one after another, as Streamlit's boxes show them."""
+    """Return the first words, joined and escaped for Streamlit's boxes."""
     shown = escape_markdown(in_order(words[:most]))
     left = len(words) - most
     return say("{words} and {count} more", words=shown, count=left) if left > 0 else shown

@@ -1,4 +1,4 @@
-"""What Step inside sends to the browser: stations, panels, symbols, texts.
+"""Data of the page Step inside: stations, panels, symbols, texts.
 
 May import components, metrics and core.
 """

@@ -1,4 +1,4 @@
-"""Step inside a head: every stage of its chain as words, strips of numbers, and rows of keys."""
+"""Step inside a head: every stage of its chain as text, strips of numbers, and rows of keys."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .sum_sheet import sum_words
 from .symbols import symbol_of
 from .texts import WORDING, variant
 
-FIRST = 4  # numbers of a vector that are read out with its symbol
-IDLE = (("scale", 1.0), ("head", 1.0))  # what does nothing is not shown
-#: The single numbers that stand beside the formula of a stage.
+FIRST = 4  # numbers of a vector that are listed with its symbol
+IDLE = (("scale", 1.0), ("head", 1.0))  # neutral values are not shown
+#: Numbers displayed beside the formula of a stage.
 FACTS = {
     "embedding": ("scale",),
     "norm": ("mean", "variance", "spread"),
@@ -41,20 +41,20 @@ def inside_data(
     present: bool = False,
     seq: int = 0,
 ) -> bytes:
-    """One head's chain, for ``inside.js``.
+    """Return one head's chain, for ``inside.js``.
 
-    Arrays: for each array of each stage that a picture shows, ``{stage}/{name}`` float32 with the
-    axes that `insides.FORMS` names (the shares of heads one by one: ``.../shares/3``, and
-    of those that no row is left for, added up: ``.../shares/rest``);
-    ``weights`` ``[key]``; ``sum_a`` and ``sum_b`` ``[term]`` where a number is opened.
+    Arrays: each displayed array of each stage, ``{stage}/{name}`` float32, with the axes of
+    `insides.FORMS`. Shares of heads are separate (``.../shares/3``), and those without a row are
+    summed (``.../shares/rest``). ``weights`` ``[key]``; ``sum_a`` and ``sum_b`` ``[term]`` if a
+    number is open.
 
     Args:
-        trace: the run that the chain is of; it names the words.
-        inside: the chain.
-        step: the number of the stage that is open, from 0.
-        terms: the sum behind the opened number, if one is.
-        present: whether it is shown to a class, in large type.
-        seq: the number of this state.
+        trace: The run of the chain, for its labels.
+        inside: The chain.
+        step: Index of the open stage, from 0.
+        terms: The sum behind the open number, if any.
+        present: True for large type, in front of a class.
+        seq: Number of this state.
     """
     names = names_of(trace, inside)
     rows, columns = rulers(trace, inside.site.map)
@@ -78,7 +78,7 @@ def inside_data(
 
 
 def names_of(trace: Trace, inside: Walkthrough) -> Names:
-    """The words of a chain as the pictures of its head name them."""
+    """Return the labels of a chain as in the pictures of its head."""
     rows, columns = rulers(trace, inside.site.map)
     reads = trace.words_of(inside.site.stack).labels
     return Names(
@@ -87,7 +87,7 @@ def names_of(trace: Trace, inside: Walkthrough) -> Names:
 
 
 def _reads(trace: Trace, inside: Walkthrough, names: Names) -> str:
-    """Where the query stands, where a row is named after the word that it produces."""
+    """Return a note on the query's input token, if a row is labelled with its prediction."""
     if inside.site.stack != "decoder" or produced_by_row(trace) is None:
         return ""
     return say("reads “{reads}”, writes “{row}”", **names.to_dict())
@@ -109,13 +109,13 @@ def _station(inside: Walkthrough, stage: Stage, names: Names) -> dict[str, Any]:
 
 
 def _named(formula: str) -> list[str]:
-    """The symbols of a formula, each once."""
+    """Return the distinct symbols of a formula."""
     found = [part.partition("}")[0] for part in formula.split("{")[1:]]
     return list(dict.fromkeys(found))
 
 
 def _values(inside: Walkthrough, stage: Stage, names: Names) -> dict[str, Any]:
-    """What the sentence about a stage may name."""
+    """Return the values that the sentence about a stage may use."""
     numbers = {name: _short(value) for name, value in stage.numbers.items()}
     width = stage.arrays["inner"].shape[-1] if "inner" in stage.arrays else 0
     if stage.kind == "scale":
@@ -133,14 +133,14 @@ def _values(inside: Walkthrough, stage: Stage, names: Names) -> dict[str, Any]:
 
 
 def _between(stage: Stage) -> str:
-    """What a model of another code does to q·k, as far as it is known."""
+    """Return a description of another model's steps from q·k to the score, as far as known."""
     if scale := stage.numbers.get("scale"):
         return say("it is multiplied by {scale}", scale=figure(scale))
     return say("more than one number can tell")
 
 
 def _short(value: float) -> str:
-    """A number in a sentence: a whole one without digits behind the point."""
+    """Return a number for a sentence; a whole one without decimals."""
     return str(int(value)) if value == int(value) else figure(value)
 
 
@@ -162,12 +162,12 @@ def _symbol(stage: Stage, name: str, names: Names) -> dict[str, str]:
 
 
 def _written(stage: Stage, name: str, text: str) -> str:
-    """The activation bears its own name."""
+    """Return the activation's name instead of its symbol."""
     return stage.words["activation"] if name == "activation" else text
 
 
 def _facts(stage: Stage) -> list[dict[str, str]]:
-    """The single numbers of a stage, and which of them can be opened."""
+    """Return the single numbers of a stage, with addresses of those that can be opened."""
     numbers = stage.numbers
     shown = [n for n in FACTS.get(stage.kind, ()) if n in numbers and (n, numbers[n]) not in IDLE]
     return [

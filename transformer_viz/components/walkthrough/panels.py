@@ -1,4 +1,4 @@
-"""The pictures of each stage of a chain: vectors under one another, or a row for each key."""
+"""Pictures of each stage of a chain: vectors below one another, or a row for each key."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..qk import figure
 from .symbols import symbol_of
 
 Panel = dict[str, Any]
-MOST_HEADS = 16  # rows of shares that stand one under the other
-REST = "rest"  # the shares of the others, added up
-WEIGHTS = "weights"  # the array by which rows are listed where there are too many
+MOST_HEADS = 16  # rows of shares below one another
+REST = "rest"  # the summed shares of the others
+WEIGHTS = "weights"  # the array that sorts the rows if there are too many
 
-#: Why a word is hidden, or seen, by the reasons of a mask.
+#: Texts for the reasons of a mask, hidden or visible.
 REASONS: dict[str, str] = {
     "": mark("visible"),
     "padding": mark("hidden: padding, no word of the sentence"),
@@ -32,8 +32,14 @@ REASONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Names:
-    """The words of one chain: ``row`` as the picture names the query, ``reads`` what stands at its
-    place, ``keys`` what is looked at; and the number of the ``head``."""
+    """Labels of one chain.
+
+    Attributes:
+        row: Label of the query in the picture.
+        reads: Its input token.
+        keys: Labels of the keys.
+        head: Index of the head.
+    """
 
     row: str
     reads: str
@@ -41,22 +47,22 @@ class Names:
     head: int | None = None
 
     def to_dict(self) -> dict[str, str]:
-        """What texts may name."""
+        """Return the fields available to texts."""
         return {"row": self.row, "reads": self.reads}
 
 
 def panels(stage: Stage, names: Names) -> list[Panel]:
-    """The pictures of one stage, in the order in which they are read."""
+    """Return the pictures of one stage, in reading order."""
     return PANELS.get(stage.kind, _added)(stage, names)
 
 
 def array_name(stage: Stage, array: str) -> str:
-    """The name of a stage's array in the blob."""
+    """Return the name of a stage's array in the blob."""
     return f"{stage.name}/{array}"
 
 
 def shape(stage: Stage, array: str) -> str:
-    """The shape of an array as it is written on the screen: ``[14 × 32]``."""
+    """Return the shape of an array as displayed: ``[14 × 32]``."""
     return f"[{' × '.join(map(str, stage[array].shape))}]"
 
 
@@ -70,7 +76,7 @@ def _vectors(
     *,
     marked: tuple[int, int] | None = None,
 ) -> Panel:
-    """Vectors of one length; each with the sign that joins it to the one above."""
+    """Return vectors of one length, each with the sign that joins it to the one above."""
     known = [(sign, name) for sign, name in rows if name in stage.arrays]
     sums = any(sign in ("+", "−") for sign, _ in known)
     most = max((_most(stage[name]) for _, name in known), default=0.0) if sums else 0.0
@@ -95,7 +101,7 @@ def _row(stage: Stage, names: Names, name: str, sign: str, most: float) -> dict[
 
 
 def opening(stage: Stage, name: str) -> str:
-    """How the addresses of an array's numbers begin; empty where no sum is behind them."""
+    """Return the address prefix of an array's numbers; empty if they are no sums."""
     return array_name(stage, name) if name in OPENS[stage.kind] else ""
 
 
@@ -135,7 +141,7 @@ def _project(stage: Stage, names: Names) -> list[Panel]:
 
 
 def _shares(stage: Stage, names: Names, own: int | None) -> Panel:
-    """What each head adds, one under the other, and their sum."""
+    """Return the contribution of each head, and their sum."""
     shares, rest = stage["shares"], rest_of(stage, own)
     whole = _vectors(stage, names, [("+", "bias"), ("=", "out")])
     most = max(_most(shares), _most(rest), *(row["scale"] for row in whole["rows"]))
@@ -172,15 +178,15 @@ def _rest(stage: Stage, names: Names, count: int, most: float) -> dict[str, Any]
 
 
 def shown_heads(count: int, own: int | None) -> list[int]:
-    """The heads whose shares stand one under the other; the ``own`` one is among them."""
+    """Return the heads with a separate row of shares, ``own`` among them."""
     if count <= MOST_HEADS:
         return list(range(count))
-    shown = list(range(MOST_HEADS - 1))  # the last row is what the others add
+    shown = list(range(MOST_HEADS - 1))  # the last row is the sum of the others
     return shown if own is None or own in shown else [*shown[:-1], own]
 
 
 def rest_of(stage: Stage, own: int | None) -> np.ndarray:
-    """What the heads add that are not shown: float32 ``[d_model]``."""
+    """Return the summed contribution of the heads without a row: float32 ``[d_model]``."""
     shares = stage["shares"]
     others = np.delete(shares, shown_heads(len(shares), own), axis=0)
     return others.sum(axis=0, dtype=np.float64).astype(np.float32)
@@ -210,13 +216,13 @@ def _keys(
     totals: dict[str, float] | None = None,
     said: list[str] | None = None,
 ) -> Panel:
-    """A table with a row for each word that can be looked at.
+    """Return a table with a row for each key.
 
     Args:
-        columns: of each the array and how it is drawn.
-        extra: a vector that belongs to no key.
-        totals: what stands below a column.
-        said: what stands in the column drawn as ``word``.
+        columns: The array of each column, and how it is drawn.
+        extra: A vector that belongs to no key.
+        totals: Totals below the columns.
+        said: Texts of the column drawn as ``word``.
     """
     shown = [c for c in columns if c[0] in stage.arrays or c[1] == "word"]
     sums = totals or {}
@@ -255,7 +261,7 @@ def _column(
 def _extra(
     stage: Stage, names: Names, name: str, word: str, *, below: bool = False
 ) -> dict[str, Any] | None:
-    """A vector over the strips of the keys, or under them."""
+    """Return a vector above or below the strips of the keys."""
     if name not in stage.arrays:
         return None
     row = _row(stage, names, name, "", 0.0)

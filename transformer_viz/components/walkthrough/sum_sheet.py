@@ -1,4 +1,4 @@
-"""The sum behind one number of a head's chain: its terms, and digits enough to add them by hand."""
+"""The sum behind one number of a head's chain, with enough digits to add it by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .panels import Names
 from .symbols import symbol_of
 
 AXES = {"key": mark("word"), "parts": mark("part")}  # any other axis: a dimension
-#: The learned matrices by the stage and the array that they make.
+#: Learned matrices by the stage and the array that they produce.
 MATRICES = {
     ("qkv", "q"): "W_q",
     ("qkv", "k"): "W_k",
@@ -35,7 +35,7 @@ FACTORS = {
 
 
 def sum_words(inside: Walkthrough, terms: Terms, names: Names) -> dict[str, Any]:
-    """What the header says of an opened sum."""
+    """Return the header fields of an open sum."""
     number = terms.number
     stage = inside[number.stage]
     return {
@@ -57,14 +57,14 @@ def sum_words(inside: Walkthrough, terms: Terms, names: Names) -> dict[str, Any]
 
 
 def _text(stage: Stage, number: Number) -> str:
-    """How the opened number is written."""
+    """Return the symbol of the open number."""
     if number.array == "shares":
         return f"a_{number.index[0]}"
     return symbol_of(stage, number.array)[0]
 
 
 def _factor(stage: Stage, number: Number, name: str) -> str:
-    """How a factor is written; empty for none."""
+    """Return the symbol of a factor; empty for none."""
     if name == "W":
         return MATRICES.get((stage.kind, number.array), name)
     if not name or name in FACTORS:
@@ -73,7 +73,7 @@ def _factor(stage: Stage, number: Number, name: str) -> str:
 
 
 def _whose(stage: Stage, number: Number, names: Names) -> str:
-    """Which of the numbers of an array it is, in words."""
+    """Return the position of the number in its array as text."""
     axes = FORMS[stage.kind].get(number.array, ())
     said = []
     for axis, at in zip(axes, number.index, strict=False):
@@ -87,14 +87,14 @@ def _whose(stage: Stage, number: Number, names: Names) -> str:
 
 
 def _labels(stage: Stage, terms: Terms, names: Names) -> list[str]:
-    """The names of the terms, where they are more than numbered."""
+    """Return the names of the terms, if they are not just numbered."""
     if terms.axis == "key":
         return list(names.keys)
     return [_part(stage, label) for label in terms.labels]
 
 
 def _part(stage: Stage, label: str) -> str:
-    """How one of a few parts is written; a layer or a number as it is."""
+    """Return the symbol of one of a few parts; a layer or a number stays unchanged."""
     if label in FACTORS:
         return FACTORS[label]
     known = label in stage.arrays or label in stage.numbers

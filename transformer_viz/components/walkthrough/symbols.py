@@ -1,11 +1,11 @@
-"""The symbols in the formulas of a head's chain: how each is written, and what it is."""
+"""Symbols in the formulas of a head's chain: notation and meaning."""
 
 from __future__ import annotations
 
 from ...core.stages import Stage
 from ...i18n import mark
 
-#: What is the same thing in every stage: how it is written, and what it is (a text for ``say``).
+#: Symbols with the same meaning in every stage: notation and meaning (a text for ``say``).
 COMMON: dict[str, tuple[str, str]] = {
     "out": ("x'", mark("what goes on to the next stage")),
     "x": ("x", mark("what came from the stage before")),
@@ -17,7 +17,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "v": ("v_j", mark("the values, one for each word that can be looked at")),
 }
 
-#: What is particular about a stage; the name is its kind's array or number, or a matrix.
+#: Symbols of single stages, by name of an array, a number or a matrix.
 SYMBOLS: dict[str, dict[str, tuple[str, str]]] = {
     "embedding": {
         "out": ("x", mark("the vector of “{reads}”")),
@@ -128,7 +128,7 @@ SYMBOLS: dict[str, dict[str, tuple[str, str]]] = {
     "zeroed": {"out": ("0", mark("zeros"))},
 }
 
-#: Symbols that mean something else by what a stage's words say.
+#: Symbols whose meaning depends on a stage's words.
 SPECIAL: dict[tuple[str, str], tuple[str, str]] = {
     ("k", "location"): ("c_j", mark("a learned column for each place")),
     ("memory", "normed"): ("x_j", mark("the vectors of all words, each after the same norm")),
@@ -141,7 +141,7 @@ SPECIAL: dict[tuple[str, str], tuple[str, str]] = {
 
 
 def symbol_of(stage: Stage, name: str) -> tuple[str, str]:
-    """How a symbol of a stage is written, and what it is (a text for ``say``)."""
+    """Return the notation and the meaning of a symbol of a stage (texts for ``say``)."""
     special = SPECIAL.get((name, stage.words.get("score") or stage.words.get("made_from", "")))
     own = SYMBOLS.get(stage.kind, {})
     return special or own.get(name) or COMMON[name]

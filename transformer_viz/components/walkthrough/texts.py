@@ -1,4 +1,4 @@
-"""What is said of each stage of a head's chain: its title, its formula, its symbols, and why."""
+"""Texts of each stage of a head's chain: its title, its formula, its symbols, and its purpose."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from ...i18n import mark
 
 @dataclass(frozen=True)
 class Wording:
-    """One stage in words (texts for ``say``).
+    """Texts of one stage (for ``say``).
 
-    ``short`` stands in the list of stages, which no language changes; ``formula`` has its symbols
-    as ``{name}``; ``why`` may name numbers and words of the stage.
+    Attributes:
+        short: Name in the list of stages, the same in every language.
+        title: Title.
+        formula: Formula with symbols as ``{name}``.
+        why: Purpose; it may contain numbers and words of the stage.
     """
 
     short: str
@@ -23,7 +26,7 @@ class Wording:
     why: str
 
 
-#: By the kind of a stage, or its kind and what is particular about it (see `variant`).
+#: Texts by the kind of a stage, with its variant if any (see `variant`).
 WORDING: dict[str, Wording] = {
     "embedding": Wording(
         "x",
@@ -360,7 +363,7 @@ WORDING: dict[str, Wording] = {
 
 
 def variant(stage: Stage, biased: bool = False) -> str:
-    """Which of `WORDING` a stage is told by; ``biased``: q, k and v have an offset."""
+    """Return the key of a stage in `WORDING`; ``biased`` if q, k and v have an offset."""
     kind, extra = stage.kind, VARIANTS.get(stage.kind)
     if biased and kind == "qkv" and "k" in stage.arrays:
         return "qkv:bias"

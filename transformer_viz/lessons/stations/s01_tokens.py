@@ -1,4 +1,4 @@
-"""Station 1: words become numbers."""
+"""Station 1: tokens and embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Station 2: who looks at whom."""
+"""Station 2: reading an attention map."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _ask(seen: Seen) -> Ask:
 
 
 def _exercise(word: str, names: list[str], weights: np.ndarray, order: list[int]) -> Exercise:
-    """A row with its largest weight left out: what lacks to 1 is that weight."""
+    """Return a row without its largest weight, which is the difference to 1."""
     shown = order[: min(6, len(order))]
     rest = sum(round(float(weights[key]), 3) for key in order[len(shown) :])
     cells = {key: f"{float(weights[key]):.3f}" for key in shown}

@@ -1,4 +1,4 @@
-"""Station 3: query, key, value, and what the softmax makes of scores."""
+"""Station 3: query, key, value, and the softmax of scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..find_spot import SHORT, telling
 from ..lesson_types import Ask, Exercise, Notes, NotHere, Seen, Spot, Station
 from ..number_format import exact, quoted, rough, share
 
-APART = 2.0  # a difference of scores that is easy to speak of
-NEAR, WIDE = 1.1, 6.0  # the least and the most
+APART = 2.0  # difference of scores that is easy to explain
+NEAR, WIDE = 1.1, 6.0  # smallest and largest difference
 
 
 def _state(spot: Spot) -> dict[str, Any]:
@@ -24,13 +24,14 @@ def _state(spot: Spot) -> dict[str, Any]:
 
 
 def rival(scores: np.ndarray, key: int) -> int:
-    """Another key whose score lies plainly below that of ``key``, best about 2 below.
+    """Return another key with a clearly lower score than ``key``, ideally about 2 lower.
 
     Args:
-        scores: of one row ``[key]``; masked ones are passed over.
+        scores: Scores of one row ``[key]``; masked ones are skipped.
+        key: The key to compare with.
 
     Raises:
-        NotHere: all others are too near or too far.
+        NotHere: All others are too near or too far.
     """
     below = float(scores[key]) - scores.astype(np.float64)
     fit = (below >= NEAR) & (below <= WIDE) & (scores > MASK_SCORE)
@@ -49,7 +50,7 @@ def _ask(seen: Seen) -> Ask:
     weights = attention.weights[spot.head, spot.row]
     other = rival(scores, spot.key)
     high, low = (round(float(scores[key]), 2) for key in (spot.key, other))
-    gap = high - low  # of the numbers that are shown, so that it can be checked by hand
+    gap = high - low  # of the displayed numbers, so that it can be checked by hand
     right = math.exp(gap)
     factors = sorted((gap, right, (2.0 if spot.row % 2 else 10.0) ** gap))
     fields = {
@@ -93,7 +94,7 @@ def _ask(seen: Seen) -> Ask:
 def _exercise(
     word: str, labels: tuple[str, ...], scores: np.ndarray, weights: np.ndarray, key: int
 ) -> Exercise:
-    """Three scores; their shares of the three together are to be calculated."""
+    """Return three scores, with their shares of the three as the task."""
     order = [int(one) for one in np.argsort(-weights, kind="stable") if scores[one] > MASK_SCORE]
     chosen = sorted(order[:3])
     rounded = [round(float(scores[one]), 2) for one in chosen]

@@ -1,4 +1,4 @@
-"""Station 4: why scores are divided, and what temperature does."""
+"""Station 4: score scaling and temperature."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..find_spot import telling
 from ..lesson_types import Ask, Notes, Seen, Spot, Station
 from ..number_format import quoted, rough, share
 
-COOL = 4.0  # what scores are divided by where the model itself divides by nothing
-SAME = 0.01  # a weight that changes by less stays as it is
+COOL = 4.0  # divisor of scores if the model itself does not divide them
+SAME = 0.01  # a weight that changes by less counts as unchanged
 
 
 def _state(spot: Spot) -> dict[str, Any]:
@@ -22,13 +22,13 @@ def _state(spot: Spot) -> dict[str, Any]:
 
 
 def divisor(seen: Seen) -> float | None:
-    """What the model divides its scores by, such as √32; None where it divides by nothing."""
+    """Return the model's divisor of scores, such as √32; None if it does not divide."""
     scale = None if seen.vectors is None else seen.vectors.scale
     return 1 / scale if scale and 0 < scale < 0.99 else None
 
 
 def _experiments(seen: Seen) -> tuple[Intervention, ...]:
-    """The division undone; where there is none, one is made."""
+    """Return an edit that undoes the division, or adds one if there is none."""
     root = divisor(seen)
     value = 1 / root if root else COOL
     return (Intervention((Temperature(value=value, **seen.spot.selectors),)),)

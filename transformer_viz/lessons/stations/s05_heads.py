@@ -1,4 +1,4 @@
-"""Station 5: many heads, each with a way of its own to look."""
+"""Station 5: several heads with different attention patterns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..find_spot import neighbours
 from ..lesson_types import Ask, Notes, NotHere, Seen, Spot, Station
 from ..number_format import share
 
-BEFORE = -1  # the word just before
+BEFORE = -1  # offset of the previous token
 
 
 def _find(trace: Trace, block: str) -> Spot:
-    """The head whose words look most at the word before them."""
+    """Return the head whose tokens attend most to the previous token."""
     shares = neighbours(trace, block, BEFORE)
     if len(shares) < 2:
         raise NotHere(say("This block has one head only, so there is nothing to compare."))
@@ -26,10 +26,10 @@ def _find(trace: Trace, block: str) -> Spot:
 
 
 def _most(seen: Seen) -> bool:
-    """Whether in the found head most of the words look more at the word before than elsewhere."""
+    """Return True if most tokens of the found head attend most to the previous token."""
     spot = seen.spot
     weights = seen.clean.block(spot.map_name, spot.layer).weights[spot.head]
-    before = weights.argmax(axis=1)[1:] == np.arange(len(weights) - 1)  # the first word has none
+    before = weights.argmax(axis=1)[1:] == np.arange(len(weights) - 1)  # the first token has none
     return bool(2 * before.sum() > len(before))
 
 
@@ -78,7 +78,7 @@ def _ask(seen: Seen) -> Ask:
 
 
 def _missed(seen: Seen) -> str:
-    """What the sentence loses without this head, and without the one that it misses most."""
+    """Return the loss without this head, and without the costliest one."""
     own = Site(*MAPS[seen.spot.map_name], seen.spot.layer, seen.spot.head)
     if own not in seen.costs:
         return ""

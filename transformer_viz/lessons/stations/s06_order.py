@@ -1,4 +1,4 @@
-"""Station 6: how a model that sees a bag of words knows their order."""
+"""Station 6: word order and positional encodings."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..find_spot import some_word
 from ..lesson_types import Ask, Notes, Seen, Spot, Station
 from ..number_format import quoted, rough
 
-SAME, MORE = 1.25, 3.0  # how many times as long a vector is that is "about as long", and "more"
+SAME, MORE = 1.25, 3.0  # length ratios of "about as long", and "more"
 
 
 def _stack(block: str) -> str:
@@ -34,7 +34,7 @@ def _state(spot: Spot) -> dict[str, Any]:
 
 
 def growth(ratio: float) -> int:
-    """Which option a growth is: 0 shorter, 1 about as long, 2 up to three times, 3 longer."""
+    """Return the option of a growth: 0 shorter, 1 about as long, 2 up to 3 times, 3 longer."""
     bounds = (1 / SAME, SAME, MORE)
     return sum(ratio > bound for bound in bounds)
 

@@ -1,4 +1,4 @@
-"""Station 8: a decoder may not look ahead."""
+"""Station 8: the causal mask of a decoder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..lesson_types import Ask, Notes, NotHere, Seen, Spot, Station
 from ..number_format import share
 
 LIFTED = Intervention((Causal(on=False, stack="decoder", block="self"),))
-SAME = 0.02  # a mean probability that changes by less stays as it is
+SAME = 0.02  # a mean probability that changes by less counts as unchanged
 
 
 def _find(trace: Trace, block: str) -> Spot:
-    """A row in the middle, which has words before and behind it."""
+    """Return a row in the middle, with tokens before and after it."""
     rows = len(trace.words_of("decoder"))
     if rows < 3 or trace.produced is None:
         raise NotHere(say(SHORT))
@@ -31,14 +31,14 @@ def _state(spot: Spot) -> dict[str, Any]:
 
 
 def mean_probability(trace: Trace) -> float:
-    """The mean probability that a run gives to the words it is asked about."""
+    """Return the mean probability that a run gives to its target tokens."""
     said = trace.produced
     assert isinstance(said, Produced)
     return float(np.mean(said.probability, dtype=np.float64))
 
 
 def _ahead(trace: Trace, spot: Spot) -> float:
-    """How much of its attention a row of the first layer gives to later words; mean of heads."""
+    """Return a row's attention to later tokens in the first layer, mean over heads."""
     weights = trace.block(spot.map_name, spot.layer).weights[:, spot.row, spot.row + 1 :]
     return float(weights.sum(axis=1, dtype=np.float64).mean())
 

@@ -1,4 +1,4 @@
-"""Station 9: the two sentences meet, word by word."""
+"""Station 9: cross-attention between target and source."""
 
 from __future__ import annotations
 

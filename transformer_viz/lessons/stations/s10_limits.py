@@ -1,4 +1,4 @@
-"""Station 10: what attention does not tell."""
+"""Station 10: limits of attention as an explanation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def _state(spot: Spot) -> dict[str, Any]:
 
 
 def find(trace: Trace, block: str) -> Spot:
-    """The head whose "it" looks at a noun, where there is one to ask about; else any plain link.
+    """Return the head whose "it" attends to a noun, if any; else another clear link.
 
     Raises:
-        NotHere: no two ordinary words look at each other.
+        NotHere: No two ordinary words attend to each other.
     """
     return of_it(trace, block) or telling(trace, block)
 
@@ -39,15 +39,14 @@ def _experiments(seen: Seen) -> tuple[Intervention, ...]:
 
 
 def log_probability(trace: Trace) -> float:
-    """The logarithm of the probability of all words that a run is asked about, together."""
+    """Return the logarithm of the joint probability of a run's target tokens."""
     assert trace.produced is not None
     chances = trace.produced.probability.astype(np.float64)
     return float(np.log(np.maximum(chances, 1e-300)).sum())
 
 
 def hides(trace: Trace) -> int:
-    """The row that is asked about while words are hidden: of the pronoun, else of the longest
-    word."""
+    """Return the row to measure while words are hidden: the pronoun's, else the longest word's."""
     row = pronoun_row(trace)
     if row is not None:
         return row
@@ -64,7 +63,7 @@ def _ask(seen: Seen) -> Ask:
 
 
 def _deletion(hidden: Hidden) -> str:
-    """The same test of words, measured on this sentence."""
+    """Return the same test for words, measured on this sentence."""
     nats = {name: f"{hidden.losses[name]:.2f}" for name in ("weights", "removal", "random")}
     return say(
         "Words can be tested likewise: {word} loses {weights} nats without the {count} source "
@@ -105,7 +104,7 @@ def _of_a_head(seen: Seen) -> Ask:
 
 
 def _of_the_pronoun(seen: Seen) -> Ask:
-    """What becomes of er, sie or es when the head of the famous picture is off."""
+    """Return the question about er, sie or es when the head of the famous figure is off."""
     spot, (silent,) = seen.spot, seen.changed
     row = pronoun_row(seen.clean)
     before, after = seen.clean.produced, silent.produced
@@ -173,7 +172,7 @@ def _why_the_pronoun(right: int, told: dict[str, str]) -> str:
 
 
 def _hint(clean: Trace, silent: Trace) -> str:
-    """The word whose probability the edit changes most: one piece of the answer."""
+    """Return a hint with the word whose probability the edit changes most."""
     assert clean.produced is not None and silent.produced is not None
     before, after = clean.produced.probability, silent.produced.probability
     word = int(np.abs(after - before).argmax())

@@ -1,4 +1,4 @@
-"""The numbers of a plotly picture as a table, for those who read rather than look."""
+"""The numbers of a plotly figure as a table, for screen readers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import plotly.graph_objects as go
 
 
 def as_table(picture: go.Figure) -> pd.DataFrame:
-    """What a picture shows, as rows and columns under the names that stand along its sides.
+    """Return the data of a figure as a table, labelled with the tick names of its axes.
 
-    A map becomes rows and columns of its cells; curves become one column each, by what stands
-    along the horizontal axis; bars one column for each of their colours. A name that occurs
-    again gets a number.
+    A heatmap gives rows and columns of its cells. Curves give one column each, indexed by the
+    horizontal axis; bars give one column for each of their colours. A repeated name gets a number.
 
     Raises:
-        ValueError: a picture that has none of them.
+        ValueError: A figure with none of them.
     """
     for trace in picture.data:
         if trace.type == "heatmap":
@@ -39,7 +38,7 @@ def as_table(picture: go.Figure) -> pd.DataFrame:
 
 
 def _joined(columns: dict[str, pd.Series]) -> pd.DataFrame:
-    """Columns side by side, each row where it occurs first; names that repeat get numbers."""
+    """Return columns side by side, each row where it occurs first; repeated names get numbers."""
     for column in columns.values():
         column.index = pd.Index(_distinct(column.index))
     rows = pd.Index(dict.fromkeys(name for column in columns.values() for name in column.index))
@@ -47,7 +46,7 @@ def _joined(columns: dict[str, pd.Series]) -> pd.DataFrame:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Names in their order; the second of the same name ends in " (2)"."""
+    """Return the names in order; the second of the same name ends in " (2)"."""
     found: dict[str, None] = {}
     for name in names:
         one, count = name, 1
@@ -63,7 +62,7 @@ def _name(bar: Any, number: int) -> str:
 
 
 def _bar(bar: Any) -> pd.Series:
-    """The lengths of bars, under their own names or the places where they stand."""
+    """Return the lengths of bars, indexed by their own names or else their positions."""
     lengths, places = (bar.x, bar.y) if bar.orientation == "h" else (bar.y, bar.x)
     named = bar.customdata if bar.customdata is not None else places
     index = [unescape(str(name)) for name in (range(len(lengths)) if named is None else named)]
@@ -71,7 +70,7 @@ def _bar(bar: Any) -> pd.Series:
 
 
 def _numbered(curves: list[Any]) -> dict[str, Any]:
-    """Curves by name; one that is drawn again, to stand out, is left out."""
+    """Return the curves by name, without a curve that is drawn a second time for emphasis."""
     found: dict[str, Any] = {}
     for curve in curves:
         found.setdefault(unescape(curve.name), curve)
@@ -91,7 +90,7 @@ def _names(picture: go.Figure, axis: str, count: int) -> list[str]:
 
 
 def _ticks(picture: go.Figure, axis: str) -> dict[float, str]:
-    """The names that stand along an axis (``x2``), by their places."""
+    """Return the tick names of an axis (``x2``) by tick position."""
     axes = picture.layout.to_plotly_json()
     found = axes.get(f"{axis[0]}axis{axis[1:]}", {})
     places, names = found.get("tickvals"), found.get("ticktext")

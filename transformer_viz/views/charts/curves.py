@@ -1,4 +1,4 @@
-"""How does one number follow another? Curves over numbers or names, of whatever was measured."""
+"""Curves over numbers or names, for any measured quantity."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import plotly.graph_objects as go
 from ...core.palette import OKABE_ITO, palette
 from .theme import STEADY, captioned, escaped, figure
 
-LETTERS = 48  # of all names together that a third of the page holds side by side
+LETTERS = 48  # letters of all names together that fit side by side in a third of the page
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One curve: ``name`` in the legend, ``x`` and ``y`` of the same length (NaN: nothing there).
+    """Curve of a figure.
 
-    ``dashed`` is for what a formula predicts beside what was measured, ``marked`` a point (its
-    number in ``x``) to point out; ``bare`` draws points without a line.
+    Attributes:
+        name: Name in the legend.
+        x, y: Points, both of the same length (NaN: no point).
+        dashed: True for a prediction of a formula beside measurements.
+        bare: True to draw points without a line.
+        marked: Index in ``x`` of a point to highlight.
     """
 
     name: str
@@ -43,21 +47,21 @@ def curves(
     height: int = 340,
     dark: bool = False,
 ) -> go.Figure:
-    """Curves in one picture, the first one in the accent colour, with a legend above.
+    """Draw curves in one figure, the first in the accent colour, with a legend above.
 
     Args:
-        lines: at most eight; colours cannot tell more apart.
-        across: what stands along the horizontal axis, with its unit.
-        up: what stands along the vertical one.
-        caption: what a reader must know of it.
-        names: the names of x = 0, 1, 2 ..., where they are no numbers.
-        log: of ``x``, ``y`` or ``xy``, the axes on which equal steps are equal factors.
-        least, most: the ends of the vertical axis, where they should not follow the numbers.
-        height: pixels.
-        dark: colours for a dark background.
+        lines: At most eight, since colours cannot separate more.
+        across: Title of the horizontal axis, with its unit.
+        up: Title of the vertical axis.
+        caption: Caption of the figure.
+        names: Names of x = 0, 1, 2 ..., where they are no numbers.
+        log: The logarithmic axes: ``x``, ``y`` or ``xy``.
+        least, most: Limits of the vertical axis; None to fit the data.
+        height: Pixels.
+        dark: Use colours for a dark background.
 
     Raises:
-        ValueError: no curve, more than eight, or one whose x and y differ in length.
+        ValueError: No curve, more than eight, or one whose x and y differ in length.
     """
     _check(lines)
     below = 56 if names is None or not _slanted(names) else 120
@@ -89,7 +93,7 @@ def _check(lines: Sequence[Curve]) -> None:
 
 
 def _tints(dark: bool) -> tuple[str, ...]:
-    """The accent, the warm colour, then those of Okabe and Ito that are not like them."""
+    """Return the accent, the warm colour, then distinct colours of Okabe and Ito."""
     colours = palette(dark)
     return (
         colours.accent,
@@ -117,7 +121,7 @@ def _line(line: Curve, tint: str, names: Sequence[str] | None) -> go.Scatter:
 
 
 def _slanted(names: Sequence[str]) -> bool:
-    """Whether the names are too long to stand side by side."""
+    """Return True if the names are too long to stand side by side."""
     return sum(map(len, names)) > LETTERS
 
 

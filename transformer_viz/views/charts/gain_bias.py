@@ -14,7 +14,7 @@ from ...metrics.residual.outliers import PARTS, gain_and_bias, outstanding_gains
 from .theme import captioned, figure
 
 HEIGHT = 420
-#: The two panels: part, heading, the value that changes nothing, what is said where there is none.
+#: The two panels: part, heading, neutral value, text for a norm without that part.
 PANELS = (
     (
         "gain",
@@ -29,19 +29,18 @@ DOMAINS = ((0.56, 0.93), (0.0, 0.37))  # of the picture's height, for gain and f
 
 
 def gain_bias(trace: Trace, site: str, *, dark: bool = False) -> go.Figure:
-    """A norm's learned gain and bias, a point for each dimension of the residual stream.
+    """Draw a norm's learned gain and bias, a point for each dimension of the residual stream.
 
-    Dimensions that the norm treats unlike the others are marked with their number; a line shows
-    the value that would change nothing (1 for the gain, 0 for the bias). The pointer is told each
-    value; a click means nothing.
+    Outlying dimensions are marked with their number. A line shows the neutral value (1 for the
+    gain, 0 for the bias). Each value is shown on hover; clicks have no effect.
 
     Args:
-        trace: the run whose norm is shown.
-        site: a norm's name, as in ``trace.gains``.
-        dark: colours for a dark background.
+        trace: The run whose norm is shown.
+        site: Name of a norm, as in ``trace.gains``.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: no such norm; names those there are.
+        LookupError: No such norm; the message lists the available ones.
     """
     vectors, far = gain_and_bias(trace, site), outstanding_gains(trace, site)
     colours = palette(dark)
@@ -121,7 +120,7 @@ def _neutral(picture: go.Figure, width: int, value: float, number: int, colours:
 def _mark(
     picture: go.Figure, far: pd.DataFrame, number: int, vector: np.ndarray, colours: Palette
 ) -> None:
-    """The dimensions that stand out: a warm point, and its number where there is room."""
+    """Mark the outlying dimensions with a warm point, and with their number where it fits."""
     if far.empty:
         return
     width, spread = len(vector), float(np.ptp(vector))
@@ -153,7 +152,7 @@ def _mark(
 
 
 def _apart(far: pd.DataFrame, width: int, spread: float) -> list[tuple[int, float]]:
-    """The points whose numbers can be written without covering each other, farthest first."""
+    """Return the points whose numbers can be written without overlap, farthest first."""
     kept: list[tuple[int, float]] = []
     for dimension, value in zip(far["dimension"], far["value"], strict=True):
         if all(

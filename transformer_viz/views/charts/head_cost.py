@@ -1,4 +1,4 @@
-"""What does the text cost without each head?"""
+"""Grid of the extra bits that a text costs without each head."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def head_cost(
     caption: str | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Bits that a text costs more when a head is off: a row a layer, a column a head.
+    """Draw the bits that a text costs more without a head: a row per layer, a column per head.
 
-    Colours go from -limit to limit around 0, which has the background's; below 0 the text became
-    more probable.
+    Colours go from -limit to limit around 0, which has the background's colour. Below 0 the text
+    became more probable.
 
     Args:
         bits: ``[layer, head]``; NaN where a layer has no such head.
-        limit: where the colours end; left out, the largest size there is.
-        caption: what the numbers are; left out, that the held text costs so much more.
-        dark: colours for a dark background.
+        limit: End of the colour scale; if omitted, the largest absolute value.
+        caption: Description of the numbers; if omitted, the extra cost of the held-out text.
+        dark: Use colours for a dark background.
 
     Raises:
-        ValueError: not two axes, or no number at all.
+        ValueError: Not two axes, or no number at all.
     """
     if bits.ndim != 2 or not np.isfinite(bits).any():
         raise ValueError(f"Costs of heads are numbers [layer, head]; got shape {bits.shape}.")

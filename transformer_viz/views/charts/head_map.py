@@ -25,7 +25,7 @@ from .theme import captioned, figure, scale
 ROW = 27  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
 COARSE = 256  # cells along a side of a text too long for its matrix
-CLICKS = 4096  # cells that get a marker of their own; larger maps answer the pointer only
+CLICKS = 4096  # cells that get a marker of their own; larger maps only show values on hover
 
 
 def head_map(
@@ -42,26 +42,26 @@ def head_map(
     dark: bool = False,
     height: int | None = None,
 ) -> go.Figure:
-    """One head as a map: rows look at columns, the weight on hover, masked cells hatched.
+    """Draw one head as a map: rows attend to columns, weights on hover, masked cells hatched.
 
-    Of a run with tiles of more than 1,024 tokens each cell is the largest of many weights.
+    For a run with tiles of more than 1,024 tokens, each cell is the largest of many weights.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0.
-        before: another run over the same words, or over the first of them; then the change since
-            it is drawn instead: a column that was not there counts as 0, a new row stays empty.
-        most: the weight at the dark end of the colours; more is drawn like it.
-        token: one of the model's rows, to outline.
-        words: merge pieces to whole words.
-        special: show start and end marks too.
-        dark: colours for a dark background.
-        height: pixels; left out, the number of rows decides.
+        layer, head: Indices from 0.
+        before: Another run on the same tokens, or on the first of them. If given, the change since
+            it is drawn. A column missing from it counts as 0, a new row stays empty.
+        most: The weight at the dark end of the colours; larger weights look the same.
+        token: A row of the model, to outline.
+        words: Merge pieces to whole words.
+        special: Show start and end tokens too.
+        dark: Use colours for a dark background.
+        height: Pixels; if omitted, it follows the number of rows.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words, or the earlier one about more.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: The two runs have different tokens, or the earlier one has more.
     """
     if is_tiled(trace):
         refuse_difference(before)
@@ -103,7 +103,7 @@ def _amounts(now: Cells) -> np.ndarray:
 
 
 def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heatmap:
-    """Amounts from 0 to ``most``; changes (None) with equal limits, so that zero is the middle."""
+    """Draw amounts from 0 to ``most``, or changes (None) with limits symmetric around zero."""
     change = most is None
     limit = largest_change(shown) if most is None else most
     return go.Heatmap(
@@ -120,8 +120,11 @@ def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heat
 
 
 def _clicks(shown: np.ndarray, now: Cells, old: int, height: float) -> list[go.Scatter]:
-    """Markers over the cells; those without a number say why: masked, or (from row ``old`` on) no
-    such row before. A click gives the model's row, and the column."""
+    """Return markers over the cells; a click gives the model's row, the column and the value.
+
+    The hover text of cells without a number gives the reason: masked, or (from row ``old`` on) no
+    such row in the earlier run.
+    """
     first = np.array([tokens[0] for tokens in now.members])
     size = max(8.0, 0.8 * height / max(len(shown), 1))
     empty = np.isnan(shown)
@@ -152,7 +155,7 @@ def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
 
 
 def _caption(trace: Trace, block: str, layer: int, head: int, most: float | None, note: str) -> str:
-    """What a reader must know, kept with the figure: place, direction, what was regrouped."""
+    """Return the caption: site, direction, colour scale and regrouping."""
     shown = say("change since the clean run")
     if most is not None:
         shown = say("colours from 0 to {most:.2g}", most=most)

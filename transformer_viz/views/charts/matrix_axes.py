@@ -1,4 +1,4 @@
-"""What plotly maps share: words on both axes, a hatch for what is masked, cells to click."""
+"""Shared parts of plotly maps: tokens on both axes, a hatch for masked cells, clickable cells."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import plotly.graph_objects as go
 from .theme import escaped, letters
 
 LABELS = 30  # names along one side before they get too dense to read
-SEAMS = 60  # cells along one side up to which seams between them leave room for the cells
+SEAMS = 60  # cells along one side up to which seams between them leave space for the cells
 OVERLAY = {"xaxis": "x2", "yaxis": "y2"}  # for traces that name their cells on hover
 
 
 def name_axes(picture: go.Figure, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Words on numeric axes, so that repeated words stay apart; row 0 at the top, columns above.
+    """Label numeric axes with tokens, so that repeated tokens stay apart; row 0 at the top.
 
-    Long sentences show every n-th name. A second, unlabelled pair of axes lies over the first and
-    knows every name: traces on ``x2``/``y2`` (see `OVERLAY`) can name any cell when hovered,
-    without a matrix of texts.
+    Long sentences show every n-th name. A second, unlabelled pair of axes over the first has every
+    name. Traces on ``x2``/``y2`` (see `OVERLAY`) can name any cell on hover without a matrix of
+    texts.
     """
     across, down = [-0.5, len(columns) - 0.5], [len(rows) - 0.5, -0.5]
     hidden: dict[str, Any] = {"showticklabels": False, "side": "top"}
@@ -39,19 +39,19 @@ def name_axes(picture: go.Figure, rows: Sequence[str], columns: Sequence[str]) -
         margin={"l": 20 + _width(rows), "t": 20 + int(0.8 * _width(columns)), "r": 34},
         hovermode="closest",
     )
-    # Axes without a trace are not drawn; this one makes sure of the labelled pair.
+    # Axes without a trace are not drawn; this trace makes the labelled pair visible.
     corner = go.Scatter(x=[0], y=[0], mode="markers", marker={"opacity": 0}, hoverinfo="skip")
     picture.add_trace(corner)
 
 
 def seams(cells: np.ndarray) -> dict[str, int]:
-    """The gaps between the cells ``[row, column]`` of a heatmap; none where they would hide it."""
+    """Return the gaps between the cells ``[row, column]`` of a heatmap; 0 if they would hide it."""
     rows, columns = cells.shape
     return {"xgap": int(columns <= SEAMS), "ygap": int(rows <= SEAMS)}
 
 
 def _width(labels: Sequence[str]) -> int:
-    """Pixels that the longest name takes; very long ones are cut off by the picture's edge."""
+    """Return the pixels of the longest name; the figure's edge cuts off very long ones."""
     return min(150, int(8.2 * max(map(letters, labels), default=0)))
 
 
@@ -63,7 +63,7 @@ def _ticks(labels: Sequence[str], most: int | None = None) -> dict[str, Any]:
 
 
 def hatch(masked: np.ndarray, colour: str) -> go.Scatter:
-    """A fine hatch over masked cells, one outline for each run of them in a row."""
+    """Return a fine hatch over masked cells, one outline for each run of them in a row."""
     xs: list[float | None] = []
     ys: list[float | None] = []
     for row, line in enumerate(masked):
@@ -87,14 +87,14 @@ def hatch(masked: np.ndarray, colour: str) -> go.Scatter:
 def clickable(
     x: np.ndarray, y: np.ndarray, data: np.ndarray, size: float, hover: str, **more: Any
 ) -> go.Scatter:
-    """Transparent markers over a picture, since a heatmap itself answers no click.
+    """Return transparent markers over a figure, since a heatmap itself emits no clicks.
 
     Args:
-        x, y: centres ``[cell]``.
-        data: what a click means, ``[cell, number]``; it comes back as ``customdata``.
-        size: pixels, at least those of a cell.
-        hover: plotly's hover template; the markers cover the picture, so they speak for it.
-        more: further words of the trace.
+        x, y: Centres ``[cell]``.
+        data: Payload of a click, ``[cell, number]``; it comes back as ``customdata``.
+        size: Pixels, at least those of a cell.
+        hover: Plotly's hover template, needed because the markers cover the figure.
+        more: Further properties of the trace.
     """
     unseen = {"marker": {"opacity": 0}}
     return go.Scatter(

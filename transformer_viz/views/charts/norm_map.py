@@ -25,7 +25,7 @@ from .theme import captioned, figure, letters, scale
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump
 LETTER = 7.2  # pixels that a letter of a norm's name takes
-MAX_NAME_LETTERS = 32  # letters of a norm's name at most; of longer ones the end tells more
+MAX_NAME_LETTERS = 32  # letters of a norm's name; of longer names the specific end is kept
 MIN_COLOUR_SPREAD = (
     0.01  # of the usual size: colours never spread over less, so that noise stays pale
 )
@@ -42,25 +42,25 @@ def norm_map(
     dark: bool = False,
     height: int | None = None,
 ) -> go.Figure:
-    """One statistic of every norm and word: rows are norms in the order of running.
+    """Draw one statistic of every norm and token: rows are norms in execution order.
 
-    Sizes are coloured from 0 to the largest there is; means and changes around 0, with equal
-    limits. The caption tells these limits. A click gives ``[site, token, value]``; a word that
-    has no change, or a number that was lost, answers none.
+    Sizes are coloured from 0 to the largest value; means and changes around 0, with symmetric
+    limits. The caption gives these limits. A click gives ``[site, token, value]``. Cells without a
+    value (no change, or a lost number) cannot be clicked.
 
     Args:
-        trace: the run to show.
-        statistic: a name of ``transformer_viz.metrics.residual.norm_statistics.STATISTICS``.
+        trace: The run to show.
+        statistic: A name of ``transformer_viz.metrics.residual.norm_statistics.STATISTICS``.
         stack: ``encoder`` or ``decoder``.
-        before: another run over the same words; then the change since it is drawn instead.
-        site: the number of a norm (a row), to outline.
-        token: the number of a word (a column), to outline.
-        dark: colours for a dark background.
-        height: pixels; left out, the number of norms decides.
+        before: Another run on the same tokens; if given, the change since it is drawn.
+        site: Number of a norm (a row), to outline.
+        token: Number of a token (a column), to outline.
+        dark: Use colours for a dark background.
+        height: Pixels; if omitted, it follows the number of norms.
 
     Raises:
-        LookupError: no such statistic or stack; names those there are.
-        ValueError: the two runs speak about different words.
+        LookupError: No such statistic or stack; the message lists the available ones.
+        ValueError: The two runs have different tokens.
     """
     kind = find_statistic(statistic)
     sites, shown = norm_statistic(trace, statistic, stack)
@@ -85,7 +85,7 @@ def norm_map(
 def _limits(
     trace: Trace, kind: Statistic, stack: str, shown: np.ndarray, change: bool
 ) -> tuple[float, float]:
-    """Where the colours begin and end: at 0 for sizes, at equal distance from 0 otherwise."""
+    """Return the limits of the colours: from 0 for sizes, symmetric around 0 otherwise."""
     usual = norm_statistic(trace, "rms" if kind.side == "before" else "output_rms", stack)[1]
     least = MIN_COLOUR_SPREAD * max(float(np.nanmax(usual, initial=0)), 1e-30)
     most = max(least, float(np.nanmax(np.abs(shown), initial=0)))
@@ -122,7 +122,7 @@ def _heatmap(shown: np.ndarray, limits: tuple[float, float], colours: Palette) -
 
 
 def _clicks(shown: np.ndarray, height: float) -> go.Scatter:
-    """Markers over the cells; a click gives the norm's number and the word's."""
+    """Return markers over the cells; a click gives the numbers of the norm and the token."""
     site, token = np.nonzero(~np.isnan(shown))
     data = np.stack([site, token, shown[site, token]], axis=1).astype(np.float32)
     size = max(8.0, 0.8 * height / max(len(shown), 1))
@@ -133,7 +133,7 @@ def _clicks(shown: np.ndarray, height: float) -> go.Scatter:
 def _outline(
     picture: go.Figure, shape: tuple[int, ...], site: int | None, token: int | None, colour: str
 ) -> None:
-    """Frames around the chosen norm's row and the chosen word's column."""
+    """Draw frames around the chosen norm's row and the chosen token's column."""
     sites, tokens = shape
     frames = []
     if site is not None and 0 <= site < sites:

@@ -19,7 +19,7 @@ from .matrix_axes import clickable
 from .theme import captioned, escaped, figure
 
 HEIGHT = 420  # pixels
-SHARP = 320  # pixels that a small picture is enlarged to, so that no browser blurs its squares
+SHARP = 320  # pixels that a small picture is enlarged to, so that no browser blurs its pixels
 BESIDE = 0.88  # of the width: the picture's part, where tokens stand before the patches
 BOX = 0.13  # of the height, one box of such a token
 PALE = 0.4  # opacity of the picture itself, so that a shade looks alike on black and on white
@@ -41,24 +41,24 @@ def over_image(
     most: float | None = None,
     height: int = HEIGHT,
 ) -> go.Figure:
-    """One row of a head laid over the picture: the more weight a patch has, the deeper its shade.
+    """Draw one row of a head over the picture: the more weight a patch has, the deeper its shade.
 
     Args:
-        trace: a run over a picture.
-        block: a map that the trace has (``encoder``).
-        layer, head: from 0.
-        query: the token whose row is shown, the tokens before the patches counted.
-        shown: the picture as the model saw it, uint8 ``[height, width, 3]``
+        trace: A run on a picture.
+        block: A map that the trace has (``encoder``).
+        layer, head: Indices from 0.
+        query: The token whose row is shown; tokens before the patches count.
+        shown: The picture as the model receives it, uint8 ``[height, width, 3]``
             (:meth:`ImageReader.shown`).
-        what: ``weights``, or ``gradients``: the chosen logit's with respect to the weights.
-        minus: the run to compare with: then shades are what was added and what was taken away.
-        dark: colours for a dark background.
-        most: the value at the deepest shade; left out, the row's largest.
-        height: pixels.
+        what: ``weights``, or ``gradients`` of the chosen logit with respect to the weights.
+        minus: The run to compare with; if given, shades show increases and decreases.
+        dark: Use colours for a dark background.
+        most: The value at the deepest shade; if omitted, the row's largest.
+        height: Pixels.
 
     Raises:
-        LookupError: a run over no picture, or a map, layer, head or token that it lacks.
-        ValueError: a picture of another kind, or another word in ``what``.
+        LookupError: A run on no picture, or a map, layer, head or token that it lacks.
+        ValueError: A picture of another kind, or another value of ``what``.
     """
     row = patch_row(trace, block, layer, head, query, what, minus)
     both_ways = what == "gradients" or minus is not None
@@ -77,7 +77,7 @@ def over_image(
 
 
 def _underlay(picture: go.Figure, row: PatchRow, size: tuple[int, ...], source: str) -> None:
-    """The picture itself, pale, below the shades."""
+    """Draw the picture itself, pale, below the shades."""
     rows, columns = row.patches.shape
     picture.add_layout_image(
         source=source,
@@ -99,7 +99,7 @@ def _shade(
     shades: list[list[float | str]],
     limits: tuple[float, float],
 ) -> None:
-    """The shades of the patches, and of the tokens before them."""
+    """Draw the shades of the patches, and of the tokens before them."""
     low, high = limits
     drawn = {"zmin": low, "zmax": high, "colorscale": shades, "showscale": False}
     front = row.front[:, None]
@@ -110,7 +110,7 @@ def _shade(
 
 
 def _embedded(shown: np.ndarray) -> str:
-    """The picture as a PNG within the page."""
+    """Return the picture as a PNG data URL."""
     if shown.dtype != np.uint8 or shown.ndim != 3 or shown.shape[2] != 3 or shown.size == 0:
         raise ValueError(
             f"The picture must be uint8 [height, width, 3]; got {shown.dtype} {list(shown.shape)}."
@@ -123,7 +123,7 @@ def _embedded(shown: np.ndarray) -> str:
 
 
 def _axes(picture: go.Figure, row: PatchRow, size: tuple[int, ...], colours: Palette) -> None:
-    """Rows and columns of patches, numbered; beside them the tokens that stand before."""
+    """Set up axes for the rows and columns of patches, and for the tokens before them."""
     rows, columns = row.patches.shape
     tall, wide = size[0] // rows, size[1] // columns
     count = len(row.front)
@@ -161,7 +161,7 @@ def _axes(picture: go.Figure, row: PatchRow, size: tuple[int, ...], colours: Pal
 
 
 def _shades(both_ways: bool, colours: Palette) -> list[list[float | str]]:
-    """Colours that let the picture through, from nothing on or both ways around zero."""
+    """Return a colour scale with opacity, from zero upward or in both directions."""
     if not both_ways:
         return [[0.0, _through(colours.warm, 0)], [1.0, _through(colours.warm, OPAQUE)]]
     less, more = colours.changes[0], colours.changes[-1]
@@ -179,7 +179,7 @@ def _through(colour: str, opacity: float) -> str:
 
 
 def _clicks(row: PatchRow, height: int) -> list[go.Scatter]:
-    """A marker on every patch and on every token before them; a click gives the token."""
+    """Return a marker for every patch and every token before them; a click gives the token."""
     rows, columns = row.patches.shape
     count = len(row.front)
     numbers = np.arange(len(row.values)) + row.first - count
@@ -196,14 +196,14 @@ def _clicks(row: PatchRow, height: int) -> list[go.Scatter]:
 
 
 def _outline(picture: go.Figure, row: PatchRow, query: int, colour: str) -> None:
-    """A frame around the token whose row this is, if it is one of the picture's."""
+    """Draw a frame around the query token, if it belongs to the picture."""
     patch = row.place(query)
     if patch is not None:
         place, axes = patch[::-1], {"xref": "x", "yref": "y"}
     elif query < len(row.front):
         place, axes = (0, query), {"xref": "x2", "yref": "y2"}
     else:
-        return  # a word beside the picture
+        return  # a token beside the picture
     picture.add_shape(
         type="rect",
         x0=place[0] - 0.5,
@@ -225,11 +225,11 @@ def _caption(
     kind: tuple[str, bool],
     limit: float,
 ) -> str:
-    """What a reader must know: place, direction, scale, and the strongest patches by name."""
+    """Return the caption: site, direction, scale, and the strongest patches by name."""
     name = row.names[query]
     said = produced_by_row(trace)
     if trace.source.ids and said and row.place(query) is None and block == "decoder":
-        name = said.labels[query]  # as everywhere, the row bears the word that it makes
+        name = said.labels[query]  # as everywhere, the label is the token that the row predicts
     asked, strongest = say("“{word}”", word=name), row.strongest()
     what, compared = kind
     told = _gradient(trace, asked)
@@ -253,7 +253,7 @@ def _caption(
 
 
 def _gradient(trace: Trace, asked: str) -> str:
-    """Of what the gradient is, with respect to which weights."""
+    """Return the caption of a gradient: numerator and denominator."""
     if not trace.produced:
         return say(
             "gradient of the output with respect to the weights of {word}; not an explanation",

@@ -9,7 +9,7 @@ from ...core.palette import Palette, palette
 from ...i18n import join_words, mark, numeral, say
 from .theme import captioned, figure
 
-ROW, AROUND = 26, 100  # pixels of a row, and of what stands around the rows
+ROW, AROUND = 26, 100  # pixels of a row, and of the parts around the rows
 CALLED = {
     "embedding": mark("embedding"),
     "self": mark("self"),
@@ -23,12 +23,12 @@ BLOCKS = tuple(CALLED)
 
 
 def parameters(blocks: pd.DataFrame, *, dark: bool = False) -> go.Figure:
-    """A bar for each layer, and what stands around the layers, divided into its blocks.
+    """Draw a stacked bar for each layer and for the parts around the layers, divided by block.
 
     Args:
-        blocks: the columns ``place`` (``encoder L0``, ``embedding``; a bar each, in this order),
-            ``block`` (one of `BLOCKS`) and ``parameters``, how many numbers stand there.
-        dark: colours for a dark background.
+        blocks: The columns ``place`` (``encoder L0``, ``embedding``; one bar each, in this order),
+            ``block`` (one of `BLOCKS`) and ``parameters`` (their number).
+        dark: Use colours for a dark background.
     """
     places = list(dict.fromkeys(blocks["place"]))
     tall = ROW * max(1, len(places))
@@ -82,7 +82,7 @@ def _colours(colours: Palette) -> dict[str, str]:
 
 
 def _caption(blocks: pd.DataFrame) -> str:
-    """The whole, and the share of each kind of block, the largest first."""
+    """Return the total, and the share of each kind of block, largest first."""
     whole = int(blocks["parameters"].sum())
     kinds = blocks.groupby("block", sort=False)["parameters"].sum().sort_values(ascending=False)
     shares = join_words(

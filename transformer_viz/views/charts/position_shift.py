@@ -19,22 +19,21 @@ TITLE = {"standoff": 8, "font": {"size": 14}}
 def position_shift(
     trace: Trace, name: str, by: int, token: int, *, dark: bool = False
 ) -> go.Figure:
-    """Row p turned (points) over row p + k as it is (lines), the two dimensions of each pair.
+    """Draw row p rotated (points) over row p + k (lines), both dimensions of each pair.
 
-    One turn for each pair is fitted over all positions; where it fits everywhere, attention can
-    find "k words back" by one and the same matrix, wherever a word stands (Vaswani et al. 2017,
-    section 3.5). A click on a circle gives the pair first:
-    ``[pair, dimension, value as it is]``.
+    A rotation for each pair is fitted over all positions. Where it fits everywhere, attention can
+    find "k tokens back" by a single matrix at any position (Vaswani et al. 2017, section 3.5). A
+    click on a circle gives the pair first: ``[pair, dimension, actual value]``.
 
     Args:
-        trace: the run to show.
-        name: a key of ``trace.positions``.
+        trace: The run to show.
+        name: A key of ``trace.positions``.
         by: k, in positions, from 0 to one less than there are.
         token: p.
-        dark: colours for a dark background.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: the trace has no positions of this name; names those it has.
+        LookupError: The trace has no positions of this name; the message lists those it has.
         ValueError: p or p + k is no position of this sentence; a bias, or a table of zeros.
     """
     table = position_rows(trace, name)
@@ -77,7 +76,7 @@ def _frame(table: np.ndarray, pairs: int, dark: bool) -> go.Figure:
 def _side(
     picture: go.Figure, moved: Shift, token: int, columns: np.ndarray, side: str, colour: str
 ) -> None:
-    """One of the two dimensions of every pair: as it is, and as the turn predicts it."""
+    """Draw one of the two dimensions of every pair: actual, and as the rotation predicts it."""
     pairs = np.arange(len(columns))
     picture.add_scatter(
         x=pairs,

@@ -26,19 +26,19 @@ HEIGHTS = (340, 560)
 def position_similarity(
     trace: Trace, name: str, *, token: int | None = None, dark: bool = False
 ) -> go.Figure:
-    """Every position against every other: 1 where their rows point the same way, -1 opposite.
+    """Draw every position against every other: 1 for equal directions of their rows, -1 opposite.
 
-    A click gives the row that was hit first: ``[token, cosine]``.
+    A click gives the row first: ``[token, cosine]``.
 
     Args:
-        trace: the run to show.
-        name: a key of ``trace.positions``.
-        token: a position to outline.
-        dark: colours for a dark background.
+        trace: The run to show.
+        name: A key of ``trace.positions``.
+        token: A position to outline.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: the trace has no positions of this name; names those it has.
-        ValueError: a bias, which has no row for each position; a table of zeros.
+        LookupError: The trace has no positions of this name; the message lists those it has.
+        ValueError: A bias, which has no row for each position, or a table of zeros.
     """
     rows = position_rows(trace, name)
     if not rows.any():

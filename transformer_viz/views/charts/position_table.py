@@ -24,7 +24,7 @@ from .theme import captioned, figure, scale
 ROW = 24  # pixels of a row, while the sentence is short enough
 HEIGHTS = (320, 640)  # the picture's size stays between these, so that a page does not jump
 TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # dimensions between two names of the lower axis
-Pairing = tuple[np.ndarray, ...]  # the dimensions of each pair; of a bias one column a "pair"
+Pairing = tuple[np.ndarray, ...]  # the dimensions of each pair; for a bias one column per "pair"
 
 
 def position_table(
@@ -39,29 +39,29 @@ def position_table(
     dark: bool = False,
     height: int | None = None,
 ) -> go.Figure:
-    """The numbers that tell a position: a row each, with the word that stands there.
+    """Draw a table of positions: one row per position, labelled with its token.
 
-    A click gives the position and the pair first: ``[token, pair, value, value]``, the values
-    those of its two dimensions; of a bias ``[query, key, value, value]``, one value twice. Without
-    a number (a row that was not there before) the values are 0. Large tables have fewer places
-    to click: every row, but not every pair.
+    A click gives ``[token, pair, value, value]``, with the values of both dimensions of the pair.
+    For a bias it is ``[query, key, value, value]``, one value twice. Missing numbers (a new row)
+    are 0. Large tables can be clicked in every row, but not in every pair.
 
     Args:
-        trace: the run to show.
-        name: a key of ``trace.positions``. Rotary angles are drawn as cosines, then sines; a bias
+        trace: The run to show.
+        name: A key of ``trace.positions``. Rotary angles are drawn as cosines, then sines; a bias
             as a map of queries and keys.
-        before: another run; then the change since it is drawn.
-        most: the number at the ends of the colours, so that two runs are coloured alike; left
-            out, the largest there is.
-        token: a position to outline (the query's row in a bias).
-        pair: a pair of dimensions to outline (the key's column in a bias).
-        head: which head of a bias.
-        dark: colours for a dark background.
-        height: pixels; left out, the number of rows decides.
+        before: Another run; if given, the change since it is drawn.
+        most: The number at the ends of the colours, to colour two runs alike; if omitted, the
+            largest value.
+        token: A position to outline (the query's row in a bias).
+        pair: A pair of dimensions to outline (the key's column in a bias).
+        head: Head of a bias.
+        dark: Use colours for a dark background.
+        height: Pixels; if omitted, it follows the number of rows.
 
     Raises:
-        LookupError: the trace has no positions of this name, or no such head; names those it has.
-        ValueError: the two runs' tables cannot be compared.
+        LookupError: The trace has no positions of this name, or no such head; the message lists
+            those it has.
+        ValueError: The two runs' tables cannot be compared.
     """
     bias = name.startswith("bias.")
     shown = _numbers(trace, name, head)
@@ -108,7 +108,7 @@ def _numbers(trace: Trace, name: str, head: int) -> np.ndarray:
 
 
 def _change(now: np.ndarray, was: np.ndarray) -> np.ndarray:
-    """The difference; rows that appended padding has brought have none and stay empty."""
+    """Return the difference; rows added by padding have no counterpart and stay empty (NaN)."""
     if was.shape[1] != now.shape[1] or len(was) > len(now):
         raise ValueError(
             say(
@@ -124,7 +124,7 @@ def _change(now: np.ndarray, was: np.ndarray) -> np.ndarray:
 
 
 def _pairing(table: np.ndarray) -> Pairing:
-    """The dimensions that turn together; neighbours where nothing can be measured."""
+    """Return the dimensions that rotate together; neighbours if nothing can be measured."""
     try:
         found = measured(table)
     except ValueError:
@@ -142,7 +142,7 @@ def _frame(rows: tuple[str, ...], columns: tuple[str, ...], dark: bool) -> go.Fi
 def _columns_below(
     picture: go.Figure, columns: tuple[str, ...], pairing: Pairing, turns: bool
 ) -> None:
-    """Numbers of the dimensions below; for the pointer the names of both dimensions of a pair."""
+    """Label the lower axis with dimensions, and the hover axis with both dimensions of a pair."""
     step = next((s for s in TICKS if len(columns) / s <= 5), TICKS[-1])
     places = list(range(0, len(columns), step))
     title = say("column: cosines, then sines") if turns else say("dimension")
@@ -174,7 +174,7 @@ def _size(picture: go.Figure, rows: int, height: int | None) -> None:
 
 
 def _centres(pairing: Pairing) -> list[np.ndarray]:
-    """Where pairs are hit: between neighbours, or on both columns of a pair that lie apart."""
+    """Return the hover positions of pairs: between neighbours, or on both columns of a pair."""
     first, second = pairing[0], pairing[-1]
     return [(first + second) / 2] if (second - first <= 1).all() else [first, second]
 
@@ -192,10 +192,10 @@ def _heatmap(shown: np.ndarray, limit: float, dark: bool) -> go.Heatmap:
 
 
 def _clicks(shown: np.ndarray, pairing: Pairing, old: int) -> list[go.Scatter]:
-    """A marker for each row and pair; the nearest answers the pointer, so small ones serve.
+    """Return a marker for each row and pair; small ones suffice, since hover takes the nearest.
 
-    Where they are too many, only some pairs have one; a marker says for which it speaks. Those
-    without a number say why: from row ``old`` on there was no such row before.
+    If there are too many, only some pairs have one, and the marker names its pair. Markers without
+    a number give the reason: from row ``old`` on the earlier run has no such row.
     """
     places, (first, second) = _centres(pairing), (pairing[0], pairing[-1])
     step = -(-len(shown) * len(first) * len(places) // CLICKS)
@@ -231,7 +231,7 @@ def _outline(
     pair: int | None,
     colour: str,
 ) -> None:
-    """Frames around the chosen row, and around the columns of the chosen pair."""
+    """Draw frames around the chosen row, and around the columns of the chosen pair."""
     right, bottom = shape[1] - 0.5, shape[0] - 0.5
     frames = []
     if token is not None and 0 <= token < shape[0]:

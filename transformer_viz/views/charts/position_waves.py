@@ -27,20 +27,20 @@ MAX_CURVE_POINTS = 1600  # points of a curve, however long the sentence
 
 
 def position_waves(trace: Trace, name: str, pair: int, *, dark: bool = False) -> go.Figure:
-    """The two dimensions of a pair over the positions: points as they are, the wave between them.
+    """Draw both dimensions of a pair over the positions, as points with the fitted wave.
 
-    The thin curve is the even turn that was measured; where the table does not turn evenly there
-    is none, and straight lines join the points. A click on a point gives ``[token]``.
+    The thin curve is the measured even rotation. If the table does not rotate evenly, there is no
+    curve and straight lines join the points. A click on a point gives ``[token]``.
 
     Args:
-        trace: the run to show.
-        name: a key of ``trace.positions``.
-        pair: from 0.
-        dark: colours for a dark background.
+        trace: The run to show.
+        name: A key of ``trace.positions``.
+        pair: Index of the pair, from 0.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: the trace has no positions of this name, or the table no such pair.
-        ValueError: a bias, or a table of zeros.
+        LookupError: The trace has no positions of this name, or the table no such pair.
+        ValueError: A bias, or a table of zeros.
     """
     table = position_rows(trace, name)
     wave, even = _wave(table, pair)

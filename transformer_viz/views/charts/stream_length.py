@@ -26,21 +26,21 @@ def stream_length(
     before: Trace | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """The residual stream's length after each sum: the chosen word strong, the others faint.
+    """Draw the residual stream's length after each sum: the chosen token strong, others faint.
 
-    The axis multiplies (a step up is a factor), since the stream grows layer by layer. A vector
-    of zeros has no place on it. A click gives ``[token, step]``.
+    The axis is logarithmic, since the residual stream grows layer by layer. A vector of zeros is
+    not drawn. A click gives ``[token, step]``.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         stack: ``encoder`` or ``decoder``.
-        token: the number of the word, from 0.
-        before: another run over the same words; its line of the chosen word is dashed.
-        dark: colours for a dark background.
+        token: Index of the token, from 0.
+        before: Another run on the same tokens; its line of the chosen token is dashed.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: no such stack or word; names those there are.
-        ValueError: the two runs speak about different words.
+        LookupError: No such stack or token; the message lists the available ones.
+        ValueError: The two runs have different tokens.
     """
     steps, lengths = stream_lengths(trace, stack)
     words = trace.words_of(stack).labels
@@ -78,7 +78,7 @@ def stream_length(
 def _before(
     before: Trace | None, trace: Trace, stack: str, token: int, steps: int
 ) -> np.ndarray | None:
-    """The other run's lengths of a word ``[step]``; None where it did not have that word."""
+    """Return the other run's lengths of a token ``[step]``; None if it lacks that token."""
     if before is None:
         return None
     check_same_words(before, trace, stack)
@@ -99,7 +99,7 @@ def _before(
 def _line(
     lengths: np.ndarray, name: str, token: int, line: dict[str, object], clicks: bool
 ) -> go.Scatter:
-    """One word's line; its unseen points answer the pointer with the word's number and the step."""
+    """Return one token's line with invisible points; a click gives the token and the step."""
     unseen = {"marker": {"opacity": 0}}
     step = np.arange(len(lengths))
     return go.Scatter(
@@ -146,7 +146,7 @@ def _frame(steps: tuple[str, ...], lengths: np.ndarray, dark: bool) -> go.Figure
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, 20, 50 ... between two numbers, and the next ones around them."""
+    """Return 1, 2, 5, 10, 20, 50 ... between two numbers, and the next ones around them."""
     tens = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     return [float(f"{first}e{ten}") for ten in tens for first in (1, 2, 5)]
 

@@ -1,4 +1,4 @@
-"""The look of every plotly picture: no frame, quiet axes, its caption."""
+"""Common style of every plotly figure: no frame, quiet axes, its caption."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...core.palette import Ramp, palette
 
 BELOW = 24  # pixels of the mark under a picture
 _SHOWN = {"marker": {"opacity": 1}}
-#: For points that can be clicked: none fades when another one is chosen.
+#: Options for clickable points: none fades when another one is chosen.
 STEADY = {"selected": _SHOWN, "unselected": _SHOWN}
 
 
 def scale(ramp: Ramp) -> list[list[float | str]]:
-    """A ramp as plotly writes colour scales: evenly spaced stops from 0 to 1."""
+    """Return a ramp as a plotly colour scale: evenly spaced stops from 0 to 1."""
     last = len(ramp) - 1
     return [[place / last, colour] for place, colour in enumerate(ramp)]
 
 
 def template(dark: bool = False) -> go.layout.Template:
-    """The look that all figures share: no frame, quiet axes, text of 14 pixels and more."""
+    """Return the template of all figures: no frame, quiet axes, text of 14 pixels and more."""
     colours = palette(dark)
     axis = {
         "showgrid": False,
@@ -55,16 +55,16 @@ def template(dark: bool = False) -> go.layout.Template:
 
 
 def figure(dark: bool = False, **layout: object) -> go.Figure:
-    """An empty figure in the common look."""
+    """Return an empty figure in the common style."""
     return go.Figure(layout={"template": template(dark), **layout})
 
 
 def captioned(picture: go.Figure, text: str, *records: Record) -> go.Figure:
-    """Keep with a figure what a reader must know of it.
+    """Attach a caption to a figure, and return the figure.
 
-    Its ``meta`` has the text twice: ``caption`` as HTML shows it, ``alt`` as it is, for a screen
-    reader. Where the runs and cards in ``records`` name guessed words, their mark ends the text
-    and stands below the picture as its title, for whoever sees the picture alone.
+    Its ``meta`` has the text twice: ``caption`` escaped for HTML, ``alt`` plain for a screen
+    reader. If ``records`` (runs and cards) have guessed values, their mark ends the text. It also
+    stands below the figure as its title, for readers who see the figure alone.
     """
     mark = guess_mark(guesses_in(*records))
     if mark:
@@ -85,7 +85,7 @@ def _write_below(picture: go.Figure, mark: str) -> None:
 
 
 def without_mark(picture: go.Figure) -> go.Figure:
-    """Take the mark out of a picture again, for a page that shows it once; the caption keeps it."""
+    """Remove the mark from a figure, for a page that shows it once; the caption keeps it."""
     if picture.layout.title.text:
         picture.update_layout(title=None, margin_b=picture.layout.margin.b - BELOW)
         if picture.layout.height:
@@ -94,10 +94,10 @@ def without_mark(picture: go.Figure) -> go.Figure:
 
 
 def letters(text: str) -> int:
-    """How many letters wide a text is: the signs of East Asia are as wide as two."""
+    """Return the width of a text in letters; East Asian signs count as two."""
     return sum(1 + (east_asian_width(sign) in "WF") for sign in text)
 
 
 def escaped(text: str) -> str:
-    """Text that plotly and HTML show as it is: its marks are made harmless."""
+    """Return text escaped for plotly and HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,4 +1,4 @@
-"""How a training went: the loss over the words that the model has read."""
+"""Loss curve of a training run over the tokens read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINES = (
 
 
 def training_curve(log: pd.DataFrame, dark: bool = False) -> go.Figure:
-    """Did the model still learn at the end? The losses of a run's ``log.csv``.
+    """Draw the losses of a run's ``log.csv``.
 
     ``log`` has the columns ``tokens`` (tokens or pictures learned from so far), ``step``, ``loss``
     and ``valid_loss`` (nats each; empty where it was not measured).

@@ -19,20 +19,20 @@ TITLE = {"standoff": 8, "font": {"size": 14}}
 def wavelengths(
     trace: Trace, name: str, *, pair: int | None = None, dark: bool = False
 ) -> go.Figure:
-    """The positions that each pair takes for one turn, on a scale of powers of ten.
+    """Draw the number of positions per turn of each pair, on a logarithmic scale.
 
-    The lines stand where the paper's formula begins and ends (Vaswani et al. 2017, section 3.5).
-    A click gives ``[pair]``.
+    The lines mark both ends of the paper's formula (Vaswani et al. 2017, section 3.5). A click
+    gives ``[pair]``.
 
     Args:
-        trace: the run to show.
-        name: a key of ``trace.positions``.
-        pair: a pair to mark.
-        dark: colours for a dark background.
+        trace: The run to show.
+        name: A key of ``trace.positions``.
+        pair: A pair to mark.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: the trace has no positions of this name; names those it has.
-        ValueError: nothing turns evenly: a learned, shuffled or empty table, or a bias.
+        LookupError: The trace has no positions of this name; the message lists those it has.
+        ValueError: Nothing rotates evenly: a learned, shuffled or empty table, or a bias.
     """
     table = position_rows(trace, name)
     found = waves(table)
@@ -93,7 +93,7 @@ def _points(turning: Sequence[Wave], pair: int | None, dark: bool) -> go.Scatter
 
 
 def _line(picture: go.Figure, at: float, words: str, side: str, above: bool, dark: bool) -> None:
-    """A line across with its name; on this axis plotly wants the name's place as a power of 10."""
+    """Draw a labelled horizontal line; plotly needs the label's y as a power of 10 here."""
     colours = palette(dark)
     picture.add_hline(y=at, line={"color": colours.line, "width": 1}, layer="below")
     picture.add_annotation(

@@ -1,4 +1,4 @@
-"""Pictures of what was measured by changing runs, not of one run alone.
+"""Figures of measurements across changed runs, not of a single run.
 
-May import what `views/charts` may, and `views/charts`.
+May import `views/charts` and its dependencies.
 """

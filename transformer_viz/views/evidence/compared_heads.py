@@ -1,4 +1,4 @@
-"""Where do the heads of two runs look differently, on the words that both read?"""
+"""Differences between the heads of two runs, on the tokens that both read."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def compared_atlas(
     opened: tuple[int, int] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Every head of a map as a tile: what its weights have more and less on the second side.
+    """Draw every head of a map as a tile of weight differences, second side minus first.
 
     All tiles share one symmetric scale; the number below each is its divergence in bits. A click
     gives ``[layer, head]`` of the first side.
 
     Args:
-        comparison: of two runs.
+        comparison: Comparison of two runs.
         block: ``encoder``, ``decoder`` or ``cross``.
-        matched: beside each head the one that looks most alike, not that of the same place.
-        opened: layer and head to outline.
-        dark: colours for a dark background.
+        matched: Compare each head with its most similar one, not with that of the same site.
+        opened: Layer and head to outline.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: a map that the two sides have not in common.
+        LookupError: A map that the two sides do not share.
     """
     pairs = comparison.pairs(block, matched)
     if not pairs:
-        comparison.maps(block, 0, 0)  # says what there is instead
+        comparison.maps(block, 0, 0)  # raises an error that lists the maps
     tiles = {
         own: _tile(comparison.maps(block, *own, other).difference) for own, other in pairs.items()
     }
@@ -128,7 +128,7 @@ def compared_atlas(
 def _numbers(
     comparison: Comparison, block: str, matched: bool, layers: list[int], heads: list[int]
 ) -> go.Heatmap:
-    """The divergences as an unseen map: what a reader of the table gets instead of cells."""
+    """Return the divergences as an invisible heatmap, read by `as_table` instead of the cells."""
     bits = [
         [comparison.divergence(block, (layer, head), matched) for head in heads] for layer in layers
     ]
@@ -144,7 +144,7 @@ def _name_hidden(picture: go.Figure, layers: list[int], heads: list[int]) -> Non
 
 
 def _tile(difference: np.ndarray) -> np.ndarray:
-    """A map of at most `TILE` cells along a side; of several cells the one that changed most."""
+    """Return a map of at most `TILE` cells along a side, pooled by the largest absolute change."""
     rows, columns = (np.array_split(np.arange(size), min(size, TILE)) for size in difference.shape)
     if max(difference.shape) <= TILE:
         return difference.astype(np.float32)
@@ -182,17 +182,7 @@ def _caption(block: str, limit: float, matched: bool, small: bool) -> str:
 def compared_map(
     maps: HeadMaps, which: str, *, limit: float | None = None, dark: bool = False
 ) -> go.Figure:
-    """One head on the words of both sides: the first (``a``), the second (``b``), or what changed.
-
-    Args:
-        maps: from `Comparison.maps`.
-        which: ``a``, ``b`` or ``difference``.
-        limit: where the colours end; left out, the largest weight of both sides, or change.
-        dark: colours for a dark background.
-
-    Raises:
-        ValueError: another word for ``which``.
-    """
+    """Draw one head on the shared tokens: first side (``a``), second (``b``), or the change."""
     if which not in SIDES:
         raise ValueError(f"There is no side {which!r}; choose of {', '.join(SIDES)}.")
     shown = np.asarray(getattr(maps, which), np.float32)

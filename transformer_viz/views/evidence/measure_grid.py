@@ -1,4 +1,4 @@
-"""Which heads of a block do it most? Every head as a cell, layers down, heads across."""
+"""Grid of one measure: every head of a block as a cell, layers down, heads across."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def measure_grid(
     chosen: tuple[int, int] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Heads of one block by one measure: 0 has the background's colour, ``whole`` the full one.
+    """Draw the heads of one block by one measure: 0 is the background, ``whole`` the full colour.
 
-    A click gives ``[layer, head, value]``; a head without a value stays empty. Where a value is
-    below 0 the colours go to both sides of 0.
+    A click gives ``[layer, head, value]``; a head without a value stays empty. If any value is
+    below 0, the colours are symmetric around 0.
 
     Args:
-        values: ``[layer, head]``, NaN where no row could be asked.
-        whole: the number at which the colours end.
-        chosen: layer and head of the cell to outline.
-        dark: colours for a dark background.
+        values: ``[layer, head]``, NaN where the measure applies to no row.
+        whole: The number at which the colours end.
+        chosen: Layer and head of the cell to outline.
+        dark: Use colours for a dark background.
 
     Raises:
-        ValueError: not two axes.
+        ValueError: Not two axes.
     """
     if values.ndim != 2:
         raise ValueError(f"A grid of heads is [layer, head]; got shape {values.shape}.")
@@ -70,7 +70,7 @@ def measure_grid(
         picture.add_trace(clickable(head, layer, data, 0.8 * ROW, hover, **OVERLAY))
     if chosen is not None:
         row, column = chosen
-        half = 0.46  # of a cell: the edge of the picture would cut a wider one
+        half = 0.46  # of a cell: the edge of the figure would cut a wider one
         box = {"x0": column - half, "x1": column + half, "y0": row - half, "y1": row + half}
         line = {"color": colours.accent, "width": 3}
         picture.add_shape(type="rect", line=line, layer="above", **box)

@@ -1,4 +1,4 @@
-"""In how many sentences does a head do it how much? Counts over bins, with chance and mean."""
+"""Histogram of sentences by their mean of a measure, with chance and overall mean."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def sentence_counts(
     chance: float,
     dark: bool = False,
 ) -> go.Figure:
-    """Sentences by their own mean of a measure.
+    """Draw a histogram of sentences by their own mean of a measure.
 
     Args:
-        counts: sentences of each bin, ``[bin]``.
-        edges: where the bins end, ``[bin + 1]``.
-        mean: over the rows of all sentences; NaN is not drawn.
-        chance: what chance gives on the same rows; NaN is not drawn.
-        dark: colours for a dark background.
+        counts: Sentences of each bin, ``[bin]``.
+        edges: Edges of the bins, ``[bin + 1]``.
+        mean: Mean over the rows of all sentences; NaN is not drawn.
+        chance: Expected value by chance on the same rows; NaN is not drawn.
+        dark: Use colours for a dark background.
 
     Raises:
-        ValueError: edges that are not one more than the counts.
+        ValueError: The edges are not one more than the counts.
     """
     if len(edges) != len(counts) + 1:
         raise ValueError(f"{len(counts)} bins have {len(counts) + 1} edges; got {len(edges)}.")

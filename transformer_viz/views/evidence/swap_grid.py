@@ -1,4 +1,4 @@
-"""How far does each single swap move the output towards the other sentence?"""
+"""Grid of single patches: the move of the output towards the donor sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..charts.theme import captioned, figure, letters, scale
 ROW = 44  # pixels of a layer
 LETTER = 8  # pixels that a letter of a row's name takes
 WRITTEN = 12  # columns up to which numbers are written into their cells
-WHOLE = 1.0  # all of the difference, where the colours end
+WHOLE = 1.0  # all of the difference; end of the colours
 
 
 def swap_grid(
@@ -28,21 +28,21 @@ def swap_grid(
     caption: str | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Swaps as a grid: 0 has the background's colour, 1 and -1 the last ones; more is as dark.
+    """Draw patches as a grid: 0 is the background, 1 and -1 the last colours; more looks the same.
 
-    A click gives ``[row, column, value]``; a place where nothing can be swapped answers none.
+    A click gives ``[row, column, value]``; a site that cannot be patched cannot be clicked.
 
     Args:
-        moved: ``[layer, head]`` or ``[layer, token]``: 0 as in the sentence, 1 as in the other;
-            NaN where nothing can be swapped.
-        columns: the names of heads or words.
-        rows: the names of layers; left out, ``L0`` and so on.
-        kept: cells (row, column) that are an edit of the run, to outline.
-        caption: what the numbers are; left out, what 0 and 1 are.
-        dark: colours for a dark background.
+        moved: ``[layer, head]`` or ``[layer, token]``: 0 as in the sentence, 1 as in the donor; NaN
+            where nothing can be patched.
+        columns: Names of heads or tokens.
+        rows: Names of layers; if omitted, ``L0`` and so on.
+        kept: Cells (row, column) that are an edit of the run, to outline.
+        caption: Description of the numbers; if omitted, the meaning of 0 and 1.
+        dark: Use colours for a dark background.
 
     Raises:
-        ValueError: not two axes, or another number of columns.
+        ValueError: Not two axes, or another number of columns.
     """
     if moved.ndim != 2 or moved.shape[1] != len(columns):
         raise ValueError(
@@ -76,7 +76,7 @@ def swap_grid(
     if moved.size <= CLICKS:
         picture.add_trace(_clicks(moved))
     for row, column in kept:
-        half = 0.46  # of a cell: the edge of the picture would cut a wider one
+        half = 0.46  # of a cell: the edge of the figure would cut a wider one
         box = {
             "x0": column - half,
             "x1": column + half,
@@ -89,7 +89,7 @@ def swap_grid(
 
 
 def _clicks(moved: np.ndarray) -> go.Scatter:
-    """Markers over the cells; a click gives row and column."""
+    """Return markers over the cells; a click gives row and column."""
     row, column = np.nonzero(~np.isnan(moved))
     data = np.stack([row, column, moved[row, column]], axis=1).astype(np.float32)
     hover = "%{y} %{x}: %{customdata[2]:+.3f}"

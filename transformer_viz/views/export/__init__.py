@@ -1,4 +1,4 @@
-"""What is taken along: the report, its data, atlas and lines for a notebook, file formats.
+"""Exports: the report, its data, atlas and lines for a notebook, file formats.
 
 May import views, components, metrics and core.
 """

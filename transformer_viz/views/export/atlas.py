@@ -19,7 +19,7 @@ from .html_report import heads_in_words, letters_for, room_for, runs_of
 from .long_report import Wanted, long_book
 from .report_data import Place, book
 
-LONG_MB = 10.0  # of the page inside a notebook that a long run makes, queries and keys included
+LONG_MB = 10.0  # of the page that a long run makes in a notebook, queries and keys included
 BELOW = 640  # pixels for the opened head, where it stands below the atlas
 
 
@@ -30,19 +30,19 @@ def atlas(
     before: Trace | None = None,
     opened: Place | None = None,
 ) -> Picture:
-    """All heads as small pictures, the opened one beside them; for notebooks, without network.
+    """Return all heads as small maps with the open one beside them; for notebooks, offline.
 
-    Of a long run the queries and keys of as many heads come along as fit into 10 MB.
+    For a long run, the page holds the queries and keys of as many heads as fit into 10 MB.
 
     Args:
-        trace: the run to show.
-        blocks: one or more of ``encoder``, ``decoder`` and ``cross``; left out, all of them.
-        before: another run over the same words; then both and what changed can be chosen.
-        opened: block, layer and head that is open at first; left out, the most decided one.
+        trace: The run to show.
+        blocks: Any of ``encoder``, ``decoder`` and ``cross``; if omitted, all of them.
+        before: Another run on the same tokens; the reader can switch to it, or to the change.
+        opened: Block, layer and head that is open at first; if omitted, the one of lowest entropy.
 
     Raises:
-        LookupError: a map that the trace lacks, or weights that were not kept.
-        ValueError: the two runs speak about different words.
+        LookupError: The trace lacks a map, or its weights were not kept.
+        ValueError: The two runs have different tokens.
     """
     chosen = (blocks,) if isinstance(blocks, str) else tuple(blocks or trace.maps)
     place = opened or most_decided(trace, chosen[-1])

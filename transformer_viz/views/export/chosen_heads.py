@@ -1,4 +1,4 @@
-"""Which heads a report holds: the opened one, those that were chosen, or all by their entropy."""
+"""Heads of a report: the open one, the chosen ones, or all ordered by entropy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Head = Place | tuple[int, int]
 
 
 def most_decided(trace: Trace, block: str) -> Place:
-    """The head of a block that looks least widely, of those whose weights or tiles were kept."""
+    """Return the head of a block with the lowest entropy among those with kept weights or tiles."""
     kept = {layer for name, layer in _kept(trace) if name == block}
     if not kept:
-        trace.blocks(block)  # says why there is none
+        trace.blocks(block)  # raises an error with the reason
     stack, kind = MAPS[block]
     mine = trace.heads[(trace.heads["stack"] == stack) & (trace.heads["block"] == kind)]
     mine = mine[mine["layer"].isin(kept)]
@@ -24,13 +24,13 @@ def most_decided(trace: Trace, block: str) -> Place:
 
 
 def _kept(trace: Trace) -> set[tuple[str, int]]:
-    """Map and layer of all of which weights or tiles were kept."""
+    """Return (map, layer) of all sites with kept weights or tiles."""
     sites = [one.site for one in trace.attentions] + [one.site for one in trace.tiles]
     return {(site.map, site.layer) for site in sites}
 
 
 def decided_first(trace: Trace, opened: Place) -> list[Place]:
-    """Every head of which weights or tiles were kept: the opened one, then by entropy."""
+    """Return every head with kept weights or tiles: the open one first, then by entropy."""
     names = {pair: name for name, pair in MAPS.items()}
     kept = _kept(trace)
     table = trace.heads.sort_values("entropy", kind="stable")
@@ -44,10 +44,10 @@ def decided_first(trace: Trace, opened: Place) -> list[Place]:
 
 
 def require_head(trace: Trace, place: Place) -> None:
-    """Refuse a head that is not there, or of which nothing was kept.
+    """Check that a head exists and that its weights or tiles were kept.
 
     Raises:
-        LookupError: says what there is.
+        LookupError: No such head; the message lists what exists.
     """
     block, layer, head = place
     count = trace.layers(block)
@@ -62,15 +62,15 @@ def require_head(trace: Trace, place: Place) -> None:
 def chosen(
     trace: Trace, heads: Sequence[Head] | None, layers: Sequence[int] | None
 ) -> tuple[Place, ...]:
-    """The heads that are named, and all of the layers that are; none where neither is.
+    """Return the named heads, and all heads of the named layers; empty if none is named.
 
     Args:
-        trace: the run.
-        heads: block, layer and head of each; or layer and head, in every block that has them.
-        layers: numbers of layers, in every block that has them.
+        trace: The run.
+        heads: Block, layer and head of each; or layer and head, in every block that has them.
+        layers: Numbers of layers, in every block that has them.
 
     Raises:
-        LookupError: a head or a layer that the run lacks; says what there is.
+        LookupError: The run lacks a head or a layer; the message lists what exists.
     """
     found: list[Place] = []
     for head in heads or ():

@@ -1,4 +1,4 @@
-"""What can be taken along of a run, by the name of its format."""
+"""Export formats of a run, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..paper.figure_file import printed
 from .html_report import report
 from .report_data import Place
 
-#: Every format, in the order of the buttons, and what it is.
+#: Every format, in the order of the buttons, and its description.
 FORMATS = {
     "png": mark("PNG, 300 dots an inch"),
     "svg": mark("SVG, for papers and slides"),
@@ -38,27 +38,27 @@ def exported(
     columns: slice | None = None,
     **look: Any,
 ) -> bytes:
-    """The bytes of a file; pictures and pages speak the present language, data English.
+    """Return the bytes of a file; figures and pages use the current language, data use English.
 
     Args:
-        trace: the run.
-        kind: one of `FORMATS`.
-        picture: ``map``, ``lines`` or ``atlas``, for the formats that are pictures.
-        place: block, layer and head.
-        before: another run over the same words, to compare with.
-        words: merge pieces to whole words.
-        special: start and end marks too.
-        rows, columns: of numbers, those to take, counted in tokens; left out, all.
-        look: further words of a picture: ``ramp``, ``threshold``, ``dark``, ``width``, ``also``.
+        trace: The run.
+        kind: Key of `FORMATS`.
+        picture: ``map``, ``lines`` or ``atlas``, for image formats.
+        place: Block, layer and head.
+        before: Another run on the same tokens, to compare with.
+        words: Merge pieces to whole words.
+        special: Include start and end tokens.
+        rows, columns: For numbers, the range of tokens; if omitted, all.
+        look: Further options of a figure: ``ramp``, ``threshold``, ``dark``, ``width``, ``also``.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: what cannot be drawn or compared; says why.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: The figure cannot be drawn or compared; the message gives the reason.
     """
     grouped: dict[str, Any] = {"words": words, "special": special}
     if kind in ("csv", "npz"):
         grouped |= {"rows": rows, "columns": columns}
-        with speaking(ENGLISH):  # data are the same for everybody
+        with speaking(ENGLISH):  # data are the same in every language
             if kind == "csv":
                 return csv_numbers(trace, *place, before=before, **grouped).encode("utf-8")
             return npz_numbers(trace, *place, before=before, **grouped)

@@ -1,4 +1,4 @@
-"""What did all heads do, on one page to send around?"""
+"""Report of all heads as one HTML page that works offline."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .packed_heads import STEPS as WHOLE_STEPS
 from .report_data import STEPS, Place, Run, book
 
 MAX_PAGE_BYTES = (
-    3_000_000  # bytes of a page; heads that do not fit are left out, and the page says so
+    3_000_000  # bytes of a page; heads that do not fit are left out, and the page states it
 )
 LONG_PAGE_MB = 40.0  # of a page of a long run, which holds queries and keys
 MOST_MB = 500  # a browser holds a page as one text
-SPARE = 4_000  # of them for the words that are known only when the heads are packed
+SPARE = 4_000  # bytes reserved for the texts that depend on the packed heads
 LONG = 90  # letters of a title
 EVERYTHING = ("chips", "atlas", "head")
 
@@ -54,31 +54,30 @@ def report(
     precision: str | None = None,
     on_progress: Tell | None = None,
 ) -> str:
-    """One HTML page with all heads, that works offline: atlas, maps, lines, linked as in the app.
+    """Return one HTML page with all heads that works offline: atlas, maps and lines, linked.
 
-    It asks no network for anything. All heads are there in small; of as many as fit into ``max_mb``
-    the page has every weight, and it says of which: the opened one and the most decided. Of a run
-    that keeps tiles of more than 1,024 tokens it has their queries and keys, and computes the cells
-    that are looked at.
+    The page loads nothing from the network. All heads are there as small maps. As many heads as fit
+    into ``max_mb`` have every weight: the open one first, then those of lowest entropy. The page
+    lists their number. For a run with tiles of more than 1,024 tokens it holds queries and keys,
+    and computes the visible cells.
 
     Args:
-        trace: the run to show.
-        before: another run over the same words; then the reader can switch between both and, where
-            they are no longer than 1,024 tokens, what changed.
-        title: stands above; left out, the model and the words.
-        opened: block, layer and head that is open at first; left out, the most decided one.
-        heads: those to have in full: block, layer and head of each, or layer and head.
-        layers: layers of which all heads are to be had in full.
-        max_mb: how large the page may be, in millions of bytes; left out, 3, or 40 of a long run.
-        precision: how queries and keys of a long run are kept: ``float32``, or ``int16`` (half the
-            size: whole numbers with a scale for each token). Left out, float32, unless not even the
-            opened head fits so.
-        on_progress: hears how many heads are packed, of a long run.
+        trace: The run to show.
+        before: Another run on the same tokens. The reader can switch between both and, up to 1,024
+            tokens, to the change.
+        title: Heading; if omitted, the model and the tokens.
+        opened: Block, layer and head that is open at first; if omitted, the one of lowest entropy.
+        heads: Heads to hold in full: block, layer and head of each, or layer and head.
+        layers: Layers whose heads are all held in full.
+        max_mb: Largest size of the page in millions of bytes; if omitted, 3, or 40 for a long run.
+        precision: Number format of queries and keys of a long run: ``float32``, or ``int16`` (half
+            the size: integers with a scale for each token). If omitted, float32, unless not even
+            the open head fits.
+        on_progress: Called with the number of packed heads, for a long run.
 
     Raises:
-        LookupError: no weights were kept in the trace, or not those of a head that is named.
-        ValueError: the two runs speak about different words, or the heads that are named do not
-            fit.
+        LookupError: The trace has no weights, or not those of a named head.
+        ValueError: The two runs have different tokens, or the named heads do not fit.
     """
     if max_mb is not None and not 0 < max_mb <= MOST_MB:
         raise ValueError(f"A page may have up to {MOST_MB:,} MB; got max_mb={max_mb:g}.")
@@ -108,13 +107,13 @@ def _short(
     every: Sequence[Place],
     most: float,
 ) -> str:
-    """The page of a run with matrices."""
+    """Return the page of a run with matrices."""
     runs = runs_of(trace, before)
     room = room_for(title, _body(title, trace, before, [""]), most)
-    # Patches of a picture are no words to read.
+    # Patches of a picture are no text to read.
     alone = trace.manifest.get("image") and not trace.source.ids
     parts = EVERYTHING[1:] if alone else EVERYTHING
-    with taught():  # the whole brings its texts along, once
+    with taught():  # the page itself brings its texts along, once
         chips = _chips(trace)
     options: dict[str, Any] = {"parts": parts, "view": "map", "chips": chips}
     blob, kept = book(runs, every or decided_first(trace, place), room, **options)
@@ -137,7 +136,7 @@ def _long(
     precision: str | None,
     on_progress: Tell | None,
 ) -> str:
-    """The page of a run with tiles, which computes them."""
+    """Return the page of a run with tiles, which computes its cells."""
     runs = runs_of(trace, before)[:2]  # the difference needs matrices
     if before is not None and not is_tiled(before):
         raise ValueError(
@@ -162,7 +161,7 @@ def _long(
 
 
 def _long_precision(found: LongBook, shape: tuple[int, int]) -> Iterator[str]:
-    """How exact the numbers of a page of a long run are, in sentences."""
+    """Yield sentences about the precision of the numbers of a long run's page."""
     if found.precision == "float32":
         yield say(
             "The page computes the weights from queries and keys in float32, as the model had "
@@ -206,10 +205,10 @@ def _long_left_out(trace: Trace, found: LongBook, every: bool, most: float) -> s
 
 
 def runs_of(trace: Trace, before: Trace | None) -> list[Run]:
-    """What a reader can choose between.
+    """Return the runs that a reader can choose between.
 
     Raises:
-        ValueError: the two runs speak about different words.
+        ValueError: The two runs have different tokens, or only one keeps tiles.
     """
     if before is None:
         return [Run(say("Now"), trace)]
@@ -226,17 +225,17 @@ def runs_of(trace: Trace, before: Trace | None) -> list[Run]:
 
 
 def room_for(title: str, body: str, most: float = MAX_PAGE_BYTES / 1e6) -> int:
-    """How many bytes of deflated data fit on a page of so many MB with these words."""
+    """Return the bytes of deflated data that fit on a page of ``most`` MB with these texts."""
     return letters_for(title, body, most) * 3 // 4  # four letters for three bytes
 
 
 def letters_for(title: str, body: str, most: float) -> int:
-    """How many letters a page of so many MB has room for beside its words and scripts."""
+    """Return the letters that fit on a page of ``most`` MB beside its texts and scripts."""
     return int(1e6 * most) - SPARE - len(page(b"", title=title, body=body).encode("utf-8"))
 
 
 def precision_words(changes: bool) -> str:
-    """How exact the numbers of a page are, in a sentence."""
+    """Return a sentence about the precision of the numbers of a page."""
     if not changes:
         return say("Weights are kept in steps of 1/{steps}.", steps=STEPS)
     return say(
@@ -253,7 +252,7 @@ def _title(trace: Trace) -> str:
 
 
 def _words(trace: Trace) -> Tokens:
-    """The source without the patches of a picture that stands beside its words."""
+    """Return the source with the patches of a picture beside its text marked as special."""
     patches = set() if trace.patches is None else set(trace.patches.ravel().tolist())
     tokens = trace.source
     special = tuple(mark or n in patches for n, mark in enumerate(tokens.special))
@@ -261,7 +260,7 @@ def _words(trace: Trace) -> Tokens:
 
 
 def _left_out(trace: Trace, kept: int, every: bool, most: float) -> str:
-    """Which heads are not exact in a page, in a sentence; empty where all are."""
+    """Return a sentence about the heads that are not exact in a page; empty if all are."""
     heads = len(trace.heads)
     if kept == heads:
         return ""
@@ -281,7 +280,7 @@ def _left_out(trace: Trace, kept: int, every: bool, most: float) -> str:
 
 
 def _body(title: str, trace: Trace, before: Trace | None, said: Sequence[str]) -> str:
-    """The words of the page; everything in them is escaped here."""
+    """Return the escaped HTML body of the page."""
     told = [said_of_output(run) for run in (before, trace) if run is not None]
     facts = " ".join(filter(None, (" → ".join(filter(None, told)), *said, say(HONEST))))
     guessed = guess_html(trace, before)
@@ -297,7 +296,7 @@ def _body(title: str, trace: Trace, before: Trace | None, said: Sequence[str]) -
 
 
 def _proof(trace: Trace) -> str:
-    """The capture report in a sentence."""
+    """Return the capture report in a sentence."""
     found = trace.report
     if found.given:
         return " ".join(given_facts(trace))
@@ -325,7 +324,7 @@ def _proof(trace: Trace) -> str:
 
 
 def _chips(trace: Trace) -> dict[str, Any]:
-    """The sentences."""
+    """Return the sentences as chips."""
     sides = [("source", trace.source)]
     if trace.target is not None:
         sides.append(("target", trace.target))
@@ -345,7 +344,7 @@ def _chips(trace: Trace) -> dict[str, Any]:
 
 
 def _lights(trace: Trace, side: str, token: int) -> tuple[str | None, str | None]:
-    """The row and the column that stand for a token: a decoder's rows are what they produce."""
+    """Return the row and the column of a token; a decoder's rows belong to predicted tokens."""
     produces = produced_by_row(trace) is not None and (
         side == "target" or trace.maps == ("decoder",)
     )
@@ -355,7 +354,7 @@ def _lights(trace: Trace, side: str, token: int) -> tuple[str | None, str | None
 
 
 def heads_in_words(trace: Trace, blocks: Sequence[str], count: int = 3) -> str:
-    """The most decided heads of some blocks, for those who cannot see them."""
+    """Return the heads of lowest entropy of some blocks as text, for screen readers."""
     stacks = {MAPS[block]: block for block in blocks}
     table = trace.heads.sort_values("entropy", kind="stable")
     named = [

@@ -19,7 +19,7 @@ from .chosen_heads import most_decided
 from .html_report import room_for, runs_of
 from .report_data import book
 
-AROUND = 300  # pixels for the controls above and the words below
+AROUND = 300  # pixels for the controls above and the text below
 
 
 def lines(
@@ -29,17 +29,18 @@ def lines(
     *,
     before: Trace | None = None,
 ) -> Picture:
-    """Heads as lines between the words that look and those looked at; for notebooks, offline.
+    """Return heads as lines between query and key tokens; for notebooks, offline.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        heads: layer and head of those to draw, at most eight; left out, the most decided one.
-        before: another run over the same words; then both and what changed can be chosen.
+        heads: Layer and head of those to draw, at most eight; if omitted, the one of lowest
+            entropy.
+        before: Another run on the same tokens; the reader can switch to it, or to the change.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: no head or more than eight, or runs that speak about different words.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: No head or more than eight, or runs with different tokens.
     """
     chosen = list(dict.fromkeys(heads if heads is not None else [most_decided(trace, block)[1:]]))
     if not 1 <= len(chosen) <= MOST_HEADS:

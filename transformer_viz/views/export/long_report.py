@@ -1,4 +1,4 @@
-"""A report of a long run: all heads in small, and of as many as fit what their maps are made of."""
+"""Report of a long run: small maps of all heads, queries and keys of as many as fit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,21 @@ from ...metrics.attention.tile_pyramid import TILE, levels
 from .packed_heads import Packed, Store, Tell, packed, raw_size, why_not
 from .report_data import Place, Run
 
-WORDS = 400  # letters that the words of a packed head take, at most
-Kept = dict[Place, list[Packed]]  # a head of each run
+WORDS = 400  # largest number of letters of the metadata of a packed head
+Kept = dict[Place, list[Packed]]  # the packed head of each run
 
 
 @dataclass(frozen=True, eq=False)
 class LongBook:
-    """A report's blob, the letters of its heads, which of them are in, and how they are kept: their
-    precision, and the part of a weight that it may put it off."""
+    """Blob of a report with the packed heads.
+
+    Attributes:
+        blob: Everything but the packed heads.
+        letters: Base64 text of the packed heads.
+        kept: The packed heads.
+        precision: Their number format, ``float32`` or ``int16``.
+        within: Largest relative error of a weight from that format.
+    """
 
     blob: bytes
     letters: list[str]
@@ -40,10 +47,13 @@ class LongBook:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which heads go into a page, the first one opened at first, and how large it may be.
+    """Heads to put into a page, the first one open at first, and the size limit.
 
-    ``every``: all of them or no page, else as many as fit. ``room`` is in letters. ``precision`` is
-    ``float32`` or ``int16``; None is float32, unless not even the first head fits so.
+    Attributes:
+        places: Block, layer and head of each.
+        room: Size limit in letters.
+        precision: ``float32`` or ``int16``; None for float32, unless not even the first head fits.
+        every: True to require all heads, False to take as many as fit.
     """
 
     places: Sequence[Place]
@@ -59,21 +69,21 @@ def long_book(
     on_progress: Tell = lambda done: None,
     **options: Any,
 ) -> LongBook:
-    """What a page of a long run holds.
+    """Build the data of a long run's page.
 
     Args:
-        runs: what can be shown; all of one input to one model, each with tiles.
-        wanted: the heads to pack, and the room for them.
-        blocks: those that the atlas shows; left out, all of them.
-        on_progress: hears how many heads are packed.
-        options: further words for ``browser/report/book.js``.
+        runs: The runs to show; all of one input to one model, each with tiles.
+        wanted: The heads to pack, and the size limit.
+        blocks: Blocks that the atlas shows; if omitted, all of them.
+        on_progress: Called with the number of packed heads.
+        options: Further options for ``browser/report/book.js``.
 
     Raises:
-        ValueError: heads that do not fit, or that have no queries and keys; says which.
+        ValueError: Heads that do not fit, or that have no queries and keys; the message names them.
     """
     trace = runs[0].trace
     said = {"part": "report", "tiled": True, "opened": list(wanted.places[0]), **options}
-    with taught():  # the whole brings its texts along, once
+    with taught():  # the report itself brings its texts along, once
         atlases = [atlas_data(run.trace, blocks or trace.maps) for run in runs]
     small = [{place: _words(run.trace, place) for place in _every(trace)} for run in runs]
     reasons = _reasons(runs)
@@ -91,7 +101,7 @@ def long_book(
             packed(run.trace, first, precision, alone)
         raise too_large(alone.size, room, 1)
     ends = {name: max(one[name]["most"] for one in small) for name in small[0]}
-    for one in small:  # so that runs are coloured alike
+    for one in small:  # common colour limits for all runs
         one |= {name: words | {"most": ends[name]} for name, words in one.items()}
     with_heads = [_filled(number, one, kept, reasons) for number, one in enumerate(small)]
     within = max((one.within for heads in kept.values() for one in heads), default=0.0)
@@ -100,7 +110,7 @@ def long_book(
 
 
 def too_large(letters: float, room: float, heads: int) -> ValueError:
-    """What is said where heads do not fit."""
+    """Return the error for heads that do not fit."""
     named = "The head to open takes" if heads == 1 else f"The {heads} heads that were chosen take"
     return ValueError(
         f"{named} about {letters / 1e6:,.2f} MB in a page, and it has room for "
@@ -110,7 +120,7 @@ def too_large(letters: float, room: float, heads: int) -> ValueError:
 
 
 def _every(trace: Trace) -> list[Place]:
-    """All heads, of all maps."""
+    """Return all heads of all maps."""
     counts = {block: trace.head_counts(block) for block in trace.maps}
     return [
         (block, layer, head)
@@ -121,7 +131,7 @@ def _every(trace: Trace) -> list[Place]:
 
 
 def _reasons(runs: Sequence[Run]) -> dict[tuple[str, int], str]:
-    """By map and layer why its heads cannot be packed; empty where they can."""
+    """Return by (map, layer) the reason why its heads cannot be packed; empty if they can."""
     trace = runs[0].trace
     layers = ((block, layer) for block in trace.maps for layer in range(trace.layers(block)))
     return {
@@ -130,10 +140,10 @@ def _reasons(runs: Sequence[Run]) -> dict[tuple[str, int], str]:
 
 
 def _able(wanted: Wanted, reasons: dict[tuple[str, int], str]) -> list[Place]:
-    """The heads that can be packed.
+    """Return the heads that can be packed.
 
     Raises:
-        ValueError: one that cannot, where every one is wanted; says why.
+        ValueError: A head that cannot be packed, if every head is required.
     """
     bad = [place for place in wanted.places if reasons[place[:2]]]
     if bad and wanted.every:
@@ -156,17 +166,17 @@ def _gathered(
     every: bool,
     on_progress: Tell,
 ) -> tuple[Store, Kept]:
-    """As many heads as there is room for, in their order.
+    """Pack heads in their order until the size limit.
 
     Raises:
-        ValueError: not all of them fit, where every one is wanted.
+        ValueError: Not all of them fit, if every head is required.
     """
     store, kept = Store(), {}
     for number, place in enumerate(places):
         on_progress(number)
         before = len(store.letters)
         heads = [packed(run.trace, place, precision, store) for run in runs]
-        if every and not number:  # the whole is known well enough by its first head
+        if every and not number:  # estimates the total size from the first head
             first = store.size / max(1.0, _letters(runs, places[:1], precision))
             whole = first * _letters(runs, places, precision)
             if whole > 1.1 * room:
@@ -181,7 +191,7 @@ def _gathered(
 
 
 def _words(trace: Trace, place: Place) -> dict[str, Any]:
-    """What is said of a head."""
+    """Return the title, numbers and colour limit of a head."""
     block, layer, head = place
     return {
         "title": f"{called(block)} L{layer} H{head}",
@@ -196,7 +206,7 @@ def _filled(
     kept: Kept,
     reasons: dict[tuple[str, int], str],
 ) -> dict[Place, dict[str, Any]]:
-    """The same with what the heads of one run are made of, or why that is not in the page."""
+    """Return the heads with their packed data, or with the reason why that is missing."""
     full = say(
         "The cells of this head are not in this page, which has room for those of {count} heads.",
         count=len(kept),
@@ -221,7 +231,7 @@ def _bound(
     heads: Sequence[dict[Place, dict[str, Any]]],
     said: dict[str, Any],
 ) -> bytes:
-    """Everything but the packed heads as one blob; each array has a number for a name."""
+    """Return everything but the packed heads as one blob; arrays are named by number."""
     arrays: dict[str, np.ndarray] = {}
 
     def put(array: np.ndarray) -> str:
@@ -244,7 +254,7 @@ def _bound(
 
 
 def _common(trace: Trace, block: str) -> dict[str, Any]:
-    """What all heads of a block have in common."""
+    """Return the metadata that all heads of a block share."""
     layer = next((one.site.layer for one in trace.tiles if one.site.map == block), None)
     if layer is None:
         layer = trace.blocks(block)[0].site.layer

@@ -1,10 +1,9 @@
-"""Heads of a long run, packed for a page that computes their maps by itself.
+"""Heads of a long run, packed for a page that computes their maps in the browser.
 
-What a tile is computed from (`core.tiles.Part`) goes along head by head: queries and keys, the
-logarithm of each row's denominator, masks, biases, caps. Float32 is kept as it is, in four planes
-of bytes, which deflate better; ``int16`` is half of that: whole numbers, and a unit for each token.
-The coarsest levels, which would take the whole map each, are made here.
-``browser/report/long_head.js`` reads it.
+Each head stores the inputs of its tiles (`core.tiles.Part`): queries, keys, logarithms of row
+denominators, masks, biases, caps. Float32 is stored exactly, in four planes of bytes, which deflate
+better. ``int16`` is half of that: integers with a scale for each token. The coarsest levels, which
+would need the whole map, are precomputed. ``browser/report/long_head.js`` reads it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ...metrics.attention import tile_pyramid
 from .report_data import Place
 
 PRECISIONS = ("float32", "int16")
-LARGEST = 32_767  # of a number of 16 bits
+LARGEST = 32_767  # of a 16-bit integer
 STEPS = 65_535  # of a head's largest weight, at the coarse levels
 COMPUTED = 4  # levels that the page computes: cells of up to 8 x 8 weights
 BYTES = {"float32": 4, "int16": 2}
@@ -38,7 +37,7 @@ Tell = Callable[[int], None]
 
 
 class Store:
-    """Blobs as deflated letters, each content once, named by their number."""
+    """Deduplicated blobs as deflated base64 text, named by their number."""
 
     def __init__(self) -> None:
         self.letters: list[str] = []
@@ -46,7 +45,7 @@ class Store:
         self._names: dict[bytes, str] = {}
 
     def put(self, **arrays: np.ndarray) -> str:
-        """The name of some arrays, which are kept unless they are there already."""
+        """Store arrays, unless they are stored already, and return their name."""
         with taught():
             blob = pack({"part": "factors"}, **arrays)
         digest = hashlib.sha256(blob).digest()
@@ -58,7 +57,7 @@ class Store:
         return self._names[digest]
 
     def cut(self, count: int) -> None:
-        """Forget all but the first blobs."""
+        """Drop all but the first ``count`` blobs."""
         self._names = {one: name for one, name in self._names.items() if int(name) < count}
         self.size -= sum(map(len, self.letters[count:]))
         del self.letters[count:]
@@ -66,15 +65,19 @@ class Store:
 
 @dataclass(frozen=True)
 class Packed:
-    """A head in a page: where its arrays are, and the part of a weight by which rounding may put it
-    off."""
+    """Packed head of a page.
+
+    Attributes:
+        words: References to its arrays.
+        within: Largest relative error of a weight from rounding.
+    """
 
     words: dict[str, Any]
     within: float
 
 
 def why_not(trace: Trace, block: str, layer: int) -> str:
-    """Why the heads of a layer cannot be packed, after a colon; empty where they can."""
+    """Return the reason why the heads of a layer cannot be packed; empty if they can."""
     found = tiles_of(trace, block, layer)
     if found is None:
         untiled = trace.manifest.get("untiled", {}).get(f"{block}.{layer}")
@@ -90,13 +93,13 @@ def why_not(trace: Trace, block: str, layer: int) -> str:
 
 
 def tiles_of(trace: Trace, block: str, layer: int) -> Tiles | None:
-    """The queries and keys of a layer of a map, if they were kept."""
+    """Return the queries and keys of a layer of a map, or None if they were not kept."""
     same = (one for one in trace.tiles if (one.site.map, one.site.layer) == (block, layer))
     return next(same, None)
 
 
 def raw_size(trace: Trace, place: Place, precision: str) -> int:
-    """About the letters of a head in a page: 4 for 3 bytes, before they are deflated."""
+    """Return the approximate letters of a head in a page: 4 for 3 bytes, before deflation."""
     found = tiles_of(trace, *place[:2])
     assert found is not None
     width = max(part.q.shape[2] for part in found.parts if isinstance(part, Part))
@@ -104,13 +107,13 @@ def raw_size(trace: Trace, place: Place, precision: str) -> int:
 
 
 def packed(trace: Trace, place: Place, precision: str, store: Store) -> Packed:
-    """A head's numbers in a store; it must be one without a `why_not`.
+    """Pack a head into a store; `why_not` must be empty for its layer.
 
     Args:
-        trace: a run with tiles.
-        place: block, layer and head.
-        precision: of `PRECISIONS`.
-        store: where the arrays go.
+        trace: A run with tiles.
+        place: Block, layer and head.
+        precision: Item of `PRECISIONS`.
+        store: Receives the arrays.
     """
     block, layer, head = place
     found = tiles_of(trace, block, layer)
@@ -127,7 +130,7 @@ def packed(trace: Trace, place: Place, precision: str, store: Store) -> Packed:
 
 
 def _part(part: Part, head: int, precision: str, store: Store) -> tuple[dict[str, Any], float]:
-    """The words of a part for one of its heads, and how far weights may be off."""
+    """Return the fields of a part for one of its heads, and the largest relative weight error."""
     q, k = part.q[head], part.k[head // (part.heads // len(part.k))]
     mine, rounded_q = _numbers("q", q, precision)
     theirs, rounded_k = _numbers("k", k, precision)
@@ -159,7 +162,7 @@ def _part(part: Part, head: int, precision: str, store: Store) -> tuple[dict[str
 
 
 def _numbers(name: str, x: np.ndarray, precision: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Queries or keys ``[token, width]`` as arrays of a blob, and what they become again."""
+    """Return queries or keys ``[token, width]`` as arrays of a blob, and their decoded values."""
     x = np.ascontiguousarray(x, np.float32)
     if precision == "float32":
         planes = x.view(np.uint8).reshape(-1, 4).T.reshape(4, *x.shape)
@@ -171,7 +174,7 @@ def _numbers(name: str, x: np.ndarray, precision: str) -> tuple[dict[str, np.nda
 
 
 def _off(q: np.ndarray, rounded_q: np.ndarray, k: np.ndarray, rounded_k: np.ndarray) -> float:
-    """The most that a product of rounded queries and keys can be off (Cauchy and Schwarz)."""
+    """Return the largest error of a product of rounded queries and keys (Cauchy-Schwarz)."""
     lengths = (np.linalg.norm(x.astype(np.float64), axis=1) for x in (rounded_q, q - rounded_q))
     length, lost = lengths
     keys, lost_keys = (
@@ -182,20 +185,20 @@ def _off(q: np.ndarray, rounded_q: np.ndarray, k: np.ndarray, rounded_k: np.ndar
 
 
 def _visible(part: Part, head: int) -> dict[str, np.ndarray]:
-    """The edges of one head's mask, counted from its own first."""
+    """Return the edges of one head's mask, counted from its first."""
     assert isinstance(part.visible, Visible)
     mine = part.visible.of_head(head)
     return {"edges": mine.edges.astype(np.int32), "ends": mine.ends[0].astype(np.int32)}
 
 
 def made_level(shape: tuple[int, int]) -> int:
-    """The level from which on cells are made before; 0 where the page computes all of them."""
+    """Return the first precomputed level; 0 if the page computes all of them."""
     count = tile_pyramid.levels(shape)
     return min(COMPUTED, count - 1) if count > 2 else 0
 
 
 def _whole(trace: Trace, site: Site, store: Store) -> dict[str, Any] | None:
-    """The coarse levels, where a map has any that are not computed."""
+    """Return the precomputed coarse levels of a map; None if all levels are computed."""
     level = made_level(trace.map_shape(site.map, site.layer))
     if not level:
         return None

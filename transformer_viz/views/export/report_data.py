@@ -1,8 +1,8 @@
-"""What a report holds: pictures of all heads, and the exact weights of as many as there is room.
+"""Data of a report: small maps of all heads, and the exact weights of as many as fit.
 
-Weights are whole numbers of 1/65534 of their range, uint16, as two planes of bytes, which deflate
-better than pairs; 65535 stands for what has no number. Of longer sentences a head has also the
-blobs that draw it pooled, as in the app.
+Weights are integers of 1/65534 of their range, uint16, as two planes of bytes, which deflate better
+than pairs; 65535 means no number. For longer sentences a head also has the blobs of its pooled
+maps, as in the app.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ...core.trace import Trace
 from ...metrics.attention.map_cells import cells
 from ...metrics.attention.map_difference import difference
 
-STEPS = 65534  # of a range; 65535 is no number
+STEPS = 65534  # of a range; 65535 means no number
 HEADER_OF_HEAD = ("title", "numbers", "note", "most")
 
 Place = tuple[str, int, int]
-#: A head's place, and for each run what is said of it there, and its arrays.
+#: A head's site, and for each run its metadata and its arrays.
 _Head = tuple[Place, list[tuple[dict[str, Any], list[np.ndarray]]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One of the runs that a report can show; with ``before``, what changed since that one."""
+    """Run of a report; with ``before``, the change since that run."""
 
     name: str
     trace: Trace
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def low(self) -> float:
-        """The least value that its weights, or changes, can have."""
+        """Smallest possible value of its weights or changes."""
         return 0.0 if self.before is None else -1.0
 
 
@@ -53,20 +53,20 @@ def book(
     blocks: Sequence[str] = (),
     **options: Any,
 ) -> tuple[bytes, int]:
-    """The blob of a report.
+    """Return the blob of a report.
 
     Args:
-        runs: what can be shown; all of one input to one model.
-        places: block, layer and head of those to keep exact, the first one opened at first.
-        room: bytes that the deflated blob may have; heads that do not fit are left out, but for
-            the first.
-        blocks: those that the atlas shows; left out, all of them.
-        words: further words for ``browser/report_book.js``.
+        runs: The runs to show; all of one input to one model.
+        places: Block, layer and head of those to keep exact, the first one open at first.
+        room: Largest number of bytes of the deflated blob. Heads that do not fit are left out,
+            except the first.
+        blocks: Blocks that the atlas shows; if omitted, all of them.
+        options: Further options for ``browser/report/book.js``.
 
     Returns:
-        The blob, and how many heads are exact in it.
+        The blob, and the number of heads that are exact in it.
     """
-    with taught():  # the whole brings its texts along, once
+    with taught():  # the report itself brings its texts along, once
         entries = [_run(run, blocks or run.trace.maps) for run in runs]
         heads = _gathered(runs, places, room)
     said = {"part": "report", "opened": list(places[0]), **options}
@@ -79,15 +79,15 @@ def book(
 
 
 def _gathered(runs: Sequence[Run], places: Sequence[Place], room: int) -> list[_Head]:
-    """As many heads as fit if nothing else stood there, roughly; at least the first."""
+    """Return roughly as many heads as fit without other data; at least the first."""
     found: list[_Head] = []
     taken = 0
     for place in places:
-        most = max(_largest(run.trace, place) for run in runs)  # so that runs are coloured alike
+        most = max(_largest(run.trace, place) for run in runs)  # common colour limits for all runs
         head = place, [_head(run, place, most) for run in runs]
         arrays = (array for _, arrays in head[1] for array in arrays)
         taken += sum(len(zlib.compress(array.tobytes(), 1)) for array in arrays)
-        if found and taken > 1.1 * room:  # a quick packing is a little larger than the best
+        if found and taken > 1.1 * room:  # fast compression is slightly larger than the best
             break
         found.append(head)
     return found
@@ -96,7 +96,7 @@ def _gathered(runs: Sequence[Run], places: Sequence[Place], room: int) -> list[_
 def _bound(
     entries: Sequence[tuple[dict[str, Any], bytes]], heads: Sequence[_Head], said: dict[str, Any]
 ) -> bytes:
-    """Everything as one blob; each array has a number for a name."""
+    """Return everything as one blob; arrays are named by number."""
     arrays: dict[str, np.ndarray] = {}
 
     def put(array: np.ndarray) -> str:
@@ -115,7 +115,7 @@ def _bound(
 
 
 def _run(run: Run, shown: Sequence[str]) -> tuple[dict[str, Any], bytes]:
-    """What a run's maps and lines have in common, block by block, and its atlas."""
+    """Return the metadata that a run's maps and lines share by block, and its atlas."""
     trace, before = run.trace, run.before
     blocks = {}
     for block in dict.fromkeys(attention.site.map for attention in trace.attentions):
@@ -139,7 +139,7 @@ def _largest(trace: Trace, place: Place) -> float:
 
 
 def _head(run: Run, place: Place, most: float) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """What is said of a head, and its arrays: two planes, a mask, and a long one's blobs."""
+    """Return a head's metadata and arrays: two planes, a mask, and blobs if it is long."""
     drawn = map_data(run.trace, *place, before=run.before, most=most or None)
     words = header(drawn)
     texts = {name: words[name] for name in HEADER_OF_HEAD}
@@ -151,7 +151,7 @@ def _head(run: Run, place: Place, most: float) -> tuple[dict[str, Any], list[np.
 
 
 def _planes(run: Run, place: Place) -> Iterator[np.ndarray]:
-    """High bytes, low bytes ``[row x column]``, and the masked cells as bits."""
+    """Yield high bytes, low bytes ``[row x column]``, and the masked cells as bits."""
     now = cells(run.trace, *place)
     values = now.weights if run.before is None else difference(now, cells(run.before, *place))
     part = (values.astype(np.float64) - run.low) / (1 - run.low)

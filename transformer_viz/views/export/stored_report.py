@@ -1,4 +1,4 @@
-"""A stored run as plain data: its report as a page, and what proves it."""
+"""A stored run as plain data: its report page and its verification."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DAMAGED = "This trace file is damaged: its parts do not fit each other. Record t
 
 
 def stored_report(trace: Trace) -> dict[str, Any]:
-    """Return ``page``, ``said`` (whose run it is), ``manifest`` and ``findings`` of a run.
+    """Return ``page``, ``said`` (description of the run), ``manifest`` and ``findings`` of a run.
 
     Raises:
-        ValueError: a run that kept no weights.
+        ValueError: A run that kept no weights, or a damaged file.
     """
     try:
         return {
@@ -27,7 +27,7 @@ def stored_report(trace: Trace) -> dict[str, Any]:
             "findings": [asdict(one) for one in findings_of(trace)],
         }
     except LookupError as error:
-        kept = trace.attentions or trace.tiles  # without them the error says what to keep
+        kept = trace.attentions or trace.tiles  # without them the message names what to keep
         raise ValueError(DAMAGED if kept else str(error)) from error
     except (MemoryError, ValueError):
         raise

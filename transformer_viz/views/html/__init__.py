@@ -1,4 +1,4 @@
-"""Small pieces of HTML, every word of them escaped.
+"""Small pieces of HTML with all texts escaped.
 
 May import metrics, core and i18n.
 """

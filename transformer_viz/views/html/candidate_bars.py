@@ -13,7 +13,7 @@ from ...i18n import mark, numeral, say
 from ...metrics.output.top_k import Candidate, most_probable
 from .picture import Picture, noted
 
-LINE = 27  # pixels of a word's line
+LINE = 27  # pixels of a candidate's line
 CAPTION = mark("The most probable words at this place; a full bar is probability 1.")
 CLASSES = mark("The most probable classes; a full bar is probability 1.")
 LABELS = mark(
@@ -36,24 +36,25 @@ def candidates(
     count: int = 5,
     dark: bool = False,
 ) -> Picture:
-    """The most probable words at one place of the output, before and after, with their bars.
+    """Return the most probable tokens at one output position, before and after, with bars.
 
-    Of a classifier, whose only place is 0, the classes: of several labels each with its own
-    probability, of a regression the scores. Of a model that marks an answer, place 0 is its start
-    and place 1 its end, and ``names`` are those of the tokens. The held word is marked, and stands
-    below the others where it is not one of them; its room is always there, so that nothing jumps.
+    A classifier has position 0 only and lists its classes: independent probabilities for
+    multi-label models, scores for a regression. For a model that marks an answer, position 0 is its
+    start and 1 its end, and ``names`` are the input tokens. The target token is marked. If it is
+    not among the candidates, it follows below them; its line is always reserved, so that the layout
+    is stable.
 
     Args:
-        before: the clean run.
-        after: a changed run over the same words; None shows the clean run alone.
-        row: the place, from 0: the row of the decoder that says the word.
-        names: what the words of the vocabulary, or the classes, are called, ``[id]``.
-        count: how many words of each run.
-        dark: colours for a dark background.
+        before: The clean run.
+        after: A changed run on the same tokens; None shows the clean run alone.
+        row: The output position, from 0: the decoder row that predicts the token.
+        names: Names of the vocabulary's tokens, or of the classes, ``[id]``.
+        count: Number of candidates of each run.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: a model without an output layer, or a row that is not there.
-        ValueError: the runs speak about different words.
+        LookupError: A model without an output layer, or a row that does not exist.
+        ValueError: The runs have different tokens.
     """
     held = _held(before, after, row)
     colours = palette(dark)
@@ -86,9 +87,9 @@ def _caption(trace: Trace) -> str:
 
 
 def _held(before: Trace, after: Trace | None, row: int) -> int | None:
-    """The word that both runs are asked about; None where a run is asked about none.
+    """Return the target token of both runs at this position, or None without one.
 
-    A class, or an end of an answer, is not held: it is what comes out, and nothing of it goes in.
+    A class, or an end of an answer, is an output only and never a target.
     """
     if before.produced is None or before.logits is None or before.marks_answer:
         return None
@@ -140,7 +141,7 @@ def _line(
 ) -> str:
     token, probability, rank, logit = word
     part, number = probability, _number(probability)
-    if math.isnan(probability):  # the output of a regression: its size, to one scale
+    if math.isnan(probability):  # the size of a regression's output, on one scale
         part, number = abs(logit) / (most or 1.0), numeral(logit, "+.3f")
     name = escape(names[token] if token < len(names) else f"#{token}")
     mark = f'<span style="color:{colours.quiet};font-weight:400"> {say("held")}</span>'

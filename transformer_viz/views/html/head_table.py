@@ -1,4 +1,4 @@
-"""Every head as a row: roles, measures with chance and interval, what its removal costs."""
+"""Table of heads: roles, measures with chance and interval, cost of removal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATE_TEXTS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What the removal of a head costs, in ``unit``, and its rank; each with its interval."""
+    """Cost of removing a head in ``unit``, and its rank, each with its interval."""
 
     effect: float
     low: float
@@ -47,7 +47,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Section:
-    """Some rows of a table under a title: their index labels, in order."""
+    """Rows of a table under a title, as index labels in order."""
 
     title: str
     rows: tuple[int, ...]
@@ -62,19 +62,19 @@ def head_table(
     addresses: Mapping[Site, str] | None = None,
     sections: Sequence[Section] | None = None,
 ) -> str:
-    """The rows of a table of `roles`, in its order, as HTML.
+    """Return the rows of a table of `roles`, in its order, as HTML.
 
-    A measure's cell holds the value, a bar from 0 to 1 with a tick at chance and a line for the
-    95 % interval; pressed, it says these in figures, with the rows that were asked; a dash where
-    none could be. The bar of a removal begins at 0 and ends at the largest upper end.
+    A measure's cell holds the value, a bar from 0 to 1 with a tick at chance, and a line for the 95
+    % interval. A click shows these as numbers, with the count of rows measured; a dash means no
+    such row. The bar of a removal begins at 0 and ends at the largest upper end.
 
     Args:
-        table: of `metrics`, with `roles` and `states`.
-        measures: names of the registry, a column each.
-        costs: what the removal of each head costs; left out, there is no such column.
-        opened: the head whose row is marked.
-        addresses: where a click on a head's name leads.
-        sections: groups of its rows, each under a title; a row may stand in several.
+        table: Table of `metrics`, with `roles` and `states`.
+        measures: Names of the registry, one column each.
+        costs: Cost of removing each head; if omitted, there is no such column.
+        opened: The head whose row is marked.
+        addresses: Link target of each head's name.
+        sections: Groups of rows, each under a title; a row may be in several.
     """
     largest = max((cost.high for cost in (costs or {}).values()), default=0.0)
     titles = [say("head"), say("role")]
@@ -108,7 +108,7 @@ def head_table(
 def _in_sections(
     table: pd.DataFrame, sections: Sequence[Section] | None
 ) -> Iterator[tuple[str, pd.Series | None]]:
-    """Titles of sections (without a row), and rows."""
+    """Yield titles of sections (without a row), and rows."""
     if sections is None:
         yield from (("", row) for _, row in table.iterrows())
         return
@@ -125,15 +125,14 @@ def removal_table(
     opened: Site | None = None,
     addresses: Mapping[Site, str] | None = None,
 ) -> str:
-    """The rows of a ranking, the costliest first, as HTML: what each removal costs and changes.
+    """Return the rows of a ranking, the costliest first, as HTML: cost and effects of removal.
 
-    Heads that are not told from no effect are greyed. Bars begin at 0; the longest upper end fills
-    one.
+    Heads without a significant effect are greyed. Bars begin at 0; the largest upper end fills one.
 
     Args:
-        table: of a `Ranking`.
-        opened: the head whose row is marked.
-        addresses: where a click on a head's name leads.
+        table: Table of a `Ranking`.
+        opened: The head whose row is marked.
+        addresses: Link target of each head's name.
     """
     costs = costs_of(table)
     unit = next((cost.unit for cost in costs.values()), NATS)
@@ -168,7 +167,7 @@ def lost_title(unit: str) -> str:
 
 
 def roles_of(row: pd.Series) -> str:
-    """The roles of a head in words, then its states; none is said like any."""
+    """Return the roles of a head as text, then its states; no role gives a text as well."""
     named = ", ".join(say(ROLE_TEXTS[role]) for role in row["roles"]) or say("no role found")
     states = ", ".join(say(STATE_TEXTS[state]) for state in row["states"])
     quiet = f' <span class="tv-quiet">{escape(states)}</span>' if states else ""
@@ -182,7 +181,7 @@ def _cost_cells(cost: Cost | None, largest: float) -> str:
         say("95 %: {low} to {high}", low=numeral(cost.low, "+.3f"), high=numeral(cost.high, "+.3f"))
     ]
     ranks = f"{cost.rank} ({cost.rank_low}{DASH}{cost.rank_high})"
-    if cost.low == cost.high:  # of one sentence: nothing is known of others
+    if cost.low == cost.high:  # from one sentence: nothing is known about others
         told, ranks = [say("one sentence, so no interval")], str(cost.rank)
     if cost.dull:
         told.append(say("not told from no effect on these sentences"))
@@ -198,7 +197,7 @@ def _name(site: Site, address: str | None) -> str:
 
 
 def costs_of(columns: Mapping[str, Any] | pd.DataFrame) -> dict[Site, Cost]:
-    """The rows of a ranking's table by head."""
+    """Return the rows of a ranking's table by head."""
     table = pd.DataFrame(columns)
     return {
         Site(row.stack, row.block, int(row.layer), int(row.head)): Cost(

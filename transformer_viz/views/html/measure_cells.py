@@ -1,4 +1,4 @@
-"""One number of one head: value, bar, tick of chance, interval, and the rows that were asked."""
+"""Measure of one head: value, bar, tick of chance, interval, and the rows measured."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ BAR = 64  # pixels of a bar from 0 to 1
 
 
 def written(value: float) -> str:
-    """Two decimals, and no minus before a nought."""
+    """Return two decimals, without a minus sign before zero."""
     text = f"{value:.2f}"
     return "0.00" if text == "-0.00" else text
 
 
 def measure_cell(row: pd.Series, name: str) -> str:
-    """One measure of one head: number, bar, tick of chance, interval; a dash where none asked.
+    """Return one measure of one head: number, bar, tick of chance, interval; a dash without rows.
 
-    Pressed, it unfolds the same in figures, so that nobody needs to hover.
+    A click shows the same as numbers, so that hovering is not required.
     """
     value = row[name]
     if not np.isfinite(value):
@@ -40,7 +40,7 @@ def measure_cell(row: pd.Series, name: str) -> str:
 
 
 def unfolding(shown: str, told: Sequence[str], kind: str = "") -> str:
-    """A number with its bar (``shown`` is HTML); a press shows below what is ``told`` of it."""
+    """Return a number with its bar (``shown`` is HTML); a click shows more texts below."""
     words = escape(" · ".join(told))
     return (
         f'<details class="tv-measure{kind}" title="{words}"><summary>{shown}</summary>'
@@ -49,11 +49,11 @@ def unfolding(shown: str, told: Sequence[str], kind: str = "") -> str:
 
 
 def measure_rows(row: pd.Series, names: Sequence[str], what: str = "measures") -> str:
-    """Some measures of one head, a row each: value, chance, interval, rows asked, the question.
+    """Return measures of one head as a table: value, chance, interval, row count, question.
 
     Args:
-        row: of a table of `metrics`.
-        names: of the registry.
+        row: Row of a table of `metrics`.
+        names: Names of the registry.
         what: ``data-what`` of the table.
     """
     titles = (
@@ -99,7 +99,7 @@ def _interval(row: pd.Series, name: str) -> tuple[float, float]:
 
 
 def bar(value: float, low: float, high: float, tick: float | None, whole: float = 1.0) -> str:
-    """A bar from 0: the interval is a line over it, chance a tick."""
+    """Return a bar from 0, with a line for the interval and a tick for chance."""
 
     def x(number: float) -> float:
         return round(BAR * min(1.0, max(0.0, number / whole)), 1) if whole > 0 else 0.0

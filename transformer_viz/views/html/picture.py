@@ -1,4 +1,4 @@
-"""A picture made of HTML, for what words and short bars show better than a chart."""
+"""Figure made of HTML, for text and short bars."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...core.guesses import Record, guess_html
 
 @dataclass(frozen=True)
 class Picture:
-    """Ready HTML that needs no script and no network; a notebook shows it by itself.
+    """Ready HTML that needs no script and no network; a notebook renders it.
 
-    Whoever makes one escapes every token and name that goes into it. ``note`` is HTML that stands
-    below the picture where it stands alone: what was guessed of the model.
+    All tokens and names in it must be escaped by the caller. ``note`` is HTML below the picture
+    where it stands alone: the values that were guessed for the model.
     """
 
     html: str
@@ -24,5 +24,5 @@ class Picture:
 
 
 def noted(html: str, caption: str, *runs: Record) -> Picture:
-    """Return a picture with the mark of what was guessed of these runs' models."""
+    """Return a picture with the mark of the values guessed for these runs' models."""
     return Picture(html, caption, guess_html(*runs))

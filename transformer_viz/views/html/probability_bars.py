@@ -24,22 +24,22 @@ def outcome(
     classes: bool = False,
     dark: bool = False,
 ) -> Picture:
-    """Probability and rank of every target word, before and after, as small bars in a row.
+    """Return probability and rank of every target token, before and after, as small bars.
 
-    Of a regression, which has no probabilities, the score that each token gets, and no rank.
+    A regression has no probabilities: the bars show the score of each token, without a rank.
 
-    Each word's ``data-row`` says which row of the heads it belongs to, so that both light up.
+    Each token's ``data-row`` names its row of the heads, so that both are highlighted together.
 
     Args:
-        before: the clean run.
-        after: a changed run over the same words; left out, only the clean run is shown.
-        rows: the places to show, such as the masked ones; left out, all of them.
-        classes: each word was given a class, and no other word.
-        dark: colours for a dark background.
+        before: The clean run.
+        after: A changed run on the same tokens; if omitted, only the clean run is shown.
+        rows: The positions to show, such as the masked ones; if omitted, all of them.
+        classes: True if each token was given a class instead of a predicted token.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: a model without an output layer.
-        ValueError: the runs speak about different words.
+        LookupError: A model without an output layer.
+        ValueError: The runs have different tokens.
     """
     was, now = held_words(before, after or before)
     places = range(len(was.labels)) if rows is None else rows
@@ -82,7 +82,7 @@ def _scores(
     whose: str,
     colours: Palette,
 ) -> str:
-    """The output of a regression at each place, before and after."""
+    """Return the output of a regression at each position, before and after."""
     runs = [run.logits for run in (before, after) if run is not None]
     kept = [[float(logits[n, was.ids[n]]) for n in places] for logits in runs if logits is not None]
     most = max((abs(x) for row in kept for x in row), default=0.0) or 1.0

@@ -1,4 +1,4 @@
-"""One head's map of one sentence, small enough to stand in a row of others."""
+"""Small attention map of one head and one sentence."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from PIL import Image
 from ...core.palette import palette
 from ...i18n import say
 
-CELL = 18  # pixels of a word, so that its name stays readable
-MOST = 24  # words of a side that are drawn
+CELL = 18  # pixels of a token, so that its name stays readable
+MOST = 24  # tokens of a side that are drawn
 LETTERS = 12  # of a name that are shown
 
 
 def small_map(
     weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, dark: bool = False
 ) -> str:
-    """A map as HTML: words at both sides, cells from the background to the full colour.
+    """Return a map as HTML: tokens on both sides, cells from the background to the full colour.
 
-    Colours go up to the map's own largest weight. Of long sentences the first words are drawn.
+    Colours go up to the map's largest weight. For long sentences only the first tokens are drawn.
 
     Args:
-        weights: ``[row, column]``; rows look at columns.
-        rows: the names of the rows.
-        columns: the names of the columns.
-        dark: colours for a dark background.
+        weights: ``[row, column]``; rows attend to columns.
+        rows: Names of the rows.
+        columns: Names of the columns.
+        dark: Use colours for a dark background.
 
     Raises:
-        ValueError: as many names as there are no rows or columns.
+        ValueError: The names do not match the number of rows or columns.
     """
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(
@@ -60,7 +60,7 @@ def _short(name: str) -> str:
 
 
 def _said(shown: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> str:
-    """The strongest cell in words, for those who cannot see the map."""
+    """Return the strongest cell as text, for screen readers."""
     if not shown.size:
         return ""
     row, column = np.unravel_index(int(shown.argmax()), shown.shape)
@@ -73,7 +73,7 @@ def _said(shown: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> str
 
 
 def _picture(shown: np.ndarray, dark: bool) -> str:
-    """The cells as the address of a picture, a pixel a cell."""
+    """Return the cells as a PNG data URL, one pixel per cell."""
     stops = np.array([_rgb(colour) for colour in palette(dark).amounts], float)
     parts = np.clip(shown / (shown.max() or 1), 0, 1) * (len(stops) - 1)
     places = np.arange(len(stops))

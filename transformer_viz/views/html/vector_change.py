@@ -25,17 +25,17 @@ CHANGED = mark(
 def vector_change(
     before: Trace, after: Trace | None = None, stack: str = "encoder", *, dark: bool = False
 ) -> Picture:
-    """The length of every output vector, or of its change, as small bars in a row.
+    """Return the length of every output vector, or of its change, as small bars.
 
     Args:
-        before: the clean run of a model that gives vectors.
-        after: a changed run of the same input; left out, the vectors' own lengths are shown.
-        stack: ``encoder`` or ``decoder``, whose words the output's vectors belong to.
-        dark: colours for a dark background.
+        before: The clean run of a model that outputs vectors.
+        after: A changed run on the same input; if omitted, the vectors' lengths are shown.
+        stack: ``encoder`` or ``decoder``: the stack whose tokens the output vectors belong to.
+        dark: Use colours for a dark background.
 
     Raises:
-        LookupError: a run that gives no vectors and kept no hidden states either.
-        ValueError: runs of different inputs.
+        LookupError: A run without output vectors and without hidden states.
+        ValueError: Runs on different inputs.
     """
     table = vector_changes(before, after or before, stack)
     colours = palette(dark)

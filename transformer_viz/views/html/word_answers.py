@@ -1,4 +1,4 @@
-"""What had each word of the input to do with one word of the output, as several methods see it?"""
+"""Contribution of each input token to one output token, by several methods."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ PARTS = {
     "feed_forward": mark("feed-forward"),
     "bias": mark("biases"),
 }
-DEEPEST = 60  # per cent of the accent colour under the strongest word
+DEEPEST = 60  # per cent of the accent colour under the strongest token
 
 
 @dataclass(frozen=True, eq=False)
 class WordValues:
-    """One method's column: ``values`` of an `Explanation` with a row a token.
+    """Values of one method, with a row per token.
 
-    ``title`` and ``caption`` are said already; ``form`` writes a number, ``unit`` says of what;
-    ``missing`` says why there are none.
+    Attributes:
+        method: Name of the method.
+        title: Translated title.
+        caption: Translated caption.
+        values: ``values`` of an `Explanation`, or None.
+        form: Format of a number.
+        unit: Unit of the numbers.
+        missing: Reason why there are no values.
     """
 
     method: str
@@ -39,10 +45,10 @@ class WordValues:
 
 
 def word_answers(columns: Sequence[WordValues]) -> str:
-    """Columns side by side as HTML: words coloured by their value, a bar and the number.
+    """Return columns side by side as HTML: tokens coloured by value, a bar and the number.
 
-    Each method has a scale of its own, from 0 to its largest number, for source and target alike;
-    what lies below 0 has the other colour.
+    Each method has its own scale, from 0 to its largest number, for source and target alike. Values
+    below 0 have the other colour.
     """
     return f'<div class="tv-why">{"".join(map(_column, columns))}</div>'
 
@@ -51,7 +57,7 @@ def _column(one: WordValues) -> str:
     head = f'<h3 class="tv-question">{escape(one.title)}</h3>'
     if one.values is None:
         body = f'<p class="tv-why-none">{escape(one.missing)}</p>'
-    else:  # the caption stands below, so that the words of all columns are in line
+    else:  # the caption stands below, so that the tokens of all columns are aligned
         body = _words(one, one.values) + f'<p class="tv-quiet">{escape(one.caption)}</p>'
     return f'<section data-what="why-{escape(one.method)}">{head}{body}</section>'
 
@@ -88,7 +94,7 @@ def _row(label: str, value: float, special: bool, most: float, form: str) -> str
 
 
 def _number(value: float, form: str) -> str:
-    """A number without the sign of a zero."""
+    """Return a formatted number, without a minus sign on zero."""
     written = form.format(value)
     return written if float(written) else form.format(0.0)
 
@@ -99,8 +105,10 @@ def _tint(value: float, share: float) -> str:
 
 
 def lens_table(values: pd.DataFrame, word: str) -> str:
-    """What the output layer would say after each layer, as HTML: the most probable word there, and
-    the probability and rank of the asked one; of a regression its score."""
+    """Return the logit lens by layer as HTML: the most probable token after each layer.
+
+    It includes the probability and rank of the given token, or its score for a regression.
+    """
     if values["probability"].isna().all():
         scored = (say("layers done"), say("score of “{word}” there", word=word))
         told = (
@@ -126,8 +134,10 @@ def lens_table(values: pd.DataFrame, word: str) -> str:
 
 
 def direct_table(values: pd.DataFrame) -> str:
-    """The logit as a sum, as HTML: a row a layer, a column for each head and feed-forward layer,
-    each cell coloured on one scale; what belongs to no layer stands above and below."""
+    """Return the logit as a sum, as HTML: layers in rows, heads and feed-forward in columns.
+
+    Cells share one colour scale. Terms that belong to no layer are above and below.
+    """
     layers = sorted({int(n) for n in values["layer"] if n >= 0})
     heads = values[values["head"] >= 0]
     columns = [

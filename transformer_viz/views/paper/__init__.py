@@ -1,4 +1,4 @@
-"""Figures for print, drawn by matplotlib.
+"""Figures for print, drawn with matplotlib.
 
 May import views, metrics and core.
 """

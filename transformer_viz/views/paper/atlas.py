@@ -1,4 +1,4 @@
-"""What does every head of this block look like at a glance? For print."""
+"""Atlas of a block for print: every head as a small map."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from . import sheet
 from .paper_look import PaperLook
 
 MAX_CELLS = 100_000  # cells of a whole atlas; more would be a file that few programs open
-SIDE = 32  # cells along a tile: finer ones cannot be told apart on paper
+SIDE = 32  # cells along a tile: finer ones cannot be distinguished on paper
 TILE = 90.0  # points of a tile at most
-INNER = 0.92  # share of its place that a tile fills
-FLAT = 1.6  # how much wider than high, or higher than wide, a tile may be
+INNER = 0.92  # share of its slot that a tile fills
+FLAT = 1.6  # largest ratio of a tile's sides
 
 
 def printed_atlas(
@@ -27,20 +27,20 @@ def printed_atlas(
     look: PaperLook,
     before: Trace | None = None,
 ) -> tuple[Figure, list[str]]:
-    """All heads of a block for print; rows are layers, columns are heads.
+    """Draw all heads of a block for print; rows are layers, columns are heads.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        look: the colours and the size.
-        before: another run over the same words; then the change since it is drawn instead.
+        look: Colours and size.
+        before: Another run on the same tokens; if given, the change since it is drawn.
 
     Returns:
-        The figure, and what a reader must know of this picture, in sentences.
+        The figure, and notes about it, in sentences.
 
     Raises:
-        LookupError: a map that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words.
+        LookupError: The trace lacks the map; the message lists those it has.
+        ValueError: The two runs have different tokens.
     """
     change = before is not None
     tiles = head_tiles(trace, block, before)
@@ -73,7 +73,7 @@ def printed_atlas(
 
 
 def _shrunk(tiles: np.ndarray) -> np.ndarray:
-    """Tiles of so few cells that they can be told apart, by pooling whole cells together."""
+    """Pool tiles to so few cells that they can be distinguished."""
     layers, heads, rows, columns = tiles.shape
     side = min(SIDE, max(4, int((MAX_CELLS / (layers * heads)) ** 0.5)))
     count = -(-max(rows, columns) // side)
@@ -82,7 +82,7 @@ def _shrunk(tiles: np.ndarray) -> np.ndarray:
 
 
 def _places(x: float, y: float, across: float, down: float, shape: tuple[int, int]) -> sheet.Boxes:
-    """The tiles as boxes ``[layer x head, 4]``."""
+    """Return the tiles as boxes ``[layer x head, 4]``."""
     layer, head = np.indices(shape).reshape(2, -1)
     size = np.broadcast_to([across * INNER, down * INNER], (len(layer), 2))
     return np.column_stack([x + head * across, y + layer * down, size])

@@ -1,6 +1,6 @@
-"""Pictures for print, as files: SVG and PDF of true outlines and words, PNG of 300 dots an inch.
+"""Figures for print as files: SVG and PDF with vector outlines and text, PNG of 300 dots an inch.
 
-They are drawn with matplotlib, which is imported only here and only when one is asked for.
+They are drawn with matplotlib, which is imported only here and only on demand.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ def printed(
     dark: bool = False,
     width: float = 160,
 ) -> bytes:
-    """A picture as the bytes of a file, its caption below it and its manifest inside.
+    """Return a figure as the bytes of a file, with its caption below it and its manifest inside.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         picture: ``map``, ``lines`` or ``atlas``.
         kind: ``svg``, ``png`` or ``pdf``.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0; an atlas has all of them.
-        also: layer and head of further heads that the lines show.
-        before: another run over the same words; then the change since it is drawn.
-        words: merge pieces to whole words; an atlas shows the model's own tokens always.
-        special: show start and end marks too; an atlas does always.
-        ramp: the colours of amounts, one of `colours.RAMPS`.
-        gamma: power that parts of the scale are raised to before a map or an atlas is coloured.
-        threshold: the weight (or change) from which a line or a cell is drawn.
-        top: how many lines of each word are drawn, the strongest first; 0: all.
-        zoom: the part of a map to draw: rows and columns as they are shown, each from the first to
-            behind the last.
-        most: the weight at the end of a map's colours, unless the head has a larger one: two runs
-            are coloured alike.
-        common: one scale for all heads of an atlas.
-        dark: colours for a dark background.
-        width: millimetres.
+        layer, head: Indices from 0; an atlas has all of them.
+        also: Layer and head of further heads that the lines show.
+        before: Another run on the same tokens; if given, the change since it is drawn.
+        words: Merge pieces to whole words; an atlas always shows the model's tokens.
+        special: Show start and end tokens too; an atlas always does.
+        ramp: Colours of amounts, one of :data:`transformer_viz.core.palette.RAMPS`.
+        gamma: Exponent of the scale before a map or an atlas is coloured.
+        threshold: The weight (or change) from which a line or a cell is drawn.
+        top: Number of lines of each token, the strongest first; 0 for all.
+        zoom: The part of a map to draw: rows and columns as shown, each from the first to one past
+            the last.
+        most: The weight at the end of a map's colours, unless the head has a larger one; use it to
+            colour two runs alike.
+        common: Use one scale for all heads of an atlas.
+        dark: Use colours for a dark background.
+        width: Millimetres.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: an unknown picture or file, runs that do not compare, or no matplotlib.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: An unknown picture or file, runs that do not compare, or no matplotlib.
     """
     _require(picture, kind, width)
     if before is not None:
@@ -102,7 +102,7 @@ def printed(
 
 
 def _matplotlib() -> tuple[ModuleType, ModuleType]:
-    """The modules `fonts` and `sheet`, which need matplotlib."""
+    """Return the modules `fonts` and `sheet`, which need matplotlib."""
     try:
         from . import fonts
         from . import sheet as paper
@@ -139,7 +139,7 @@ def _drawn(
     look: PaperLook,
     before: Trace | None,
 ) -> tuple[Figure, list[str]]:
-    """The figure, and what must be known of it."""
+    """Return the figure and notes about it."""
     if picture == "atlas":
         from .atlas import printed_atlas
 
@@ -163,7 +163,7 @@ def _title(picture: str, block: str, heads: Sequence[tuple[int, int]], change: b
 
 
 def _captioned(figure: Figure, lines: list[str], dark: bool) -> None:
-    """Make the sheet longer, and write the caption below the picture."""
+    """Make the sheet longer and write the caption below the figure."""
     from . import sheet as paper
 
     (axes,) = figure.axes

@@ -1,7 +1,7 @@
-"""Which font draws a sign, asked of the fonts themselves, and what to install where none does.
+"""Font lookup by character, and install advice for missing characters.
 
-DejaVu Sans comes with matplotlib and is taken first. For any other sign the fonts of the computer
-are searched by the signs that they have, whatever they are called.
+DejaVu Sans comes with matplotlib and is preferred. For any other character the fonts of the
+computer are searched by the characters that they contain, whatever their names.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from matplotlib.font_manager import FontPath, FontProperties, findfont, fontMana
 from ...i18n import ENGLISH, join_words, languages, say
 
 BASE = "DejaVu Sans"
-#: Families that are taken before others, where the computer has them.
+#: Families that are preferred to others, where the computer has them.
 PREFERRED = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS", "Noto Emoji")
-#: matplotlib's own font of boxes: it has every sign and shows none.
+#: matplotlib's font of boxes: it has every character and draws none.
 LAST_RESORT = "Last Resort"
 NORMAL = range(300, 501)  # weights of type that is neither light nor bold
-FEW = 3  # signs that a sentence names
-#: The beginnings of Unicode's names for the signs of East Asia.
+FEW = 3  # characters that a sentence names
+#: Prefixes of Unicode's names for East Asian characters.
 EAST_ASIA = (
     *("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"),
     *("FULLWIDTH", "HALFWIDTH"),
 )
-EMOJI = 0x1F000  # the block from which on signs are pictures
+EMOJI = 0x1F000  # first code point of the pictograph blocks
 
 
 @cache
 def family_of(sign: str) -> str:
-    """The family that draws a sign; empty where no font of the computer does."""
+    """Return the font family that draws a character; empty if no installed font does."""
     if category(sign)[0] in "CZ" or _draws(_face(BASE), sign):
         return BASE  # blanks and controls need no outline
     drawing = (family for family, path in _others() if _draws(path, sign))
@@ -42,27 +42,27 @@ def family_of(sign: str) -> str:
 
 
 def families(text: str) -> list[str]:
-    """The families that a text needs, in the order in which its signs ask for them."""
+    """Return the families that a text needs, in order of first use."""
     asked = (family_of(sign) for sign in text)
     return list(dict.fromkeys([BASE, *filter(None, asked), "sans-serif"]))
 
 
 def missing(texts: Iterable[str]) -> str:
-    """The signs of some texts that no font of the computer draws, each once."""
+    """Return the distinct characters of some texts that no installed font draws."""
     return "".join(sign for sign in dict.fromkeys("".join(texts)) if not family_of(sign))
 
 
 def readable(language: str) -> str:
-    """A language, or English where no font of the computer has the letters of its own name."""
+    """Return a language, or English if no installed font can draw the language's own name."""
     return ENGLISH if missing(languages().get(language, "")) else language
 
 
 def advice(signs: str, language: str = ENGLISH) -> list[str]:
-    """What to install, a sentence each: for a language given up, and for signs no font draws.
+    """Return install advice, one sentence each for the language and for missing characters.
 
     Args:
-        signs: what `missing` gave for the texts of the picture.
-        language: the language that was asked for.
+        signs: Result of `missing` for the texts of the figure.
+        language: The requested language.
     """
     said = []
     if letters := missing(languages().get(language, "")):
@@ -91,7 +91,7 @@ def _packages(signs: str) -> str:
 
 
 def _package(sign: str) -> str:
-    """The package of Debian that has a sign in outlines, which colour emoji have not."""
+    """Return the Debian package with outlines of a character; colour emoji have none."""
     if name(sign, "").startswith(EAST_ASIA):
         return "fonts-noto-cjk"
     return "fonts-symbola" if ord(sign) >= EMOJI or category(sign) == "So" else "fonts-noto-core"
@@ -99,9 +99,9 @@ def _package(sign: str) -> str:
 
 @cache
 def _others() -> tuple[tuple[str, FontPath], ...]:
-    """Every other family and a file in normal type: those preferred, then large files first.
+    """Return every other family with a file in normal type: preferred ones, then by file size.
 
-    A large file holds many signs, so that a word is rarely drawn from two fonts.
+    A large file holds many characters, so that a word is rarely drawn from two fonts.
     """
     _add_new_fonts()
     usual = {
@@ -121,21 +121,21 @@ def _others() -> tuple[tuple[str, FontPath], ...]:
 
 
 def _face(family: str) -> FontPath:
-    """The file that matplotlib takes for a family."""
+    """Return the file that matplotlib uses for a family."""
     return findfont(FontProperties(family=[family]))
 
 
 def _add_new_fonts() -> None:
-    """Fonts that were installed after matplotlib wrote its list of them."""
+    """Add fonts that were installed after matplotlib wrote its font list."""
     known = {os.path.realpath(entry.fname) for entry in fontManager.ttflist}
     for path in sorted(font_manager.findSystemFonts()):
         if os.path.realpath(path) not in known:
-            with suppress(Exception):  # a file that cannot be read is no font for us
+            with suppress(Exception):  # a file that cannot be read is no usable font
                 fontManager.addfont(path)
 
 
 def _draws(path: FontPath, sign: str) -> bool:
-    """Whether a font has a sign, as an outline: fonts of coloured bitmaps have none."""
+    """Return True if a font has a character as an outline; bitmap colour fonts have none."""
     font = get_font(path)
     if not font.get_char_index(ord(sign)):
         return False

@@ -1,4 +1,4 @@
-"""Which words does this head look at? For print."""
+"""Attention map of one head for print."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLANT = np.deg2rad(50)
 
 @dataclass(frozen=True)
 class _Plan:
-    """Where the map stands on its sheet: points, but for ``pooled``, cells in one."""
+    """Layout of the map on its sheet, in points; ``pooled`` counts cells per drawn cell."""
 
     x: float
     y: float
@@ -56,21 +56,21 @@ def printed_map(
     look: PaperLook,
     before: Trace | None = None,
 ) -> tuple[Figure, list[str]]:
-    """One head as a map for print: rows look at columns, masked cells hatched.
+    """Draw one head as a map for print: rows attend to columns, masked cells hatched.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        layer, head: from 0.
-        look: how tokens are grouped, the colours and the size.
-        before: another run over the same words; then the change since it is drawn instead.
+        layer, head: Indices from 0.
+        look: Grouping of tokens, colours and size.
+        before: Another run on the same tokens; if given, the change since it is drawn.
 
     Returns:
-        The figure, and what a reader must know of this picture, in sentences.
+        The figure, and notes about it, in sentences.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words, or no row or column is shown.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: The two runs have different tokens, or no row or column is shown.
     """
     grouped = {"words": look.words, "special": look.special}
     spans = _spans(look, trace.map_shape(block, layer) if is_tiled(trace) else None)
@@ -109,7 +109,7 @@ def printed_map(
 
 
 def _spans(look: PaperLook, tokens: tuple[int, int] | None) -> tuple[slice, slice] | None:
-    """Return the part to draw; None: all, as of a part of a long text that a sheet cannot hold."""
+    """Return the part to draw; None for all, or if a part of a long text does not fit a sheet."""
     if look.zoom is None:
         return None
     if tokens and max(last - first for first, last in look.zoom) > MAX_SIDE_CELLS:
@@ -122,7 +122,7 @@ def _enlarged(now: Cells, spans: tuple[slice, slice]) -> Cells:
     """Return a part of a map.
 
     Raises:
-        ValueError: rows or columns that the map lacks.
+        ValueError: Rows or columns that the map lacks.
     """
     for span, size in zip(spans, now.weights.shape, strict=True):
         if not 0 <= span.start < span.stop <= size:
@@ -212,7 +212,7 @@ def _draw(
 
 
 def _names(axes: Axes, now: Cells, plan: _Plan, colours: Palette) -> None:
-    """Words left and above; where there are many, every n-th."""
+    """Write tokens left and above; if there are many, every n-th."""
     most = MAX_NAMES_SHARE * axes.get_xlim()[1]
     step = max(1, int(np.ceil(1.15 * plan.size / plan.down)))
     for row in range(0, len(now.rows), step):

@@ -1,4 +1,4 @@
-"""Which word looks at which? Lines for print."""
+"""Attention of heads as lines between tokens, for print."""
 
 from __future__ import annotations
 
@@ -22,30 +22,34 @@ from ...metrics.attention.thumbnails import largest_change
 from . import sheet
 from .paper_look import PaperLook
 
-HEADS = 8  # that can be told apart by colour
-MAX_WORDS = 256  # words along a side that can be read on paper
+HEADS = 8  # heads that can be distinguished by colour
+MAX_WORDS = 256  # tokens along a side that can be read on paper
 MIN_DRAWN_WEIGHT = 0.01  # weight from which a line is drawn
-STEP = 15.0  # points from word to word
-DROP = 150.0  # points from the words above to those below
+STEP = 15.0  # points from token to token
+DROP = 150.0  # points from the upper tokens to the lower ones
 THICK = (0.4, 2.4)  # points of a line of weight 0 and 1
 SLANT = np.deg2rad(50)
 BESIDE = mark("Words on the left look at those on the right.")
 ABOVE = mark("Words below look at those above.")
-APART = 1.3  # points between the lines that two heads draw from the same word
-#: Dashes of the heads, so that colour is not the only sign.
+APART = 1.3  # points between the lines that two heads draw from the same token
+#: Dash patterns of the heads, so that colour is not the only cue.
 DASHES: tuple[Any, ...] = (
     *("solid", (0, (6, 1.5)), (0, (2.5, 1.2)), (0, (8, 1.5, 2, 1.5)), (0, (1.2, 1.2))),
     *((0, (12, 2)), (0, (4, 3)), (0, (8, 1.5, 1.2, 1.5, 1.2, 1.5))),
 )
 
-Points = np.ndarray  # [word, (x, y)]: where the lines of a word begin
+Points = np.ndarray  # [token, (x, y)]: start points of a token's lines
 
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """Where lines begin and end, ``[word, (x, y)]`` each, how they bend, how high the sheet is.
+    """Geometry of the lines.
 
-    ``said`` tells which words look at which.
+    Attributes:
+        queries, keys: Start and end points, ``[token, (x, y)]``.
+        bend: Offset of the control points.
+        height: Height of the sheet.
+        said: Sentence with the direction of the lines.
     """
 
     queries: Points
@@ -62,23 +66,23 @@ def printed_lines(
     look: PaperLook,
     before: Trace | None = None,
 ) -> tuple[Figure, list[str]]:
-    """Heads as lines between words: the more weight, the stronger the line.
+    """Draw heads as lines between tokens: the more weight, the stronger the line.
 
-    Self-attention has the words that look on the left; of cross-attention the source stands above.
+    Self-attention has query tokens on the left; cross-attention has the source above.
 
     Args:
-        trace: the run to show.
+        trace: The run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
-        heads: layer and head of those to draw, at most eight; each has its colour.
-        look: how tokens are grouped, from which weight a line is drawn, and the size.
-        before: another run over the same words; then the change since it is drawn instead.
+        heads: Layer and head of those to draw, at most eight; each has its colour.
+        look: Grouping of tokens, smallest drawn weight, and size.
+        before: Another run on the same tokens; if given, the change since it is drawn.
 
     Returns:
-        The figure, and what a reader must know of this picture, in sentences.
+        The figure, and notes about it, in sentences.
 
     Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: too many heads or words, or runs that speak about different words.
+        LookupError: The trace lacks the map, layer or head; the message lists those it has.
+        ValueError: Too many heads or tokens, or runs with different tokens.
     """
     if not 0 < len(heads) <= HEADS:
         raise ValueError(f"Lines show 1 to {HEADS} heads in colours; got {len(heads)}.")
@@ -110,7 +114,7 @@ def printed_lines(
 
 
 def _strongest(values: np.ndarray, top: int) -> np.ndarray:
-    """Keep the largest weights of each row, of equals the first; 0 keeps all."""
+    """Return the largest weights of each row, earlier ones first on ties; 0 keeps all."""
     if not 0 < top < values.shape[1]:
         return values
     order = np.argsort(-np.abs(np.nan_to_num(values)), axis=1, kind="stable")
@@ -135,7 +139,7 @@ def _require_readable(first: Cells) -> None:
 
 @dataclass(frozen=True)
 class _Pen:
-    """How a head's lines are drawn: the colours of less and of more, dashes, a step aside."""
+    """Style of a head's lines: colours of decrease and increase, dashes, sideways offset."""
 
     less: str
     more: str
@@ -153,7 +157,7 @@ def _pen(number: int, count: int, colours: Palette, change: bool) -> _Pen:
 
 
 def _beside(now: Cells, width: float) -> _Ends:
-    """Words that look on the left, words looked at on the right, reading downward."""
+    """Place query tokens on the left and key tokens on the right, reading downward."""
     sides = now.rows.labels, now.columns.labels
     edge = [min(0.3 * width, sheet.longest(side, sheet.SIZE)) + 6 for side in sides]
     left, right = sheet.MARGIN + edge[0], width - sheet.MARGIN - edge[1]
@@ -167,7 +171,7 @@ def _beside(now: Cells, width: float) -> _Ends:
 
 
 def _above(now: Cells, width: float) -> _Ends:
-    """The source above, the words that look at it below, both from left to right."""
+    """Place the source above and the query tokens below, both from left to right."""
     sides = now.rows.labels, now.columns.labels
     slanted = [min(0.3 * width, sheet.longest(side, sheet.SIZE)) for side in sides]
     hang = max(slanted) * np.cos(SLANT)
@@ -186,7 +190,7 @@ def _above(now: Cells, width: float) -> _Ends:
 def _lines(
     axes: Axes, values: np.ndarray, ends: _Ends, pen: _Pen, least: float, limit: float
 ) -> None:
-    """Draw one head's lines, the strongest on top; one of ``limit`` is as strong as can be."""
+    """Draw one head's lines, the strongest on top; a weight of ``limit`` has full strength."""
     sizes = np.abs(np.nan_to_num(values))
     query, key = np.nonzero((sizes >= least) & (sizes > 0))
     order = np.argsort(sizes[query, key], kind="stable")
@@ -214,7 +218,7 @@ def _lines(
 
 def _names(axes: Axes, now: Cells, ends: _Ends, colours: Palette) -> None:
     most = 0.3 * axes.get_xlim()[1]
-    level = ends.bend[0] != 0  # words in two columns stand level, words in two rows are slanted
+    level = ends.bend[0] != 0  # two columns have level text, two rows have slanted text
     sides = (
         (now.rows.labels, ends.queries, "right", 1),
         (now.columns.labels, ends.keys, "left", -1),
@@ -235,7 +239,7 @@ def _legend(
     y: float,
     limit: float | None,
 ) -> None:
-    """Which line is whose; of changes, what the strongest of both colours mean."""
+    """Draw the legend of the heads, or the meaning of both colours of changes."""
     change = limit is not None
     shown = [
         (name, ink if change else pen.more, pen.dashes)

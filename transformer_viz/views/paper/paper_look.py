@@ -1,4 +1,4 @@
-"""How a picture for print is drawn; no matplotlib here."""
+"""Style options of figures for print; imports no matplotlib."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from ...components.map_look import Zoom
 
 @dataclass(frozen=True)
 class PaperLook:
-    """What the map, the lines and the atlas for print have in common.
+    """Style options that the map, the lines and the atlas for print share.
 
     Args:
-        words: merge pieces to whole words; the atlas shows the model's own tokens always.
-        special: show start and end marks too; the atlas does always.
-        ramp: the colours of amounts, one of :data:`transformer_viz.core.palette.RAMPS`.
-        gamma: power that amounts (0...1 of the scale) are raised to before they are coloured; lines
-            have no such scale.
-        threshold: the weight (or size of a change) from which lines and cells are drawn.
-        top: how many lines of each word are drawn, the strongest first; 0: all.
-        zoom: the rows and columns of a map to draw, each from the first to behind the last; None:
-            all.
-        most: the weight at the end of a map's colours, unless the head has a larger one.
-        common: one scale for all heads of an atlas.
-        dark: colours for a dark background.
-        width: of the sheet, in millimetres.
+        words: Merge pieces to whole words; the atlas always shows the model's tokens.
+        special: Show start and end tokens too; the atlas always does.
+        ramp: Colours of amounts, one of :data:`transformer_viz.core.palette.RAMPS`.
+        gamma: Exponent of amounts (0...1 of the scale) before they are coloured; unused by lines.
+        threshold: The weight (or size of a change) from which lines and cells are drawn.
+        top: Number of lines of each token, the strongest first; 0 for all.
+        zoom: The rows and columns of a map to draw, each from the first to one past the last; None
+            for all.
+        most: The weight at the end of a map's colours, unless the head has a larger one.
+        common: Use one scale for all heads of an atlas.
+        dark: Use colours for a dark background.
+        width: Width of the sheet in millimetres.
     """
 
     words: bool = False

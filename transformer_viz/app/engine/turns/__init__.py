@@ -1,1 +1,1 @@
-"""Whose run computes next: places for a few at a time, taken by turns, and shared passes."""
+"""Scheduling of runs: slots taken in turns, frame priority, and shared passes."""

@@ -1,4 +1,4 @@
-"""How many models of its own a visit has loaded: names are free, so one could ask without end."""
+"""Limit of the models that a session may load: names are free, so requests would be unlimited."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .... import settings
 from ....i18n import say
 from ..model_names import is_own, parted
 
-WHILE = 600.0  # seconds for which a model that was loaded counts
+WHILE = 600.0  # seconds for which a loaded model counts
 
 
 class ModelShares:
-    """Which models of their own, or of other words, visitors have asked for lately.
+    """Recent requests of sessions for users' models, or for overrides.
 
-    Looking at one of them again costs nothing. Models in the box as they are do not count.
+    A repeated request is free. Unchanged bundled models do not count.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,14 +25,15 @@ class ModelShares:
         self._lock = threading.Lock()
 
     def require(self, visitor: object, name: str) -> None:
-        """Note that a visitor wants a model.
+        """Count a session's request for a model.
 
         Args:
-            visitor: who a `Task` works for; of one without a visit it is the task.
-            name: of the model.
+            visitor: User of the `Task`; for a task without a session it is the task itself.
+            name: Name of the model.
 
         Raises:
-            ValueError: it is one more than a visit may load in ten minutes; says when it may.
+            ValueError: The session has reached its limit for ten minutes; the message gives the
+                wait.
         """
         if not isinstance(visitor, str) or not (is_own(name) or parted(name)[1]):
             return
@@ -56,7 +57,7 @@ class ModelShares:
             asked.setdefault(name, now)
 
     def _forget(self, before: float) -> None:
-        """Let go of what was asked for the first time before a moment."""
+        """Remove models that were first requested before a moment."""
         for visitor, asked in tuple(self._asked.items()):
             kept = {name: when for name, when in asked.items() if when > before}
             if kept:

@@ -1,7 +1,7 @@
-"""What a hand waits for goes first: others pause while a live frame or a tile is made.
+"""Priority of slider frames and map tiles over other work; others pause while they are made.
 
-Each visitor has a share of it. Frames of who has taken more of late come after everybody's else,
-and nobody pauses for them: so a flood of frames takes the time that is left, and no other.
+Each user has a share of the processor time. Frames of users over their share come last, and no
+other work pauses for them. A flood of frames thus takes only the time that is left.
 """
 
 from __future__ import annotations
@@ -15,18 +15,25 @@ from dataclasses import dataclass
 
 from ..task import POLL, Abandoned
 
-PAUSE = 1.0  # seconds that others wait at once for frames in the making
-SOON = 2.0  # seconds after which a frame is late anyway, and nobody waits for it any more
-PLACES = 2  # frames in the making at once: more of them only make each other late
-LATELY = 10.0  # seconds in which what was taken falls to 1/e
-SHARE, LEAST = 3.0, 0.5  # seconds of processor that all together may have taken of late, and each
-TRIFLE = 0.05  # seconds of processor below which a visitor is not counted among those who ask
+PAUSE = 1.0  # seconds that other work waits at once for frames
+SOON = 2.0  # seconds after which a frame is late, and no other work pauses for it
+PLACES = 2  # frames made at once: more of them only delay each other
+LATELY = 10.0  # seconds in which counted time decays to 1/e
+SHARE, LEAST = 3.0, 0.5  # seconds of processor time, decayed: of all users, and each one's minimum
+TRIFLE = 0.05  # seconds of processor time below which a user is not counted as active
 
 
 @dataclass(eq=False)
 class _Frame:
-    """One that is asked for: by whom, whether a newer one of theirs takes its place while it
-    waits, when it was asked for, and whether its visitor has had its share."""
+    """A requested frame.
+
+    Attributes:
+        visitor: The user who requested it.
+        newest: True if a newer frame of the user replaces it while it waits.
+        asked: Time of the request.
+        spent: True if the user's share is used up.
+        replaced: True if a newer frame has replaced it.
+    """
 
     visitor: object
     newest: bool
@@ -40,31 +47,31 @@ class _Frame:
 
 
 class Priority:
-    """Counts the frames in the making; whoever else computes asks it now and then.
+    """Counter of the frames being made; other work checks it regularly and pauses.
 
-    Python runs one thread at a time and knows no priorities: beside a search and ten page runs a
-    frame would get a twelfth of the processor. So the others pause, each time for a stated while
-    at most, and none of them for a frame of a model that is too slow for a hand.
+    Python runs one thread at a time, without priorities: beside a search and ten page runs a frame
+    would get a twelfth of the processor. So the others pause, each time for a stated time at most.
+    No work pauses for a late frame of a slow model.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self._waiting: list[_Frame] = []
         self._inside: list[_Frame] = []
-        self._taken: dict[object, tuple[float, float]] = {}  # seconds of processor, and when
+        self._taken: dict[object, tuple[float, float]] = {}  # decayed seconds, and when
         self._change = threading.Condition()
         self._own = threading.local()
 
     @contextmanager
     def urgent(self, visitor: object = None, newest: bool = False) -> Iterator[None]:
-        """Others give way to what is done inside, while its visitor's share lasts.
+        """Give the block priority over other work while its user's share lasts.
 
         Args:
-            visitor: whose it is; None has no share, and is always urgent.
-            newest: one that still waits makes room for a newer one of the same visitor.
+            visitor: The user; None has no share, and is always urgent.
+            newest: While it waits, a newer frame of the same user replaces it.
 
         Raises:
-            Abandoned: a newer one has come.
+            Abandoned: A newer frame was requested.
         """
         frame = _Frame(visitor, newest, time.monotonic())
         self._enter(frame)
@@ -82,8 +89,10 @@ class Priority:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around what others compute for a frame: meanwhile nobody pauses for it, and its place is
-        free; else it would wait for a search that pauses for it."""
+        """Mark a block in which a frame waits for other work; it frees the slot meanwhile.
+
+        No work pauses for the frame then; otherwise it could wait for a search that pauses for it.
+        """
         frame: _Frame | None = getattr(self._own, "frame", None)
         if frame is None:
             yield
@@ -98,9 +107,9 @@ class Priority:
                 self._inside.append(frame)
 
     def give_way(self, seconds: float | None = None) -> bool:
-        """Wait until nothing urgent is done, so long at most (PAUSE); whether that came.
+        """Wait until no urgent work runs, at most ``seconds`` (PAUSE). Return True if none runs.
 
-        What is urgent itself does not wait.
+        Urgent work itself does not wait.
         """
         own: _Frame | None = getattr(self._own, "frame", None)
         if own is not None and not own.spent:
@@ -109,7 +118,7 @@ class Priority:
             return self._change.wait_for(self._is_free, PAUSE if seconds is None else seconds)
 
     def _enter(self, frame: _Frame) -> None:
-        """Wait for one of the places: who has taken least of late goes first."""
+        """Wait for a slot; the user with the least recent processor time goes first."""
         with self._change:
             for other in self._waiting if frame.newest else ():
                 other.replaced |= other.newest and other.visitor == frame.visitor
@@ -117,7 +126,7 @@ class Priority:
             self._change.notify_all()
             try:
                 while not frame.replaced and self._next() is not frame:
-                    self._change.wait(POLL)  # frames become late, and shares grow, without a word
+                    self._change.wait(POLL)  # lateness and shares change without a notification
             finally:
                 self._waiting.remove(frame)
                 self._change.notify_all()
@@ -126,7 +135,7 @@ class Priority:
             self._inside.append(frame)
 
     def _next(self) -> _Frame | None:
-        """Who may begin now."""
+        """Return the frame that may start now, or None."""
         share = self._share()
         for frame in self._waiting:
             frame.spent = frame.visitor is not None and self._taken_by(frame.visitor) > share
@@ -139,13 +148,13 @@ class Priority:
         return min(able, key=lambda frame: self._taken_by(frame.visitor), default=None)
 
     def _share(self) -> float:
-        """Seconds of processor that a visitor may have taken of late."""
+        """Return the decayed seconds of processor time that a user may have used."""
         for visitor in [one for one in self._taken if self._taken_by(one) <= TRIFLE]:
             del self._taken[visitor]
         return max(LEAST, SHARE / max(1, len(self._taken)))
 
     def _taken_by(self, visitor: object) -> float:
-        """Seconds of processor that a visitor's frames have taken of late."""
+        """Return the decayed seconds of processor time of a user's frames."""
         taken, when = self._taken.get(visitor, (0.0, 0.0))
         return taken * math.exp((when - self.clock()) / LATELY)
 
@@ -153,4 +162,4 @@ class Priority:
         return all(frame.late or frame.spent for frame in (*self._inside, *self._waiting))
 
 
-PRIORITY = Priority()  # of this process: all its threads share one interpreter
+PRIORITY = Priority()  # one per process: all its threads share one interpreter

@@ -1,4 +1,4 @@
-"""A gate that lets only so many runs in at a time, however many visitors there are."""
+"""Limit of the number of concurrent runs, for all users together."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ from ..task import Task, waiting_for
 from .priority import PRIORITY
 
 Limit = float | Callable[[], float]
-TURN = 0.25  # seconds of a long run until others that wait go on
+TURN = 0.25  # seconds of a long run until waiting ones go on
 
 
 @dataclass(eq=False)
 class _Ticket:
-    """A run that is not over: whose it is, whether it may take many passes, and any time."""
+    """A run that is not over.
+
+    Attributes:
+        long: True if it may take many passes.
+        endless: True if it has no time limit.
+    """
 
     visitor: object
     long: bool
     endless: bool = False
     inside: bool = False
     since: float = 0.0
-    used: float = 0.0  # seconds inside, before ``since``
+    used: float = 0.0  # seconds running, before ``since``
 
 
 class RunSlots:
-    """Who comes first goes in first; who gives up while waiting leaves no gap.
+    """Slots for runs, in order of arrival; runs that are abandoned while waiting are removed.
 
-    Long runs take turns: between two passes one goes to the end of the line where others wait, at
-    once where that is a short one, and a visitor's second run waits for everybody's first. Where
-    there are two places or more, one is never theirs: it is left for a slider's frame. One that
-    has computed for ``most`` seconds (0: any) ends at its next step.
+    Long runs take turns: between two passes a run re-queues if others wait, at once for a short
+    one. A user's second run waits for everybody's first. With two slots or more, one is kept free
+    of long runs, for slider frames. A run that has computed for ``most`` seconds (0: no limit) ends
+    at its next step.
     """
 
     def __init__(self, places: int, turn: float = TURN, most: Limit = 0) -> None:
@@ -47,25 +52,27 @@ class RunSlots:
 
     @property
     def waiting(self) -> int:
-        """How many runs wait for a place."""
+        """Number of waiting runs."""
         return len(self._line)
 
     @property
     def waiting_long(self) -> int:
-        """How many long ones do."""
+        """Number of waiting long runs."""
         with self._change:
             return sum(one.long for one in self._line)
 
     @contextmanager
     def place(self, task: Task, long: bool = False, endless: bool = False) -> Iterator[None]:
-        """A place inside, waited for if need be; the task says so meanwhile.
+        """Hold a slot within the block; the task shows a message while it waits.
 
-        A ``long`` run may have to wait again at each step of its task; an ``endless`` one works for
-        many, and has no time of its own.
+        Args:
+            task: Task of the run.
+            long: The run may have to wait again at each step of its task.
+            endless: The run works for many users, and has no time limit.
 
         Raises:
-            ValueError: a long run has computed for as long as one may; says so.
-            Abandoned: the task was given up while it waited.
+            ValueError: A long run has reached the time limit.
+            Abandoned: The task was abandoned while it waited.
         """
         ticket = _Ticket(task.visitor, long, endless)
         with self._change:
@@ -82,7 +89,7 @@ class RunSlots:
                 self._leave(ticket)
 
     def _wait(self, ticket: _Ticket, task: Task) -> None:
-        """Stand in the line until there is a place."""
+        """Wait in the queue for a slot."""
         with self._change:
             self._line.append(ticket)
         try:
@@ -95,7 +102,7 @@ class RunSlots:
             raise
 
     def _enter(self, ticket: _Ticket, seconds: float) -> bool:
-        """Take a place if it is this ticket's turn within the time."""
+        """Take a slot if it is this ticket's turn within the time."""
         with self._change:
             if not self._change.wait_for(lambda: self._next() is ticket, seconds):
                 return False
@@ -103,22 +110,22 @@ class RunSlots:
             self.free -= 1
             self.free_long -= ticket.long
             ticket.inside, ticket.since = True, time.monotonic()
-            self._change.notify_all()  # there may be a place for the next one too
+            self._change.notify_all()  # there may be a slot for the next one too
             return True
 
     def _next(self) -> _Ticket | None:
-        """Who may enter now."""
+        """Return the ticket that may enter now, or None."""
         able = [one for one in self._line if not one.long or self.free_long > 0]
         return min(able, key=self._earlier, default=None) if self.free > 0 else None
 
     def _earlier(self, ticket: _Ticket) -> int:
-        """How many runs of this kind its visitor began before and has not finished."""
+        """Return the number of unfinished runs of this kind that its user started before."""
         mine = (one for one in self._unfinished if one.visitor == ticket.visitor)
         same = [one for one in mine if one.long == ticket.long]
         return same.index(ticket)
 
     def _leave(self, ticket: _Ticket) -> None:
-        """Give its place back, if it has one."""
+        """Release the slot, if the ticket holds one."""
         if ticket.inside:
             ticket.used += time.monotonic() - ticket.since
         self.free += ticket.inside
@@ -127,8 +134,7 @@ class RunSlots:
         self._change.notify_all()
 
     def _rest(self, ticket: _Ticket, task: Task) -> None:
-        """Between two passes: frames go first, and short runs that wait for a place; once its turn
-        is over, other long ones too."""
+        """Give way between two passes to frames and short runs; after its turn to long runs too."""
         frames = not PRIORITY.give_way(0)
         with self._change:
             spent = time.monotonic() - ticket.since
@@ -146,11 +152,11 @@ class RunSlots:
             if not (frames or short or others):
                 return
             self._leave(ticket)
-        PRIORITY.give_way()  # without a place, which a frame may need
+        PRIORITY.give_way()  # without a slot, which a frame may need
         self._wait(ticket, task)
 
     def _others(self, ticket: _Ticket) -> int:
-        """How many runs are before one, those inside included."""
+        """Return the number of runs before this one, running ones included."""
         with self._change:
             inside = sum(one.inside for one in self._unfinished)
             own = self._earlier(ticket)

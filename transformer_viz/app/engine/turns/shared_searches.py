@@ -1,7 +1,7 @@
-"""The searches of all visitors for one model, whose passes are made together.
+"""Searches of all users for one model, computed in shared passes.
 
-Who comes later joins at the next pass, who has finished leaves, and what does not fit into one pass
-takes turns. Torch is imported inside, when a search is really made.
+New searches join at the next pass, finished ones leave, and those that do not fit into one pass
+take turns. Torch is imported inside, when a search is made.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from ....inference.decoding.read_sources import ReadSources
     from ....inference.generation import Hypothesis
 
-CELLS = 4096  # rows of a pass times keys of the longest: beyond them searches take turns
-TURN = 16  # passes until others that did not fit go on
-LONG = 16 * CELLS  # keys of all rows at its end from which on a search is called long
+CELLS = 4096  # rows of a pass times longest keys; above this limit searches take turns
+TURN = 16  # passes until searches that did not fit go on
+LONG = 16 * CELLS  # final number of keys of all rows from which on a search is called long
 
 
 @dataclass(eq=False)
 class _Entry:
-    """A search that somebody waits for."""
+    """A search that a task waits for."""
 
     search: SharedSearch
     task: Task
-    served: int  # the last turn that it had part in
+    served: int  # the last turn in which it took part
     over: threading.Event = field(default_factory=threading.Event)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is to be done for it, because it is done or nobody waits any more."""
+        """True if it is finished or abandoned."""
         if self.task.abandoned and not self.search.ended:
             self.search.error = Abandoned("Nobody waits for this work any more.")
         return self.search.ended
 
 
 class SharedSearches:
-    """Runs the searches that visitors ask for, of each model in a thread while there are any."""
+    """Runner of users' searches, with one thread for each model that has any."""
 
     def __init__(self, gate: RunSlots) -> None:
         self._gate = gate
@@ -63,11 +63,11 @@ class SharedSearches:
         intervention: Intervention,
         task: Task,
     ) -> Hypothesis:
-        """What the model writes by itself.
+        """Return the best hypothesis of the model.
 
         Raises:
-            ValueError: as :func:`generation.translate`.
-            Abandoned: the task was given up.
+            ValueError: As :func:`generation.translate`.
+            Abandoned: The task was abandoned.
         """
         from ....inference.batching.shared_passes import SharedSearch
 
@@ -84,14 +84,14 @@ class SharedSearches:
 
     @cached_property
     def known(self) -> ReadSources:
-        """Sources that the models have read before, for searches and watched runs alike."""
+        """Sources that the models have read before, for searches and captured runs alike."""
         from ....inference.decoding.read_sources import ReadSources
 
         return ReadSources()
 
     @property
     def waiting(self) -> int:
-        """How many searches have not begun."""
+        """Number of searches that have not started."""
         with self._lock:
             return sum(not e.search.begun for queue in self._queues.values() for e in queue.entries)
 
@@ -107,7 +107,7 @@ class SharedSearches:
         return entry
 
     def _work(self, model: Model, queue: _Queue) -> None:
-        """Take turns until nobody waits any more."""
+        """Take turns until no search is left."""
         task = Task()
         while True:
             with self._gate.place(task, long=True, endless=True):
@@ -120,8 +120,10 @@ class SharedSearches:
                     return
 
     def _chosen(self, queue: _Queue) -> list[_Entry]:
-        """Whose turn it is: everybody's first search before anybody's second, then who has waited
-        longest; as many as fit into one pass."""
+        """Return the searches of the next turn, as many as fit into one pass.
+
+        Each user's first search comes before any second one, then the longest wait counts.
+        """
         with self._lock:
             queue.settle()
             queue.turn += 1
@@ -131,7 +133,7 @@ class SharedSearches:
             return chosen
 
     def _turn(self, queue: _Queue, chosen: Sequence[_Entry], task: Task) -> None:
-        """Some passes of these searches, until another one comes."""
+        """Run some passes of these searches, until another one comes."""
         from ....inference.batching.shared_passes import SharedPasses
 
         searches = [entry.search for entry in chosen]
@@ -152,7 +154,7 @@ class SharedSearches:
                 if not passes.searches or any(not e.search.begun for e in tuple(queue.entries)):
                     break
             passes.part()
-        except BaseException as error:  # such as no memory: whoever was in this pass is told
+        except BaseException as error:  # such as no memory; all of this pass get the error
             for search in searches:
                 if not search.ended:
                     search.error = error
@@ -162,7 +164,7 @@ class SharedSearches:
             queue.settle()
 
     def _words(self, entry: _Entry) -> str:
-        """What to say meanwhile: who is before it, or that it is a long one."""
+        """Return the waiting message: the searches before it, or that it is a long one."""
         search = entry.search
         others = sum(other is not entry for queue in self._queued() for other in queue.entries)
         if not search.begun:
@@ -181,10 +183,10 @@ class SharedSearches:
 
 
 def _step(task: Task) -> None:
-    """Between two passes: let others go on, and end with the server.
+    """Give way between two passes, and end with the server.
 
     Raises:
-        Abandoned: the server ends, which waits for this thread.
+        Abandoned: The server ends, which waits for this thread.
     """
     if not threading.main_thread().is_alive():
         raise Abandoned("The server ends.")
@@ -192,20 +194,20 @@ def _step(task: Task) -> None:
 
 
 class _Queue:
-    """The searches of one model; whoever holds the lock of all queues may use it."""
+    """Searches of one model; guarded by the lock of all queues."""
 
     def __init__(self) -> None:
         self.entries: list[_Entry] = []
         self.turn = 0
 
     def settle(self) -> None:
-        """Let go who has ended."""
+        """Remove ended searches and wake their waiters."""
         for entry in [entry for entry in self.entries if entry.ended]:
             self.entries.remove(entry)
             entry.over.set()
 
     def first(self, cells: int) -> list[_Entry]:
-        """Who comes next, as many as have at most so many keys in all rows; one at least."""
+        """Return the next searches with at most ``cells`` keys over all rows, but at least one."""
         seen: dict[Any, int] = {}
         order: list[tuple[int, int, int]] = []
         for number, entry in enumerate(self.entries):

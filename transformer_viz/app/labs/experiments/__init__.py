@@ -1,4 +1,4 @@
-"""The labs themselves, one file each: data and three pure functions.
+"""The labs, one file each: data and three pure functions.
 
 May import labs and everything below them.
 """

@@ -1,4 +1,4 @@
-"""Masks: what leaks without the causal mask, and whether the model has any use for it."""
+"""Lab on the causal mask: information leaked without it, and its use to the model."""
 
 from __future__ import annotations
 
@@ -24,15 +24,23 @@ from ..whole_runs import too_long
 if TYPE_CHECKING:
     from ....checkpoints import Model
 
-SOME = 0.05  # bits a word: a smaller change is called none
+SOME = 0.05  # bits per token; smaller changes count as none
 LEFT_OFF = Intervention((Causal(on=False, stack="decoder"),))
 
 
 @dataclass(frozen=True, eq=False)
 class Lifted:
-    """Bits of each held word with and without the causal mask, the mean weight on later words
-    without it, how far each row notices an exchanged word at ``place`` with the mask and without,
-    and both texts."""
+    """Effects of removing the causal mask.
+
+    Attributes:
+        before: Bits of each fixed token with the mask.
+        after: Bits without it.
+        ahead: Mean weight on later tokens without it.
+        place: Index of the replaced token.
+        noticed: Change of each row's prediction when that token is replaced, with and without the
+            mask.
+        texts: Generated text with and without it.
+    """
 
     before: np.ndarray
     after: np.ndarray
@@ -85,7 +93,7 @@ def _leaked(
 
 
 def _ahead(trace: Trace) -> float:
-    """The part of a row's weight that lies on later words, mean over all heads."""
+    """Return the mean share of weight on later tokens, over all heads and rows."""
     blocks = trace.blocks("decoder")
     parts = [weight_on(b.weights, later(b.weights.shape[1])) for b in blocks]
     return float(np.concatenate(parts).mean())

@@ -1,4 +1,4 @@
-"""Position-wise: the feed-forward network asks no neighbour."""
+"""Lab on the feed-forward network: it processes each token independently."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ....checkpoints import Model
     from ....inference.experiments.position_wise import PositionWise
 
-ROUNDING = 1e-6  # of the largest move: less is rounding
+ROUNDING = 1e-6  # relative to the largest change; less is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class FeedForwardResult:
-    """What was measured (``experiments.position_wise``), and the changed word's number and name."""
+    """Measurements (``experiments.position_wise``), and the changed token's index and name."""
 
     measured: PositionWise
     token: int
@@ -32,7 +32,7 @@ class FeedForwardResult:
 
     @property
     def moved(self) -> int:
-        """How many words' outputs of the feed-forward network moved."""
+        """Number of tokens whose feed-forward output changed."""
         return int((self.measured.moved > ROUNDING).sum())
 
 

@@ -1,4 +1,4 @@
-"""Layer norm or batch norm: the class's sentence among others, normalised in two ways."""
+"""Lab on layer norm and batch norm: the scene's sentence in two batches, normalized both ways."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .. import jobs
 from ..bench import Bench
 from ..lab import Lab
 
-#: Who else is in the batch; English, as the models in the box read it.
+#: Other sentences of the two batches, in English as the bundled models read it.
 OTHERS = {
     "first": ("I love my dog.", "Where is the train station?", "She reads a book every day."),
     "second": (
@@ -28,15 +28,20 @@ OTHERS = {
     ),
 }
 DIMENSIONS = 24  # numbers of a vector that are drawn
-NOTICED = 1e-3  # a change of a normalised number that is no rounding
+NOTICED = 1e-3  # smallest change of a normalized number that is not rounding
 
 
 @dataclass(frozen=True, eq=False)
 class NormResult:
-    """The class's sentence in two batches, before and after both norms.
+    """The scene's sentence in two batches, before and after both norms.
 
-    ``rows`` ``[batch, token, dimension]`` as the norm gets them, ``layer`` and ``batch`` the same
-    normalised; ``word`` is the chosen token, ``counted`` how many rows were averaged over.
+    Attributes:
+        tokens: Tokens of the sentence.
+        word: Index of the chosen token.
+        rows: Input of the norm, ``[batch, token, dimension]``.
+        layer: ``rows`` after layer norm.
+        batch: ``rows`` after batch norm.
+        counted: Rows in the statistics of each batch.
     """
 
     tokens: Tokens
@@ -48,13 +53,13 @@ class NormResult:
 
     @property
     def changes(self) -> tuple[float, float]:
-        """The largest change from batch to batch, by layer norm and by batch norm."""
+        """Largest change between the batches, by layer norm and by batch norm."""
         layer, batch = (float(np.abs(made[0] - made[1]).max()) for made in (self.layer, self.batch))
         return layer, batch
 
 
 def lacks(scene: Scene) -> str | None:
-    """A batch is made of other sentences."""
+    """Return a reason if the model reads no text, since a batch consists of sentences."""
     if scene.kind.takes == "text" and scene.kind.spelled:
         return None
     return say(
@@ -64,7 +69,7 @@ def lacks(scene: Scene) -> str | None:
 
 
 def experiment(bench: Bench) -> NormResult:
-    """Which word, where in the model, and whether padding counts."""
+    """Draw the controls (word, layer, padding) and both charts."""
     scene, stack = bench.scene, bench.scene.kind.stacks[0]
     layers = scene.before.layers(stack)
     tokens = scene.before.source
@@ -156,13 +161,13 @@ def _changes(bench: Bench, found: NormResult) -> None:
 
 
 def answer(found: NormResult) -> int:
-    """Under which norm a number moved by more than rounding."""
+    """Return the option of the norms under which a number changed by more than rounding."""
     layer, batch = (change > NOTICED for change in found.changes)
     return {(True, False): 0, (False, True): 1, (True, True): 2, (False, False): 3}[layer, batch]
 
 
 def reveal(bench: Bench, found: NormResult) -> None:
-    """What each norm averages over."""
+    """Draw the explanation of the statistics of each norm."""
     with st.container(key="pictures-norm-why"):
         left, right = st.columns(2)
         with left:
@@ -200,7 +205,7 @@ def _why(bench: Bench, found: NormResult) -> None:
 
 
 def _word(bench: Bench, found: NormResult) -> None:
-    """Mean and spread of the chosen word's numbers."""
+    """Draw a table: mean and spread of the chosen word's numbers."""
     made = (
         (say("as it comes"), found.rows[0]),
         (say("layer norm"), found.layer[0]),

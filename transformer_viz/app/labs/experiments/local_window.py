@@ -1,4 +1,4 @@
-"""A window: how many neighbours must a word see?"""
+"""Lab on local attention: the number of neighbours that each token needs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..bench import Bench
 from ..lab import Lab
 
 RADII = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
-ENOUGH = 1.0  # bits: a window that costs less of the whole text is wide enough
+ENOUGH = 1.0  # bits over the whole text; a window that costs less is wide enough
 
 
 @dataclass(frozen=True, eq=False)
 class Windowed:
-    """What the held text costs in bits more, by radius, and how many tokens there are at most."""
+    """Additional bits of the fixed text by radius, and the number of tokens of the longer side."""
 
     radii: tuple[int, ...]
     bits: np.ndarray
@@ -31,7 +31,7 @@ class Windowed:
 
     @property
     def enough(self) -> int | None:
-        """The least radius from which on the text costs less than a bit; None: none shown."""
+        """Smallest radius from which on the text costs less than a bit more, or None."""
         dear = np.flatnonzero(self.bits >= ENOUGH)
         first = 0 if not dear.size else int(dear[-1]) + 1
         return self.radii[first] if first < len(self.radii) else None

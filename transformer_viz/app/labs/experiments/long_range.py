@@ -1,4 +1,4 @@
-"""Far apart: how strong are links between words that stand far from one another?"""
+"""Lab on distance: the strength of links between tokens far apart."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from ..bench import Bench
 from ..lab import Lab
 from ..whole_runs import too_long
 
-CLEAR = 1.25  # times as strong, to be called stronger
-FEWEST = 6  # tokens: a shorter sentence has no far words
+CLEAR = 1.25  # ratio from which on a link counts as stronger
+FEWEST = 6  # tokens; a shorter sentence has no distant pairs
 
 
 @dataclass(frozen=True, eq=False)
 class LongRangeResult:
-    """Links of all heads of a map by distance, how many tokens there are, and the strength of
-    near and of far links against a head that looks at all words alike (1: just as strong)."""
+    """Strength of links by distance.
+
+    Attributes:
+        links: Links of all heads of a map, by distance.
+        tokens: Number of tokens.
+        near: Strength of near links relative to uniform attention (1: equal).
+        far: The same for far links.
+    """
 
     links: Reach
     tokens: int
@@ -56,7 +62,7 @@ def _shown(name: str) -> str:
 
 
 def measured(trace: Trace, block: str) -> tuple[Reach, list[str]]:
-    """Links of all heads of a map, by distance; and the heads, such as ``L0H3``."""
+    """Return the links of all heads of a map by distance, and the heads' names, as ``L0H3``."""
     blocks = trace.blocks(block)
     seen = visible(blocks[0], 0, trace.intervention)
     names = [f"L{b.site.layer}H{head}" for b in blocks for head in range(len(b.weights))]
@@ -64,8 +70,10 @@ def measured(trace: Trace, block: str) -> tuple[Reach, list[str]]:
 
 
 def near_and_far(links: Reach) -> tuple[float, float]:
-    """How strong links of the nearest and of the farthest third of distances are on average,
-    as a multiple of those of a uniform head. A word's link to itself is left out."""
+    """Return the mean strength of links relative to a uniform head, for near and far distances.
+
+    Near is the nearest third of distances, far the farthest. A token's link to itself is excluded.
+    """
     apart = links.steps > 0
     steps, pairs = links.steps[apart], links.pairs[apart]
     mean, fair = links.strength.mean(axis=0)[apart], links.uniform[apart]

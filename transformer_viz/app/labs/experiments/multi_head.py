@@ -1,4 +1,4 @@
-"""Many heads: which of them can the model do without?"""
+"""Lab on many heads: the cost of ablating each one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ MAP_NAMES = {
     "cross": mark("cross-attention"),
 }
 NOTICED = 1.0  # bits: the text is half as probable
-PICTURED = 60  # bits: more of them are said as bits alone
-MAX_HEADS = 300  # heads; more would keep a class waiting
+PICTURED = 60  # bits; a larger cost is not shown as a factor
+MAX_HEADS = 300  # heads; each needs a run, so more would take too long
 
 
 @dataclass(frozen=True, eq=False)
 class MultiHeadResult:
-    """What the held text costs in bits more without each head: map to ``[layer, head]``; and the
-    parameters of one attention block by number of heads."""
+    """Cost of ablating each head, and the size of an attention block.
+
+    Attributes:
+        bits: Additional bits of the fixed text without each head, map to ``[layer, head]``.
+        sizes: Parameters of one attention block by number of heads.
+        heads: Number of heads in the model's config.
+    """
 
     bits: dict[str, np.ndarray]
     sizes: tuple[Size, ...]
@@ -43,12 +48,12 @@ class MultiHeadResult:
 
     @property
     def noticed(self) -> int:
-        """How many heads cost the text a bit or more."""
+        """Number of heads that cost the text a bit or more."""
         return int((self.every >= NOTICED).sum())
 
     @property
     def dearest(self) -> tuple[str, int, int, float]:
-        """Map, layer and head of the one that costs most, and its bits."""
+        """Map, layer and head of the most costly head, and its bits."""
         name = max(self.bits, key=lambda block: np.nanmax(self.bits[block]))
         layer, head = np.unravel_index(np.nanargmax(self.bits[name]), self.bits[name].shape)
         return name, int(layer), int(head), float(self.bits[name][layer, head])
@@ -83,7 +88,7 @@ def _off(block: str, layer: int, head: int) -> ScaleHead:
 
 
 def every_head(trace: Trace) -> list[tuple[str, int, int]]:
-    """Map, layer and head of every head of a run."""
+    """Return map, layer and head of every head of a run."""
     found = []
     for name in trace.maps:
         stack, kind = MAPS[name]
@@ -93,7 +98,7 @@ def every_head(trace: Trace) -> list[tuple[str, int, int]]:
 
 
 def arranged(places: list[tuple[str, int, int]], values: list[float]) -> dict[str, np.ndarray]:
-    """Numbers of heads by map, ``[layer, head]``; NaN where a layer has fewer heads."""
+    """Return numbers of heads by map, ``[layer, head]``; NaN if a layer has fewer heads."""
     found: dict[str, np.ndarray] = {}
     for block in dict.fromkeys(name for name, _, _ in places):
         mine = [(r, c, v) for (name, r, c), v in zip(places, values, strict=True) if name == block]
@@ -144,7 +149,7 @@ def reveal(bench: Bench, found: MultiHeadResult) -> None:
 
 
 def _times(bits: float) -> tuple[str, ...]:
-    """How much less probable a text becomes, where it does and the number can be pictured."""
+    """Return a sentence with the factor of the probability, if the text costs 0 to 60 bits more."""
     if not 0 < bits <= PICTURED:
         return ()
     return (say("So the text becomes {times:,.1f} times less probable.", times=2.0**bits),)

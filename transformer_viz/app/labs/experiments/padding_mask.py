@@ -1,4 +1,4 @@
-"""Padding: what empty tokens behind a sentence do when nobody hides them."""
+"""Lab on the padding mask: the effect of unmasked padding behind a sentence."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from ..bench import Bench
 from ..lab import Lab
 from ..whole_runs import too_long
 
-SOME = 0.05  # bits of the whole text: a smaller change is called none
+SOME = 0.05  # bits of the whole text; smaller changes count as none
 LOOKING = ("encoder", "cross")  # maps that look at the source
 
 
 @dataclass(frozen=True, eq=False)
 class Padded:
-    """Bits of the whole text clean, with masked and with unmasked padding; the mean weight on
-    padding, by map, without the mask; the three texts."""
+    """Effects of padding.
+
+    Attributes:
+        bits: Bits of the whole text: clean, with masked and with unmasked padding.
+        weight: Mean weight on unmasked padding, by map.
+        texts: The three generated texts.
+    """
 
     bits: tuple[float, float, float]
     weight: dict[str, float]
@@ -53,7 +58,7 @@ def pad(bench: Bench) -> Padded:
 
 
 def _on_padding(trace: Trace, source: int) -> dict[str, float]:
-    """The part of a row's weight that lies on padding, by map that looks at the source."""
+    """Return the mean share of weight on padding, for each map that looks at the source."""
     found = {}
     for name in LOOKING:
         parts = [

@@ -1,4 +1,4 @@
-"""Sinusoidal, learned, or no positions: three tiny models, and the same words in another order."""
+"""Lab on positions: three tiny models (sinusoidal, learned, none) read shuffled words."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ from ..tiny_models import LABS, Tiny, reads_english, translations
 WAYS = ("scaled-dot", "learned", "no-positions")
 TITLES = (mark("sinusoidal"), mark("learned"), mark("none"))
 TABLE = "table.encoder"
-SAME = 1e-4  # differences of ln p below it are rounding
+SAME = 1e-4  # smaller differences of ln p are rounding
 END = re.compile(r"[.!?…]*$")
 
 
 @dataclass(frozen=True, eq=False)
 class Other:
-    """One model before and after the words were shuffled.
+    """A model before and after the words were shuffled.
 
-    ``text`` is what it writes of the shuffled words; ``before`` and ``after`` the mean ln p of the
-    first translation's tokens under both, ``largest`` how much the ln p of one of them moved.
+    Attributes:
+        first: The model and its run on the original sentence.
+        text: Its translation of the shuffled words.
+        before: Mean ln p of the first translation's tokens, given the original sentence.
+        after: The same, given the shuffled words.
+        largest: Largest absolute change of a token's ln p.
     """
 
     first: Tiny
@@ -43,23 +47,23 @@ class Other:
 
     @property
     def same(self) -> bool:
-        """Whether the model noticed nothing."""
+        """True if the shuffle changed neither the text nor a probability."""
         return self.text == self.first.text and self.largest < SAME
 
 
 @dataclass(frozen=True, eq=False)
 class PositionResult:
-    """The three models (None: not in this box), and the shuffled sentence."""
+    """The three models (None: not bundled), and the shuffled sentence."""
 
     models: tuple[Other | None, ...]
     shuffled: str
 
 
 def shuffled_words(text: str, seed: int) -> str:
-    """The words of a text in another order; what ends the sentence stays at its end.
+    """Return the words of a text in another order; final punctuation stays at the end.
 
     Raises:
-        ValueError: fewer than two different words.
+        ValueError: The text has fewer than two different words.
     """
     end = END.search(text.strip())
     assert end is not None
@@ -73,7 +77,7 @@ def shuffled_words(text: str, seed: int) -> str:
 
 
 def experiment(bench: Bench) -> PositionResult:
-    """The shuffle, and what is known of the two tables."""
+    """Draw the shuffled sentence's translations, and charts of the position tables."""
     seed = bench.press("order", say("another order"))
     shuffled = shuffled_words(bench.scene.question.text, seed)
     firsts = translations(bench, WAYS, Intervention())
@@ -135,7 +139,7 @@ def _texts(bench: Bench, found: PositionResult) -> None:
 
 
 def _tables(bench: Bench, found: PositionResult) -> None:
-    """Wavelengths, the shift property, and similarity, of the tables that this run used."""
+    """Draw wavelengths, the shift property, and similarity, for the position tables of this run."""
     tables = {
         say(title): position_rows(other.first.trace, TABLE)
         for other, title in zip(found.models, TITLES, strict=True)
@@ -194,7 +198,7 @@ def _alike(bench: Bench, tables: dict[str, np.ndarray]) -> None:
 
 
 def answer(found: PositionResult) -> int | None:
-    """Which of the models noticed nothing."""
+    """Return the option for the set of models that noticed nothing."""
     same = [other.same if other else None for other in found.models]
     known: dict[tuple[bool | None, ...], int] = {
         (True, True, True): 0,
@@ -205,7 +209,7 @@ def answer(found: PositionResult) -> int | None:
 
 
 def reveal(bench: Bench, found: PositionResult) -> None:
-    """Why a model without positions cannot notice."""
+    """Draw the explanation of a model without positions."""
     without = found.models[2]
     if without is not None and without.same:
         bench.tell(

@@ -1,4 +1,4 @@
-"""The norm before each sub-layer, or after each sum: gradients at the start, and the stream."""
+"""Lab on pre-norm and post-norm: gradients at initialization, and the residual stream."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 WAYS = {"pre": "scaled-dot", "post": "post-norm"}
 DEPTHS = (2, 4, 6, 9, 12)
 SEEDS = (1, 2, 3)
-UNEVEN = 1.5  # times as uneven as the other: more is told apart
+UNEVEN = 1.5  # ratio of unevenness above which the kinds count as different
 
 
 @dataclass(frozen=True, eq=False)
 class PreVsPostResult:
-    """Fresh models of both kinds, and the two trained tiny ones (None: not in this box)."""
+    """New models of both kinds, and the two trained tiny ones (None: not bundled)."""
 
     pre: Beginning
     post: Beginning
@@ -39,19 +39,19 @@ class PreVsPostResult:
     trained: tuple[Tiny | None, ...]
 
     def unevenness(self, norm: str) -> float:
-        """The largest gradient of a layer over the smallest, in the chosen stack."""
+        """Return the largest gradient of a layer over the smallest, in the chosen stack."""
         sizes = getattr(self, norm).gradients[self.stack]
         return float(max(sizes) / min(sizes))
 
 
 def experiment(bench: Bench) -> PreVsPostResult:
-    """How deep, which stack; fresh models are made and one batch is sent through them."""
+    """Draw the controls (depth, stack) and measure new models on one batch."""
     with layout.row("bottom", gap="medium"):
         depth = int(bench.slide("layers", say("layers of each stack"), DEPTHS, 6))
         stacks = {"encoder": say("Encoder"), "decoder": say("Decoder")}
         stack = bench.choose("stack", say("stack"), stacks, "decoder")
     trained = translations(bench, tuple(WAYS.values()), Intervention())
-    texts = (*OTHERS["first"], *OTHERS["second"])  # the same for all: made once
+    texts = (*OTHERS["first"], *OTHERS["second"])  # fixed, so results are cached
     says = say("Making fresh models of {depth} layers ...", depth=depth)
     pre, post = bench.ask(LABS + WAYS["pre"], jobs.began, texts, depth, SEEDS, says=says)
     found = PreVsPostResult(pre, post, stack, trained)
@@ -144,7 +144,7 @@ def _growth(
 
 
 def answer(found: PreVsPostResult) -> int:
-    """Whose gradients differ more from layer to layer."""
+    """Return the option of the norm with the more uneven gradients."""
     ratio = found.unevenness("post") / found.unevenness("pre")
     if ratio > UNEVEN:
         return 1
@@ -152,7 +152,7 @@ def answer(found: PreVsPostResult) -> int:
 
 
 def reveal(bench: Bench, found: PreVsPostResult) -> None:
-    """What the place of the norm does to the way back, and to the way up."""
+    """Draw the effect of the norm's position on gradients and on vector lengths."""
     with st.container(key="pictures-pre-post-why"):
         left, right = st.columns(2)
         with left:

@@ -1,4 +1,4 @@
-"""Why Q, K and V: one vector that asks and answers would have to look at itself."""
+"""Lab on separate queries, keys and values: a shared vector fits itself best."""
 
 from __future__ import annotations
 
@@ -26,14 +26,21 @@ from ..lab import Lab
 if TYPE_CHECKING:
     from ....checkpoints import Model
 
-CLOSE = 1e-3  # how far softmax(q·k) may be from the weights of the run
+CLOSE = 1e-3  # allowed difference between softmax(q·k) and the weights of the run
 SELF = ("encoder", "decoder")
 
 
 @dataclass(frozen=True, eq=False)
 class QueryKeyValueResult:
-    """Scores and weights of one layer, own and shared; how many rows (of those that may look at
-    several words) look most at the same word as before, and at themselves; of the opened head."""
+    """Scores and weights of a layer with separate and with shared vectors.
+
+    Attributes:
+        shared: Both sets of scores and weights.
+        head: The chosen head.
+        rows: Its rows that may look at several tokens.
+        same: Rows whose largest weight stays on the same token.
+        itself: Rows whose largest weight is on their own token, separate and shared.
+    """
 
     shared: Shared
     head: int
@@ -64,7 +71,7 @@ def experiment(bench: Bench) -> QueryKeyValueResult:
 
 
 def _place(bench: Bench) -> tuple[str, int, int]:
-    """The self-attention and head to look at; at first the one that is opened elsewhere."""
+    """Return the self-attention, layer and head to show; by default the opened one."""
     before, place = bench.scene.before, bench.scene.place
     blocks = {name: name for name in SELF if name in before.maps}
     opened = place.map_name if place.map_name in blocks else next(iter(blocks))
@@ -84,7 +91,7 @@ def _place(bench: Bench) -> tuple[str, int, int]:
 
 
 def _vectors(bench: Bench, block: str, layer: int) -> Trace:
-    """The clean run with the queries and keys of one layer."""
+    """Return the clean run with the queries and keys of one layer."""
     scene = bench.scene
     detail = DetailRequest((Site(*MAPS[block], layer),), True)
     found: Trace = run_with_progress(
@@ -128,7 +135,7 @@ def _maps(bench: Bench, trace: Trace, attention: Attention, found: Shared, head:
 
 
 def _with_weights(trace: Trace, attention: Attention, weights: np.ndarray) -> Trace:
-    """The same run with other weights in one layer, for drawing alone."""
+    """Return the run with other weights in one layer, for drawing only."""
     drawn = replace(attention, weights=read_only(weights.astype(np.float32)))
     others = tuple(a for a in trace.attentions if a.site != attention.site)
     return replace(trace, attentions=(*others, drawn))
@@ -189,7 +196,7 @@ def reveal(bench: Bench, found: QueryKeyValueResult) -> None:
 
 
 def _written_so(bench: Bench) -> None:
-    """What the model writes when all its self-attentions share; where it writes at all."""
+    """Draw texts generated with shared matrices in all self-attentions, if the model generates."""
     if not bench.scene.kind.writes or bench.scene.kind.takes != "text":
         return
     names = {

@@ -1,4 +1,4 @@
-"""Residual: each layer adds to what came in; cut that away, and the words become alike."""
+"""Lab on residual connections: token vectors become similar without them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,21 @@ from .. import held_runs
 from ..bench import Bench
 from ..lab import Lab
 
-MUCH = 0.1  # cosine: a smaller change is called none
+MUCH = 0.1  # cosine; smaller changes count as none
 EVERY = "all"
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """How alike the words are behind each layer, ``[layer + 1]``, clean and cut; bits of the held
-    text, and both texts where the model writes."""
+    """Effects of removing residual connections.
+
+    Attributes:
+        before: Similarity of the token vectors after each layer, ``[layer + 1]``, in the clean run.
+        after: The same in the changed run.
+        stack: The chosen stack.
+        bits: Bits of the fixed text in both runs.
+        texts: Generated texts of both runs, or None.
+    """
 
     before: np.ndarray
     after: np.ndarray

@@ -1,4 +1,4 @@
-"""Five ways to score how well a query fits a key: five tiny models, one sentence."""
+"""Lab on attention score functions: five tiny models on one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..bench import Bench
 from ..lab import Lab
 from ..tiny_models import Tiny, reads_english, trainings, translations
 
-#: The models, with their formula.
+#: Formula of each model.
 WAYS = {
     "scaled-dot": "q·k / √dₖ",
     "dot": "q·k",
@@ -31,18 +31,18 @@ TITLES = (
     mark("location, which never sees a key (Luong)"),
 )
 SHARPEST = "sharp"
-ABREAST = 3  # maps in a row
+ABREAST = 3  # maps per row
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreFunctionResult:
-    """The five models, None where one is not here."""
+    """The five models; None for one that is not bundled."""
 
     models: tuple[Tiny | None, ...]
 
 
 def experiment(bench: Bench) -> ScoreFunctionResult:
-    """The five models on the class's sentence, with switches that apply to all of them."""
+    """Draw the five models on the scene's sentence, with controls that apply to all."""
     changes, layer, head = _controls(bench)
     found = ScoreFunctionResult(translations(bench, tuple(WAYS), changes))
     _compared(bench, found)
@@ -79,7 +79,7 @@ def _controls(bench: Bench) -> tuple[Intervention, int, str]:
 
 
 def _compared(bench: Bench, found: ScoreFunctionResult) -> None:
-    """Formula, size, score and translation of each."""
+    """Draw a table: formula, size, BLEU and translation of each model."""
     rows = [
         (say(title), formula, *_cells(model))
         for model, formula, title in zip(found.models, WAYS.values(), TITLES, strict=True)
@@ -109,7 +109,7 @@ def _maps(bench: Bench, found: ScoreFunctionResult, layer: int, head: str) -> No
 
 
 def _head(model: Tiny, layer: int, head: str) -> int:
-    """The chosen head, or the one that looks most narrowly in this layer."""
+    """Return the chosen head, or the one with the lowest entropy in this layer."""
     if head != SHARPEST:
         return int(head)
     heads = model.trace.heads
@@ -118,7 +118,7 @@ def _head(model: Tiny, layer: int, head: str) -> int:
 
 
 def answer(found: ScoreFunctionResult) -> int | None:
-    """The model with the lowest BLEU, where all were measured."""
+    """Return the model with the lowest BLEU, or None if some are not measured."""
     scores = [model.bleu if model else None for model in found.models]
     known = [score for score in scores if score is not None]
     if len(known) < len(scores) or scores.count(min(known)) > 1:
@@ -127,7 +127,7 @@ def answer(found: ScoreFunctionResult) -> int | None:
 
 
 def reveal(bench: Bench, found: ScoreFunctionResult) -> None:
-    """What the scores of the whole test file say, and what the sentence cannot."""
+    """Draw the BLEU on the test file, and the limits of a single sentence."""
     known = [
         (say(title), model.bleu)
         for model, title in zip(found.models, TITLES, strict=True)
@@ -156,7 +156,7 @@ def reveal(bench: Bench, found: ScoreFunctionResult) -> None:
 
 
 def _chance(times: int) -> str:
-    """What the differences can be trusted for."""
+    """Return a sentence on the reliability of the differences."""
     if times > 1:
         return say(
             "All five have learned for the same number of updates from the same sentences, each "

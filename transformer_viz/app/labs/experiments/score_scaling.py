@@ -1,4 +1,4 @@
-"""Why is q·k divided by the root of dₖ? Measured on random vectors and on this model's heads."""
+"""Lab on the factor 1/√dₖ of q·k, measured on random vectors and on the model's heads."""
 
 from __future__ import annotations
 
@@ -35,12 +35,19 @@ UNITS = {
     "largest": mark("largest weight of a row"),
     "gradient": mark("norm of the softmax's Jacobian"),
 }
-SHARP = 0.5  # of the entropy at the smallest width: less counts as sharper, the inverse as flatter
+SHARP = 0.5  # of the entropy at the smallest width; below is sharper, above the inverse flatter
 
 
 @dataclass(frozen=True)
 class ScalingResult:
-    """Random vectors by width, this model's heads (or why there are none), and the row length."""
+    """Variance of q·k, and its softmax, for random vectors and for the model's heads.
+
+    Attributes:
+        random: Random vectors by width.
+        heads: The model's heads; empty if they cannot be measured.
+        why: The reason in that case.
+        keys: Number of keys of a row.
+    """
 
     random: tuple[Spread, ...]
     heads: tuple[HeadSpread, ...]
@@ -49,7 +56,7 @@ class ScalingResult:
 
 
 def experiment(bench: Bench) -> ScalingResult:
-    """Random vectors of any width, and the heads of the scene's model."""
+    """Draw the charts of random vectors at several widths, and of the model's heads."""
     with layout.row("bottom", gap="medium"):
         width = int(bench.slide("width", say("dₖ: numbers in q and in k"), WIDTHS, 64))
         names = {name: say(title) for name, title in SOFT.items()}
@@ -109,7 +116,7 @@ def _variances(bench: Bench, found: ScalingResult, at: int) -> None:
 
 
 def _row(bench: Bench, found: ScalingResult, width: int, seed: int) -> None:
-    """One random query over as many random keys as the sentence has tokens."""
+    """Draw a random query's weights over as many random keys as the sentence has tokens."""
     scores = random_scores(width, found.keys, seed, rows=1)[0]
     order = np.argsort(scores)[::-1]
     places = list(range(1, found.keys + 1))
@@ -156,7 +163,7 @@ def _softness(bench: Bench, found: ScalingResult, shown: str, at: int) -> None:
 
 
 def answer(found: ScalingResult) -> int:
-    """What became of the entropy from the smallest width to the largest, unscaled."""
+    """Return the option for the change of the unscaled entropy, smallest to largest width."""
     first, last = (s.plain.entropy for s in (found.random[0], found.random[-1]))
     if last < SHARP * first:
         return 1
@@ -164,7 +171,7 @@ def answer(found: ScalingResult) -> int:
 
 
 def reveal(bench: Bench, found: ScalingResult) -> None:
-    """Why, and the same numbers for the heads of this model."""
+    """Draw the explanation, and the same numbers for the model's heads."""
     with st.container(key="pictures-scale-why"):
         left, right = st.columns(2)
         with left:
@@ -211,7 +218,7 @@ def _why(bench: Bench, found: ScalingResult) -> None:
 
 
 def _heads(bench: Bench, found: ScalingResult) -> None:
-    """The heads of the opened layer in numbers."""
+    """Draw a table of the heads of the opened layer."""
     place = bench.scene.place
     here = [h for h in found.heads if (h.block, h.layer) == (place.map_name, place.layer)]
     bench.tell(

@@ -1,4 +1,4 @@
-"""Watch it learn: one model at eight moments of its training, on the class's own sentence."""
+"""Lab on learning: a model at eight snapshots of its training, on the scene's sentence."""
 
 from __future__ import annotations
 
@@ -26,13 +26,19 @@ from ..learning_curves import curves
 from ..measure_curves import measure_curves
 from ..snapshots import Moment, measured
 
-BOUNDS = (64, 1024, 4096)  # updates between the options; each has a snapshot, so each decides
+BOUNDS = (64, 1024, 4096)  # updates between the options; each has a snapshot, so each is measured
 
 
 @dataclass(frozen=True, eq=False)
 class SnapshotResult:
-    """The moments, what the model writes at each, the mean entropy of its heads by map and what
-    the final text costs (without its end mark), both bits ``[moment]``."""
+    """Measurements at each snapshot.
+
+    Attributes:
+        moments: The snapshots.
+        texts: Generated text at each.
+        entropies: Mean entropy of the heads by map, bits ``[moment]``.
+        bits: Cost of the final text without its end token, bits ``[moment]``.
+    """
 
     moments: tuple[Moment, ...]
     texts: tuple[str, ...]
@@ -41,7 +47,7 @@ class SnapshotResult:
 
     @property
     def first(self) -> Moment:
-        """The first moment from which on the text is that of the end."""
+        """First snapshot from which on the text equals the final one."""
         other = [n for n, text in enumerate(self.texts) if text != self.texts[-1]]
         return self.moments[other[-1] + 1 if other else 0]
 
@@ -49,7 +55,7 @@ class SnapshotResult:
 def experiment(bench: Bench) -> SnapshotResult:
     moments = measured()[1]
     texts, traces = _runs(bench, moments)
-    # the last row is asked for no word of the text: each snapshot names its own best guess there
+    # the last row predicts no token of the text, only each snapshot's own guess
     bits = np.array([held_bits(trace)[:-1].sum() for trace in traces])
     found = SnapshotResult(moments, texts, entropies(traces), bits)
     steps = [moment.step for moment in moments]
@@ -71,7 +77,7 @@ def _counted(text: str) -> str:
 
 
 def _runs(bench: Bench, moments: Sequence[Moment]) -> tuple[tuple[str, ...], list[Trace]]:
-    """What the model writes at every moment, and its run on the text that it writes at the end."""
+    """Return the text that each snapshot generates, and its run on the final snapshot's text."""
     engine, source = bench.scene.engine, _sentence(bench)
     asked = [Question(moment.name, source, beam=1) for moment in moments]
 
@@ -95,13 +101,13 @@ def _runs(bench: Bench, moments: Sequence[Moment]) -> tuple[tuple[str, ...], lis
 
 
 def _sentence(bench: Bench) -> str:
-    """The class's sentence where its model reads one, else that of a fresh visit."""
+    """Return the scene's sentence if its model reads text, else the default one."""
     kind, text = bench.scene.kind, bench.scene.question.text
     return text if kind.takes == "text" and kind.spelled and text else str(url_state.FIRST_TEXT)
 
 
 def entropies(traces: Sequence[Trace]) -> dict[str, np.ndarray]:
-    """The mean entropy of all heads of each map, bits ``[trace]``."""
+    """Return the mean entropy of all heads of each map, bits ``[trace]``."""
     return {name: np.array([_entropy(trace, name) for trace in traces]) for name in traces[0].maps}
 
 
@@ -117,7 +123,7 @@ def _said(found: SnapshotResult, now: int) -> None:
 
 
 def _attention(bench: Bench, trace: Trace, block: str, step: int) -> tuple[str, int, int]:
-    """The atlas and the open head; gives back its map, layer and number."""
+    """Draw the atlas and the open head; return the head's map, layer and index."""
     layers, heads = trace.thumbnail(block).shape[:2]
     names = [f"L{r}H{c}" for r in range(layers) for c in range(heads)]
     chosen = lab_state.valid_setting("head", names, names[-heads])
@@ -137,8 +143,10 @@ def _attention(bench: Bench, trace: Trace, block: str, step: int) -> tuple[str, 
 
 
 def _direction(block: str) -> str | None:
-    """Return what the rows of a map are: every snapshot is run on the final text, which gives the
-    last row no next token but the snapshot's own guess."""
+    """Return the meaning of a map's rows.
+
+    All snapshots run on the final text, so the last row has no next token but the snapshot's guess.
+    """
     if block == "encoder":
         return None
     return say(
@@ -154,7 +162,7 @@ def _open(said: object) -> None:
 
 
 def _ignore(said: object) -> None:
-    """How the atlas is drawn stays as the lab draws it."""
+    """Ignore events: the lab fixes how the atlas is drawn."""
 
 
 def _table(bench: Bench, found: SnapshotResult, now: int) -> None:
@@ -200,7 +208,7 @@ def reveal(bench: Bench, found: SnapshotResult) -> None:
 
 
 def _order(found: SnapshotResult) -> str:
-    """What comes first, in numbers: losses fall long before translations are right."""
+    """Return a sentence on the updates at which half of the loss and of the BLEU is reached."""
     losses = [moment.loss for moment in found.moments]
     half = next(m for m in found.moments if losses[0] - m.loss >= (losses[0] - losses[-1]) / 2)
     good = next(m for m in found.moments if m.bleu >= found.moments[-1].bleu / 2)

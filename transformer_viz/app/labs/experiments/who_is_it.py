@@ -1,4 +1,4 @@
-"""Who is "it"? Which head decides whether it becomes er, sie or es."""
+"""Lab on the pronoun "it": the heads that decide between er, sie and es."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ..sentence_pairs import SentencePair
 from . import who_is_it_swapped
 from .multi_head import MAP_NAMES, MAX_HEADS, arranged
 
-FEW = 8  # heads that are switched off together
+FEW = 8  # heads that are ablated together
 
 
 def experiment(bench: Bench) -> WhoIsItResult:
-    """The pair, the maps of two heads, and every head switched off."""
+    """Draw the pair, the maps of two heads, and the effect of ablating every head."""
     pair = sentence_pairs.chosen(bench)
     model = bench.scene.question.model
     traces = [
         bench.ask(model, jobs.held_run, text, before) for text, before, _ in pair.held
-    ]  # a text that is too long is refused here
+    ]  # raises ValueError for texts that are too long
     measured: jobs.WithoutHeads = bench.ask(
         model,
         jobs.without_heads,
@@ -73,9 +73,9 @@ def experiment(bench: Bench) -> WhoIsItResult:
 def _settled(
     bench: Bench, pair: SentencePair, measured: jobs.WithoutHeads, traces: list[Trace]
 ) -> tuple[tuple[int, int], str]:
-    """What is right in each sentence, and which words count as nouns: "all", or one of them.
+    """Return the index of the right word in each sentence, and the noun: "all", or one word.
 
-    The model cannot be asked what is right; at first it is what it prefers.
+    The app does not know the right word; the default is the one that the model prefers.
     """
     written = dict(zip(WORDS, pair.place.words, strict=True))
     taken = preferred(measured.clean)
@@ -133,7 +133,7 @@ def _without_few(
     right: tuple[int, int],
     pictures: dict[str, Picture],
 ) -> WhoIsItResult:
-    """The result, with the first few heads off together, and as many others by chance."""
+    """Return the result with the first few heads ablated together, and as many random ones."""
     few = min(FEW, len(measured.sites) // 2)
     found = WhoIsItResult(pair, measured, right, pictures, measured.clean, measured.clean, few)
     groups = [found.ranked[:few], drawn(found.ranked, few, lab_state.counted("draw"))]
@@ -150,7 +150,7 @@ def _without_few(
 
 
 def _maps(bench: Bench, found: WhoIsItResult, traces: list[Trace]) -> None:
-    """The two pictures, of one of the sentences, and what they say of both."""
+    """Draw two heads on one of the sentences, and a table of their weights on both."""
     layout.heading(escape(say("Where does it look?")), 3)
     names = {str(n): f"… {escape_markdown(one)}" for n, one in enumerate(found.pair.named)}
     shown = traces[int(bench.choose("shown", say("sentence"), names, "0"))]
@@ -251,7 +251,7 @@ def _together(bench: Bench, found: WhoIsItResult) -> None:
 
 
 def _leading(found: WhoIsItResult, logs: np.ndarray) -> list[str]:
-    """The probability of what is right in each sentence, and what leads where it does not."""
+    """Return the right word's probability per sentence, and the leading word if it differs."""
     cells = []
     for row, right in zip(logs, found.right, strict=True):
         chance, most = _share(np.exp(row[right])), int(row.argmax())
@@ -262,7 +262,7 @@ def _leading(found: WhoIsItResult, logs: np.ndarray) -> list[str]:
 
 
 def _rights(found: WhoIsItResult) -> list[str]:
-    """What the probabilities of the right pronouns are called."""
+    """Return column titles for the probabilities of the right pronouns."""
     return [
         say("p({word}) in “… {words}”", word=found.pair.place.words[word], words=named)
         for word, named in zip(found.right, found.pair.named, strict=True)
@@ -270,7 +270,7 @@ def _rights(found: WhoIsItResult) -> list[str]:
 
 
 def answer(found: WhoIsItResult) -> int | None:
-    """One head decides where a pronoun is no longer the right one without it alone."""
+    """Return the option the ablations support; a head decides if a pronoun is wrong without it."""
     clean, first = found.measured.clean, found.ranked[0]
     if found.hits(clean) < 2:
         return None
@@ -304,7 +304,7 @@ def reveal(bench: Bench, found: WhoIsItResult) -> None:
 
 
 def _why(found: WhoIsItResult) -> list[str]:
-    """Whether one head, a few, or none of these decide."""
+    """Return sentences on the effect of single heads, and of a few together."""
     measured, few = found.measured, found.few
     if found.hits(measured.clean) < 2:
         return [
@@ -333,7 +333,7 @@ def _why(found: WhoIsItResult) -> list[str]:
 
 
 def _pictured(found: WhoIsItResult, block: str, picture: Picture) -> list[str]:
-    """Where a picture looks in both sentences, and what its head is worth."""
+    """Return sentences on a drawn head: its largest weights, and the cost of its ablation."""
     (one, other), weights = picture.most, picture.weights.max(axis=1)
     told = {
         "head": f"{say(MAP_NAMES[block])} {picture.site.label}",

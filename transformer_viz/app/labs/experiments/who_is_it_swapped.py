@@ -1,4 +1,4 @@
-"""What each head carries of a pronoun: it gives what it gives in the other sentence, alone."""
+"""Activation patching of heads for the pronoun: one head's output is that of the other sentence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..pronoun_heads import Carried
 from ..sentence_pairs import SentencePair
 from .multi_head import MAP_NAMES, arranged
 
-LISTED = 5  # heads in the table, besides those of the pictures
-FEW = 3  # heads that are swapped together
+LISTED = 5  # heads in the table, besides the drawn ones
+FEW = 3  # heads that are patched together
 LEAST = 1e-3  # nats by which both runs must differ
 TITLE = mark("Every head swapped alone")
 
@@ -28,7 +28,7 @@ TITLE = mark("Every head swapped alone")
 def carried(
     bench: Bench, pair: SentencePair, words: tuple[str, str], sites: Sequence[Site]
 ) -> Carried | None:
-    """Swap every head, first sentence to second; None where the two runs hold the words alike."""
+    """Patch every head, second sentence into first; None if both runs rate the words alike."""
     first, second = pair.sentences
     model = bench.scene.question.model
     found: Compared = bench.ask(
@@ -58,7 +58,7 @@ def carried(
 
 
 def show(bench: Bench, pair: SentencePair, found: Carried, pictured: Sequence[Site]) -> None:
-    """The grids, and the heads that carry most beside those of the pictures."""
+    """Draw the grids, and a table of the largest effects and of the drawn heads."""
     layout.heading(escape(say(TITLE)), 3)
     bench.quiet(
         say(
@@ -91,7 +91,7 @@ def show(bench: Bench, pair: SentencePair, found: Carried, pictured: Sequence[Si
 
 
 def _plain(part: float) -> float:
-    """Rounded to two digits; nothing has no sign."""
+    """Return a number rounded to two digits, without a negative zero."""
     return round(part, 2) + 0.0
 
 
@@ -101,7 +101,7 @@ def _named(site: Site, pictured: bool) -> str:
 
 
 def told(found: Carried, pictured: Sequence[Site]) -> list[str]:
-    """What the swaps say, beside what switching off says."""
+    """Return sentences on the effects of patching."""
     best = found.sites[found.ranked[0]]
     said = [
         say(
