@@ -24,7 +24,7 @@ BEGIN, END = "<!-- written by python -m tests.support.reach_table -->", "<!-- en
 NAME = "viz.example.org"
 FOLDER = "checkpoints"
 USES = {
-    "oneself": (),
+    "one person": (),
     "a class": ("--host", "0.0.0.0", "--no-uploads"),
     "a lab": ("--host", "0.0.0.0", "--models", FOLDER),
     "the public, behind a proxy": ("--no-uploads", "--name", NAME),
@@ -86,13 +86,13 @@ def combinations() -> Iterator[tuple[tuple[str, ...], str, dict[str, str]]]:
 def written() -> str:
     """Return the table of docs/security.md."""
     lines = [
-        "| for | who can reach it | paths | uploads | Hub | token | shares |",
+        "| setup | reachable by | paths | uploads | Hub | Hub token | limits per user |",
         "|---" * 7 + "|",
     ]
     for use, words in USES.items():
         lines.append(_row(use, started(words)))
-    proxied = started(USES["oneself"]) | {reach.PASSED_ON: "a proxy passed on a request"}
-    lines.append(_row("oneself, once a proxy or tunnel has passed on a request", proxied))
+    proxied = started(USES["one person"]) | {reach.PASSED_ON: "a proxy passed on a request"}
+    lines.append(_row("one person, after a proxy or tunnel forwarded a request", proxied))
     return "\n".join(lines)
 
 

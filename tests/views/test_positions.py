@@ -19,7 +19,7 @@ from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.metrics.positions.positions import similarity, waves
-from transformer_viz.views.charts.head_map import CLICKS
+from transformer_viz.views.charts.labelled_heatmap import CLICKS
 from transformer_viz.views.charts.position_shift import position_shift
 from transformer_viz.views.charts.position_similarity import position_similarity
 from transformer_viz.views.charts.position_table import position_table

@@ -20,7 +20,7 @@ from transformer_viz.core.trace_parts import Attention, Produced, Tokens
 from transformer_viz.metrics import Axis, output_changes, vector_changes
 from transformer_viz.metrics.attention.map_cells import Cells, cells, visible
 from transformer_viz.views import VIEWS, Picture, head_map, outcome, stream_length, vector_change
-from transformer_viz.views.charts.head_map import CLICKS
+from transformer_viz.views.charts.labelled_heatmap import CLICKS
 from transformer_viz.views.charts.theme import escaped, scale
 
 from .conftest import softmax

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ...core.palette import palette
 from ...i18n import say
-from .matrix_axes import OVERLAY, name_axes
-from .theme import captioned, figure, scale
+from .labelled_heatmap import labelled_heatmap, name_heads
+from .theme import captioned
 
 ROW = 44  # pixels of a layer
-WRITTEN = 12  # heads in a row whose numbers are written into their cells
 
 
 def head_cost(
@@ -38,26 +36,16 @@ def head_cost(
     if bits.ndim != 2 or not np.isfinite(bits).any():
         raise ValueError(f"Costs of heads are numbers [layer, head]; got shape {bits.shape}.")
     end = limit or float(np.nanmax(np.abs(bits))) or 1.0
-    layers, heads = bits.shape
-    picture = figure(dark)
-    name_axes(picture, [f"L{n}" for n in range(layers)], [f"H{n}" for n in range(heads)])
-    picture.update_layout(height=layers * ROW + picture.layout.margin.t + 8, xaxis={"tickangle": 0})
-    colours = palette(dark)
-    picture.add_trace(
-        go.Heatmap(
-            z=bits,
-            zmin=-end,
-            zmax=end,
-            colorscale=scale(colours.changes),
-            showscale=False,
-            hoverongaps=False,
-            xgap=2,
-            ygap=2,
-            texttemplate="%{z:.1f}" if heads <= WRITTEN else None,
-            textfont={"size": 14},
-            hovertemplate="%{y} %{x}: %{z:+.2f}<extra></extra>",
-            **OVERLAY,
-        )
+    layers, heads = name_heads(bits.shape)
+    picture = labelled_heatmap(
+        bits,
+        layers,
+        heads,
+        (-end, end),
+        hover="%{y} %{x}: %{z:+.2f}",
+        row_height=ROW,
+        digits=1,
+        dark=dark,
     )
     return captioned(picture, _caption(end) if caption is None else caption)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ...core.palette import Palette, palette
+from ...core.palette import palette
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import say
@@ -19,13 +19,13 @@ from ...metrics.attention.map_cells import (
 )
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
-from .matrix_axes import OVERLAY, clickable, hatch, name_axes, seams
-from .theme import captioned, figure, scale
+from .labelled_heatmap import CLICKS, labelled_heatmap, outline_row
+from .matrix_axes import OVERLAY, clickable, hatch
+from .theme import captioned
 
 ROW = 27  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
 COARSE = 256  # cells along a side of a text too long for its matrix
-CLICKS = 4096  # cells that get a marker of their own; larger maps only show values on hover
 
 
 def head_map(
@@ -71,8 +71,22 @@ def head_map(
         was = before and cells(before, block, layer, head, words=words, special=special)
     shown = difference(now, was) if was else _amounts(now)
     colours = palette(dark)
-    picture = _frame(now, dark, height)
-    picture.add_trace(_heatmap(shown, colours, None if was else most))
+    limits = (0.0, most)
+    if was:
+        largest = largest_change(shown)
+        limits = (-largest, largest)
+    picture = labelled_heatmap(
+        shown,
+        now.rows.labels,
+        now.columns.labels,
+        limits,
+        hover="%{y} → %{x}: %{z:.4f}",
+        row_height=ROW,
+        heights=HEIGHTS,
+        dark=dark,
+    )
+    if height:
+        picture.update_layout(height=height)
     if now.masked.any():
         picture.add_trace(hatch(now.masked, colours.hatch))
     if shown.size <= CLICKS:
@@ -80,7 +94,7 @@ def head_map(
         picture.add_traces(_clicks(shown, now, old, picture.layout.height))
     row = now.row_of(token)
     if row is not None:
-        _outline(picture, row, len(now.columns), colours.accent)
+        outline_row(picture, row, len(now.columns), colours.accent)
     note = " ".join(filter(None, (now.note, appended(now, was) if was else "")))
     return captioned(
         picture,
@@ -90,33 +104,8 @@ def head_map(
     )
 
 
-def _frame(now: Cells, dark: bool, height: int | None) -> go.Figure:
-    picture = figure(dark)
-    name_axes(picture, now.rows.labels, now.columns.labels)
-    needed = len(now.rows) * ROW + picture.layout.margin.t
-    picture.update_layout(height=height or int(np.clip(needed, *HEIGHTS)))
-    return picture
-
-
 def _amounts(now: Cells) -> np.ndarray:
     return np.where(now.masked, np.nan, now.weights).astype(np.float32)
-
-
-def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heatmap:
-    """Draw amounts from 0 to ``most``, or changes (None) with limits symmetric around zero."""
-    change = most is None
-    limit = largest_change(shown) if most is None else most
-    return go.Heatmap(
-        z=shown,
-        zmin=-limit if change else 0,
-        zmax=limit,
-        colorscale=scale(colours.changes if change else colours.amounts),
-        showscale=False,
-        hoverongaps=False,
-        **seams(shown),
-        hovertemplate="%{y} → %{x}: %{z:.4f}<extra></extra>",
-        **OVERLAY,
-    )
 
 
 def _clicks(shown: np.ndarray, now: Cells, old: int, height: float) -> list[go.Scatter]:
@@ -140,18 +129,6 @@ def _clicks(shown: np.ndarray, now: Cells, old: int, height: float) -> list[go.S
         data = np.stack([first[query], key, np.nan_to_num(shown[kind])], axis=1).astype(np.float32)
         found.append(clickable(key, query, data, size, hover, **OVERLAY))
     return found
-
-
-def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
-    picture.add_shape(
-        type="rect",
-        x0=-0.5,
-        x1=columns - 0.5,
-        y0=row - 0.5,
-        y1=row + 0.5,
-        line={"color": colour, "width": 2},
-        layer="above",
-    )
 
 
 def _caption(trace: Trace, block: str, layer: int, head: int, most: float | None, note: str) -> str:

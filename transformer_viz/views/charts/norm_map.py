@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import plotly.graph_objects as go
 
-from ...core.palette import Palette, palette
+from ...core.palette import palette
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import say
@@ -18,13 +16,17 @@ from ...metrics.residual.norm_statistics import (
     norm_change,
     norm_statistic,
 )
-from .head_map import CLICKS
-from .matrix_axes import OVERLAY, clickable, name_axes, seams
-from .theme import captioned, figure, letters, scale
+from .labelled_heatmap import (
+    add_clicks,
+    labelled_heatmap,
+    outline_column,
+    outline_row,
+    widen_left,
+)
+from .theme import captioned
 
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump
-LETTER = 7.2  # pixels that a letter of a norm's name takes
 MAX_NAME_LETTERS = 32  # letters of a norm's name; of longer names the specific end is kept
 MIN_COLOUR_SPREAD = (
     0.01  # of the usual size: colours never spread over less, so that noise stays pale
@@ -67,13 +69,27 @@ def norm_map(
     if before is not None:
         sites, shown = norm_change(before, trace, statistic, stack)
     limits = _limits(trace, kind, stack, shown, before is not None)
-    colours = palette(dark)
     names = [_ending(label) for label in norm_labels(before or trace, sites)]
-    picture = _frame(names, trace.words_of(stack).labels, dark, height)
-    picture.add_trace(_heatmap(shown, limits, colours))
-    if shown.size <= CLICKS:
-        picture.add_trace(_clicks(shown, picture.layout.height))
-    _outline(picture, shown.shape, site, token, colours.accent)
+    columns = trace.words_of(stack).labels
+    picture = labelled_heatmap(
+        shown.astype(np.float32),
+        names,
+        columns,
+        limits,
+        hover="%{x}, %{y}: %{z:.4~g}",
+        row_height=ROW,
+        heights=HEIGHTS,
+        dark=dark,
+    )
+    widen_left(picture, names)
+    if height:
+        picture.update_layout(height=height)
+    size = max(8.0, 0.8 * picture.layout.height / max(len(shown), 1))
+    add_clicks(picture, shown, "%{x}, %{y}: %{customdata[2]:.4~g}", size=size)
+    if site is not None and 0 <= site < len(names):
+        outline_row(picture, site, len(columns), palette(dark).accent)
+    if token is not None and 0 <= token < len(columns):
+        outline_column(picture, token, len(names), palette(dark).accent)
     return captioned(
         picture,
         _caption(kind, stack, limits, before is not None),
@@ -94,55 +110,6 @@ def _limits(
 
 def _ending(name: str) -> str:
     return name if len(name) <= MAX_NAME_LETTERS else f"…{name[1 - MAX_NAME_LETTERS :]}"
-
-
-def _frame(
-    rows: Sequence[str], columns: Sequence[str], dark: bool, height: int | None
-) -> go.Figure:
-    picture = figure(dark)
-    name_axes(picture, rows, columns)
-    needed = len(rows) * ROW + picture.layout.margin.t
-    left = 20 + int(LETTER * max(map(letters, rows)))
-    picture.update_layout(height=height or int(np.clip(needed, *HEIGHTS)), margin={"l": left})
-    return picture
-
-
-def _heatmap(shown: np.ndarray, limits: tuple[float, float], colours: Palette) -> go.Heatmap:
-    return go.Heatmap(
-        z=shown.astype(np.float32),
-        zmin=limits[0],
-        zmax=limits[1],
-        colorscale=scale(colours.changes if limits[0] else colours.amounts),
-        showscale=False,
-        hoverongaps=False,
-        **seams(shown),
-        hovertemplate="%{x}, %{y}: %{z:.4~g}<extra></extra>",
-        **OVERLAY,
-    )
-
-
-def _clicks(shown: np.ndarray, height: float) -> go.Scatter:
-    """Return markers over the cells; a click gives the numbers of the norm and the token."""
-    site, token = np.nonzero(~np.isnan(shown))
-    data = np.stack([site, token, shown[site, token]], axis=1).astype(np.float32)
-    size = max(8.0, 0.8 * height / max(len(shown), 1))
-    hover = "%{x}, %{y}: %{customdata[2]:.4~g}"
-    return clickable(token, site, data, size, hover, **OVERLAY)
-
-
-def _outline(
-    picture: go.Figure, shape: tuple[int, ...], site: int | None, token: int | None, colour: str
-) -> None:
-    """Draw frames around the chosen norm's row and the chosen token's column."""
-    sites, tokens = shape
-    frames = []
-    if site is not None and 0 <= site < sites:
-        frames.append((-0.5, tokens - 0.5, site - 0.5, site + 0.5))
-    if token is not None and 0 <= token < tokens:
-        frames.append((token - 0.5, token + 0.5, -0.5, sites - 0.5))
-    for x0, x1, y0, y1 in frames:
-        line = {"color": colour, "width": 2}
-        picture.add_shape(type="rect", x0=x0, x1=x1, y0=y0, y1=y1, line=line, layer="above")
 
 
 def _caption(kind: Statistic, stack: str, limits: tuple[float, float], change: bool) -> str:

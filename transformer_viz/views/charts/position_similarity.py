@@ -15,9 +15,9 @@ from ...metrics.positions.positions import (
     run_note,
     similarity,
 )
-from .head_map import CLICKS
-from .matrix_axes import OVERLAY, clickable, name_axes, seams
-from .theme import captioned, figure, scale
+from .labelled_heatmap import CLICKS, labelled_heatmap, outline_row
+from .matrix_axes import OVERLAY, clickable
+from .theme import captioned
 
 ROW = 24  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 560)
@@ -50,36 +50,27 @@ def position_similarity(
         )
     alike = similarity(rows)
     names = position_names(trace, name, len(alike))
-    picture = figure(dark)
-    name_axes(picture, names, names)
-    height = int(np.clip(len(names) * ROW + picture.layout.margin.t, *HEIGHTS))
-    picture.update_layout(height=height, hoverdistance=-1)
-    picture.add_trace(_heatmap(alike, dark))
+    picture = labelled_heatmap(
+        alike.astype(np.float32),
+        names,
+        names,
+        (-1, 1),
+        hover=say("%{y} and %{x}: %{z:.3f}"),
+        row_height=ROW,
+        heights=HEIGHTS,
+        dark=dark,
+    )
+    picture.update_layout(hoverdistance=-1)
     if alike.size <= CLICKS:
         picture.add_trace(_clicks(alike))
     if token is not None and 0 <= token < len(names):
-        line = {"color": palette(dark).ink, "width": 2}
-        ends = {"x0": -0.5, "x1": len(names) - 0.5, "y0": token - 0.5, "y1": token + 0.5}
-        picture.add_shape(type="rect", line=line, layer="above", **ends)
+        outline_row(picture, token, len(names), palette(dark).ink)
     caption = say(
         "{name}: cosine of two rows, from −1 (opposite) over 0 (the background) to 1 (the same); "
         "no word is looked at, only where it stands",
         name=position_label(name),
     )
     return captioned(picture, caption + run_note(trace, name), trace)
-
-
-def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:
-    return go.Heatmap(
-        z=alike.astype(np.float32),
-        zmin=-1,
-        zmax=1,
-        colorscale=scale(palette(dark).changes),
-        showscale=False,
-        **seams(alike),
-        hovertemplate=say("%{y} and %{x}: %{z:.3f}") + "<extra></extra>",
-        **OVERLAY,
-    )
 
 
 def _clicks(alike: np.ndarray) -> go.Scatter:

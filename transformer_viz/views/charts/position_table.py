@@ -17,7 +17,7 @@ from ...metrics.positions.positions import (
     position_names,
     position_rows,
 )
-from .head_map import CLICKS
+from .labelled_heatmap import CLICKS
 from .matrix_axes import OVERLAY, clickable, name_axes
 from .theme import captioned, figure, scale
 

@@ -11,7 +11,8 @@ from ...core.sites import called
 from ...i18n import say
 from ...metrics.comparison.comparing import Comparison, HeadMaps
 from ..charts.head_map import HEIGHTS, ROW
-from ..charts.matrix_axes import OVERLAY, clickable, name_axes
+from ..charts.labelled_heatmap import labelled_heatmap
+from ..charts.matrix_axes import OVERLAY, clickable
 from ..charts.theme import captioned, figure, scale
 
 TILE = 16  # cells along a side of a tile; a larger map shows its largest changes
@@ -189,23 +190,15 @@ def compared_map(
     change = which == "difference"
     if limit is None:
         limit = maps.limit if change else float(max(maps.a.max(), maps.b.max()))
-    picture, colours = figure(dark), palette(dark)
-    columns = [*maps.columns[:-1], say("elsewhere")]
-    name_axes(picture, maps.rows, columns)
-    needed = len(maps.rows) * ROW + picture.layout.margin.t
-    picture.update_layout(height=int(np.clip(needed, *HEIGHTS)))
-    picture.add_trace(
-        go.Heatmap(
-            z=shown,
-            zmin=-limit if change else 0,
-            zmax=limit,
-            colorscale=scale(colours.changes if change else colours.amounts),
-            showscale=False,
-            xgap=1,
-            ygap=1,
-            hovertemplate="%{y} → %{x}: %{z:.4f}<extra></extra>",
-            **OVERLAY,
-        )
+    picture = labelled_heatmap(
+        shown,
+        maps.rows,
+        [*maps.columns[:-1], say("elsewhere")],
+        (-limit if change else 0, limit),
+        hover="%{y} → %{x}: %{z:.4f}",
+        row_height=ROW,
+        heights=HEIGHTS,
+        dark=dark,
     )
     said = say("colours from 0 to {most:.2g}", most=limit)
     if change:

@@ -7,12 +7,10 @@ import plotly.graph_objects as go
 
 from ...core.palette import palette
 from ...i18n import say
-from ..charts.head_map import CLICKS
-from ..charts.matrix_axes import OVERLAY, clickable, name_axes
-from ..charts.theme import captioned, figure, scale
+from ..charts.labelled_heatmap import add_clicks, labelled_heatmap, name_heads, outline_cell
+from ..charts.theme import captioned
 
 ROW = 40  # pixels of a layer
-WRITTEN = 12  # heads up to which numbers are written into their cells
 
 
 def measure_grid(
@@ -38,45 +36,21 @@ def measure_grid(
     """
     if values.ndim != 2:
         raise ValueError(f"A grid of heads is [layer, head]; got shape {values.shape}.")
-    picture, colours = figure(dark), palette(dark)
-    layers, heads = values.shape
-    name_axes(picture, [f"L{n}" for n in range(layers)], [f"H{n}" for n in range(heads)])
-    picture.update_layout(height=layers * ROW + picture.layout.margin.t + 8, margin={"l": 44})
-    if heads <= WRITTEN:
-        picture.update_layout(xaxis={"tickangle": 0})
-    signed = bool((np.nan_to_num(values) < 0).any())
+    layers, heads = name_heads(values.shape)
     whole = whole if whole > 0 else 1.0
-    picture.add_trace(
-        go.Heatmap(
-            z=values,
-            zmin=-whole if signed else 0.0,
-            zmax=whole,
-            colorscale=scale(colours.changes if signed else colours.amounts),
-            showscale=False,
-            hoverongaps=False,
-            xgap=2,
-            ygap=2,
-            texttemplate="%{z:.2f}" if heads <= WRITTEN else None,
-            textfont={"size": 14},
-            hovertemplate="%{y} %{x}: %{z:.3f}<extra></extra>",
-            **OVERLAY,
-        )
+    low = -whole if (np.nan_to_num(values) < 0).any() else 0.0
+    picture = labelled_heatmap(
+        values,
+        layers,
+        heads,
+        (low, whole),
+        hover="%{y} %{x}: %{z:.3f}",
+        row_height=ROW,
+        digits=2,
+        dark=dark,
     )
-    if values.size <= CLICKS:
-        layer, head = np.indices(values.shape).reshape(2, -1)
-        known = np.nan_to_num(values, nan=0.0)
-        data = np.stack([layer, head, known[layer, head]], axis=1).astype(np.float32)
-        hover = "%{y} %{x}: %{customdata[2]:.3f}"
-        picture.add_trace(clickable(head, layer, data, 0.8 * ROW, hover, **OVERLAY))
+    add_clicks(picture, values, "%{y} %{x}: %{customdata[2]:.3f}", size=0.8 * ROW, empty=True)
     if chosen is not None:
-        row, column = chosen
-        half = 0.46  # of a cell: the edge of the figure would cut a wider one
-        box = {"x0": column - half, "x1": column + half, "y0": row - half, "y1": row + half}
-        line = {"color": colours.accent, "width": 3}
-        picture.add_shape(type="rect", line=line, layer="above", **box)
-    return captioned(
-        picture,
-        say(
-            "colours from {low} to {high}", low=f"{-whole if signed else 0:g}", high=f"{whole:.2f}"
-        ),
-    )
+        outline_cell(picture, *chosen, palette(dark).accent)
+    caption = say("colours from {low} to {high}", low=f"{low:g}", high=f"{whole:.2f}")
+    return captioned(picture, caption)

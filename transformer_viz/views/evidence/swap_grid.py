@@ -9,14 +9,11 @@ import plotly.graph_objects as go
 
 from ...core.palette import palette
 from ...i18n import say
-from ..charts.head_map import CLICKS
-from ..charts.matrix_axes import OVERLAY, clickable, name_axes
-from ..charts.theme import captioned, figure, letters, scale
+from ..charts.labelled_heatmap import add_clicks, labelled_heatmap, outline_cell, widen_left
+from ..charts.theme import captioned
 
 ROW = 44  # pixels of a layer
-LETTER = 8  # pixels that a letter of a row's name takes
-WRITTEN = 12  # columns up to which numbers are written into their cells
-WHOLE = 1.0  # all of the difference; end of the colours
+WHOLE = 1.0  # all of the difference, where the colours end
 
 
 def swap_grid(
@@ -50,50 +47,21 @@ def swap_grid(
             f"{moved.shape}."
         )
     names = [f"L{n}" for n in range(len(moved))] if rows is None else list(rows)
-    picture, colours = figure(dark), palette(dark)
-    name_axes(picture, names, list(columns))
-    height = len(moved) * ROW + picture.layout.margin.t + 8
-    left = 20 + LETTER * max(map(letters, names))
-    picture.update_layout(height=height, margin={"l": left})
-    if len(columns) <= WRITTEN:
-        picture.update_layout(xaxis={"tickangle": 0})
-    picture.add_trace(
-        go.Heatmap(
-            z=moved,
-            zmin=-WHOLE,
-            zmax=WHOLE,
-            colorscale=scale(colours.changes),
-            showscale=False,
-            hoverongaps=False,
-            xgap=2,
-            ygap=2,
-            texttemplate="%{z:.2f}" if len(columns) <= WRITTEN else None,
-            textfont={"size": 14},
-            hovertemplate="%{y} %{x}: %{z:+.3f}<extra></extra>",
-            **OVERLAY,
-        )
+    picture = labelled_heatmap(
+        moved,
+        names,
+        columns,
+        (-WHOLE, WHOLE),
+        hover="%{y} %{x}: %{z:+.3f}",
+        row_height=ROW,
+        digits=2,
+        dark=dark,
     )
-    if moved.size <= CLICKS:
-        picture.add_trace(_clicks(moved))
+    widen_left(picture, names)
+    add_clicks(picture, moved, "%{y} %{x}: %{customdata[2]:+.3f}", size=0.8 * ROW)
     for row, column in kept:
-        half = 0.46  # of a cell: the edge of the figure would cut a wider one
-        box = {
-            "x0": column - half,
-            "x1": column + half,
-            "y0": row - half,
-            "y1": row + half,
-        }
-        line = {"color": colours.accent, "width": 3}
-        picture.add_shape(type="rect", line=line, layer="above", **box)
+        outline_cell(picture, row, column, palette(dark).accent)
     return captioned(picture, _caption() if caption is None else caption)
-
-
-def _clicks(moved: np.ndarray) -> go.Scatter:
-    """Return markers over the cells; a click gives row and column."""
-    row, column = np.nonzero(~np.isnan(moved))
-    data = np.stack([row, column, moved[row, column]], axis=1).astype(np.float32)
-    hover = "%{y} %{x}: %{customdata[2]:+.3f}"
-    return clickable(column, row, data, 0.8 * ROW, hover, **OVERLAY)
 
 
 def _caption() -> str:
