@@ -194,7 +194,7 @@ def compared_map(
         shown,
         maps.rows,
         [*maps.columns[:-1], say("elsewhere")],
-        (-limit if change else 0, limit),
+        (-(limit or 1.0) if change else 0, limit or 1.0),  # equal runs have the limit 0
         hover="%{y} → %{x}: %{z:.4f}",
         row_height=ROW,
         heights=HEIGHTS,
