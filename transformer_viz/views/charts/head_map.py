@@ -19,8 +19,7 @@ from ...metrics.attention.map_cells import (
 )
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
-from .labelled_heatmap import CLICKS, labelled_heatmap, outline_row
-from .matrix_axes import OVERLAY, clickable, hatch
+from .labelled_heatmap import CLICKS, OVERLAY, clickable, hatch, labelled_heatmap, outline_row
 from .theme import captioned
 
 ROW = 27  # pixels of a row, while the sentence is short enough

@@ -15,7 +15,7 @@ from ...core.trace import Trace
 from ...i18n import say
 from ...metrics.attention.image_patches import PatchRow, patch_row
 from ...metrics.attention.word_merging import produced_by_row
-from .matrix_axes import clickable
+from .labelled_heatmap import clickable
 from .theme import captioned, escaped, figure
 
 HEIGHT = 420  # pixels

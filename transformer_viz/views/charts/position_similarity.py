@@ -15,8 +15,7 @@ from ...metrics.positions.positions import (
     run_note,
     similarity,
 )
-from .labelled_heatmap import CLICKS, labelled_heatmap, outline_row
-from .matrix_axes import OVERLAY, clickable
+from .labelled_heatmap import CLICKS, OVERLAY, clickable, labelled_heatmap, outline_row
 from .theme import captioned
 
 ROW = 24  # pixels of a row, while the sentence is short enough

@@ -17,8 +17,7 @@ from ...metrics.positions.positions import (
     position_names,
     position_rows,
 )
-from .labelled_heatmap import CLICKS
-from .matrix_axes import OVERLAY, clickable, name_axes
+from .labelled_heatmap import CLICKS, OVERLAY, clickable, name_axes
 from .theme import captioned, figure, scale
 
 ROW = 24  # pixels of a row, while the sentence is short enough

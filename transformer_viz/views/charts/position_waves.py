@@ -19,7 +19,7 @@ from ...metrics.positions.positions import (
     run_note,
     waves,
 )
-from .matrix_axes import LABELS
+from .labelled_heatmap import LABELS
 from .theme import STEADY, captioned, escaped, figure
 
 BETWEEN = 16  # points of the curve from one position to the next

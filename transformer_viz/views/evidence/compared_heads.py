@@ -11,8 +11,7 @@ from ...core.sites import called
 from ...i18n import say
 from ...metrics.comparison.comparing import Comparison, HeadMaps
 from ..charts.head_map import HEIGHTS, ROW
-from ..charts.labelled_heatmap import labelled_heatmap
-from ..charts.matrix_axes import OVERLAY, clickable
+from ..charts.labelled_heatmap import OVERLAY, clickable, labelled_heatmap
 from ..charts.theme import captioned, figure, scale
 
 TILE = 16  # cells along a side of a tile; a larger map shows its largest changes
