@@ -47,6 +47,7 @@ def head_cost(
         digits=1,
         dark=dark,
     )
+    picture.update_layout(xaxis={"tickangle": 0})
     return captioned(picture, _caption(end) if caption is None else caption)
 
 

@@ -87,9 +87,9 @@ def name_heads(shape: tuple[int, ...]) -> tuple[list[str], list[str]]:
     return [f"L{n}" for n in range(shape[0])], [f"H{n}" for n in range(shape[1])]
 
 
-def widen_left(picture: go.Figure, rows: Sequence[str]) -> None:
-    """Make room for long names of rows."""
-    picture.update_layout(margin={"l": 20 + LETTER * max(map(letters, rows), default=0)})
+def widen_left(picture: go.Figure, rows: Sequence[str], letter: float = LETTER) -> None:
+    """Widen the left margin for names of rows with letters of so many pixels."""
+    picture.update_layout(margin={"l": 20 + int(letter * max(map(letters, rows), default=0))})
 
 
 def add_clicks(
@@ -108,8 +108,8 @@ def add_clicks(
     """
     if values.size > CLICKS:
         return
-    row, column = np.nonzero(np.isfinite(values) | empty)
-    known = np.nan_to_num(values[row, column])
+    row, column = np.nonzero(~np.isnan(values) | empty)
+    known = np.nan_to_num(values[row, column], posinf=np.inf, neginf=-np.inf)
     data = np.stack([row, column, known], axis=1).astype(np.float32)
     picture.add_trace(clickable(column, row, data, size, hover, **OVERLAY))
 

@@ -27,6 +27,7 @@ from .theme import captioned
 
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump
+LETTER = 7.2  # pixels of a letter of a norm's name
 MAX_NAME_LETTERS = 32  # letters of a norm's name; of longer names the specific end is kept
 MIN_COLOUR_SPREAD = (
     0.01  # of the usual size: colours never spread over less, so that noise stays pale
@@ -81,7 +82,7 @@ def norm_map(
         heights=HEIGHTS,
         dark=dark,
     )
-    widen_left(picture, names)
+    widen_left(picture, names, LETTER)
     if height:
         picture.update_layout(height=height)
     size = max(8.0, 0.8 * picture.layout.height / max(len(shown), 1))

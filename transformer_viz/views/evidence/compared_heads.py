@@ -182,7 +182,17 @@ def _caption(block: str, limit: float, matched: bool, small: bool) -> str:
 def compared_map(
     maps: HeadMaps, which: str, *, limit: float | None = None, dark: bool = False
 ) -> go.Figure:
-    """Draw one head on the shared tokens: first side (``a``), second (``b``), or the change."""
+    """Draw one head on the shared tokens: first side (``a``), second (``b``), or the change.
+
+    Args:
+        maps: From `Comparison.maps`.
+        which: ``a``, ``b`` or ``difference``.
+        limit: End of the colours; if omitted, the largest weight of both sides, or change.
+        dark: Use colours for a dark background.
+
+    Raises:
+        ValueError: Another value of ``which``.
+    """
     if which not in SIDES:
         raise ValueError(f"There is no side {which!r}; choose of {', '.join(SIDES)}.")
     shown = np.asarray(getattr(maps, which), np.float32)

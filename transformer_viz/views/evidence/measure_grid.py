@@ -49,6 +49,7 @@ def measure_grid(
         digits=2,
         dark=dark,
     )
+    picture.update_layout(margin={"l": 44})
     add_clicks(picture, values, "%{y} %{x}: %{customdata[2]:.3f}", size=0.8 * ROW, empty=True)
     if chosen is not None:
         outline_cell(picture, *chosen, palette(dark).accent)
